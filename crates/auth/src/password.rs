@@ -1,0 +1,294 @@
+//! Passwords, which people choose and others guess.
+
+use argon2::password_hash::{self, Output, PasswordHash as Phc, PasswordHashString, SaltString};
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use rand::RngCore;
+use secrecy::{ExposeSecret, SecretString};
+use std::fmt;
+use std::hint::black_box;
+
+/// Bytes a password needs at least.
+pub const PASSWORD_MIN_BYTES: usize = 8;
+
+/// Bytes a password may have. Nobody types more, and what is longer would be hashed for a stranger.
+pub const PASSWORD_MAX_BYTES: usize = 1024;
+
+/// Memory of one hash in KiB, 19 MiB.
+///
+/// This and the next two are the first choice of OWASP's password storage cheat sheet for argon2id. Raising
+/// them is safe at any time: a stored hash carries its own numbers. Until it is renewed it takes the old
+/// time, though, and [`PasswordHash::dummy_verify`] the new one.
+pub const ARGON2_MEMORY_KIB: u32 = 19 * 1024;
+
+/// Passes over the memory.
+pub const ARGON2_PASSES: u32 = 2;
+
+/// Lanes, all computed on the calling thread.
+pub const ARGON2_LANES: u32 = 1;
+
+const HASH_BYTES: usize = 32;
+const SALT_BYTES: usize = 16;
+
+const PARAMS: Params = match Params::new(
+    ARGON2_MEMORY_KIB,
+    ARGON2_PASSES,
+    ARGON2_LANES,
+    Some(HASH_BYTES),
+) {
+    Ok(params) => params,
+    Err(_) => panic!("argon2 refuses the parameters above"), // while compiling
+};
+
+/// The dearest hash that is accepted from storage. A damaged or planted row must not take a node's memory.
+const STORED_MAX_MEMORY_KIB: u32 = 256 * 1024;
+const STORED_MAX_PASSES: u32 = 16;
+const STORED_MAX_LANES: u32 = 16;
+const STORED_MIN_HASH_BYTES: usize = 16;
+
+/// A password as a person typed it: any text of [`PASSWORD_MIN_BYTES`] to [`PASSWORD_MAX_BYTES`].
+///
+/// It is wiped from memory on drop and can only become a [`PasswordHash`]. Its bytes are taken as they
+/// come; nothing is trimmed or normalised.
+pub struct PlainPassword(SecretString);
+
+/// A password of a length that is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a password must have {PASSWORD_MIN_BYTES} to {PASSWORD_MAX_BYTES} bytes")]
+pub struct PasswordLengthError;
+
+/// argon2id of a password with its salt and parameters, as a PHC string: all that storage accepts.
+///
+/// `Debug` is redacted: whoever has a hash can try passwords on it.
+#[derive(Clone)]
+pub struct PasswordHash(PasswordHashString);
+
+/// argon2 refused to hash. It has no reason to, with parameters fixed here; a fault of the server.
+#[derive(Debug, thiserror::Error)]
+#[error("the password could not be hashed")]
+pub struct PasswordHashingError(#[source] password_hash::Error);
+
+/// A stored text is no hash that this crate wrote or would accept: the row is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoredHashError {
+    /// No PHC string, or one without salt or hash.
+    #[error("the stored password hash is malformed")]
+    Malformed,
+    /// Another algorithm or version than argon2id 19.
+    #[error("the stored password hash is not argon2id")]
+    Algorithm,
+    /// It would take too much memory or time to verify, or is too short to mean anything.
+    #[error("the stored password hash has parameters outside the accepted range")]
+    Parameters,
+}
+
+impl PlainPassword {
+    /// Takes a password over. At a sign-in, answer this error like a wrong password.
+    ///
+    /// # Errors
+    /// [`PasswordLengthError`] when it is too short or too long.
+    pub fn new(text: String) -> Result<Self, PasswordLengthError> {
+        let secret = SecretString::from(text); // first, so that a refused one is wiped as well
+        let length = secret.expose_secret().len();
+        if (PASSWORD_MIN_BYTES..=PASSWORD_MAX_BYTES).contains(&length) {
+            Ok(Self(secret))
+        } else {
+            Err(PasswordLengthError)
+        }
+    }
+
+    /// Hashes with a fresh salt. Takes tens of milliseconds and 19 MiB, so call it where a thread may
+    /// block and where the number of callers is bounded; the same holds for verifying.
+    ///
+    /// # Errors
+    /// [`PasswordHashingError`], a fault of the server.
+    pub fn hash(&self, rng: &mut dyn RngCore) -> Result<PasswordHash, PasswordHashingError> {
+        let mut salt = [0; SALT_BYTES];
+        rng.fill_bytes(&mut salt);
+        let salt = SaltString::encode_b64(&salt).map_err(PasswordHashingError)?;
+        let hash = argon2id()
+            .hash_password(self.as_bytes(), &salt)
+            .map_err(PasswordHashingError)?;
+        Ok(PasswordHash(hash.serialize()))
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.0.expose_secret().as_bytes()
+    }
+}
+
+impl PasswordHash {
+    /// Reads a hash from storage.
+    ///
+    /// # Errors
+    /// [`StoredHashError`] when it could not be verified, or not at a bearable cost.
+    pub fn parse(phc: &str) -> Result<Self, StoredHashError> {
+        let hash = Phc::new(phc).map_err(|_| StoredHashError::Malformed)?;
+        let version = hash.version.map(Version::try_from);
+        if hash.algorithm != Algorithm::Argon2id.ident() || version != Some(Ok(Version::V0x13)) {
+            return Err(StoredHashError::Algorithm);
+        }
+        let (Some(salt), Some(output)) = (hash.salt, hash.hash) else {
+            return Err(StoredHashError::Malformed);
+        };
+        let params = Params::try_from(&hash).map_err(|_| StoredHashError::Parameters)?;
+        let bearable = params.m_cost() <= STORED_MAX_MEMORY_KIB
+            && params.t_cost() <= STORED_MAX_PASSES
+            && params.p_cost() <= STORED_MAX_LANES;
+        let salt_is_usable = salt
+            .decode_b64(&mut [0; 64])
+            .is_ok_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
+        if !bearable || !salt_is_usable || output.len() < STORED_MIN_HASH_BYTES {
+            return Err(StoredHashError::Parameters);
+        }
+        Ok(Self(hash.serialize()))
+    }
+
+    /// The PHC string to store.
+    #[must_use]
+    pub fn as_phc(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// Whether this is the password. The comparison takes the same time wherever the hashes differ.
+    #[must_use]
+    pub fn verify(&self, password: &PlainPassword) -> bool {
+        argon2id()
+            .verify_password(password.as_bytes(), &self.0.password_hash())
+            .is_ok()
+    }
+
+    /// Spends the time of [`verify`](Self::verify) and says no: for a user who does not exist or has no
+    /// password, so that the time of the answer does not tell who exists.
+    #[must_use]
+    pub fn dummy_verify(password: &PlainPassword) -> bool {
+        let salt = [0; SALT_BYTES];
+        let output = Output::init_with(HASH_BYTES, |hash| {
+            argon2id().hash_password_into(password.as_bytes(), &salt, hash)?;
+            Ok(())
+        });
+        // Without this the compiler may see that nobody needs the hash.
+        let _ = black_box(output);
+        false
+    }
+}
+
+impl fmt::Debug for PlainPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlainPassword([redacted])")
+    }
+}
+
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PasswordHash([redacted])")
+    }
+}
+
+fn argon2id() -> Argon2<'static> {
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, PARAMS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PasswordHash, PasswordLengthError, PlainPassword, StoredHashError};
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    crate::assert_not_impl!(PlainPassword: std::fmt::Display, Clone, PartialEq);
+    crate::assert_not_impl!(PasswordHash: std::fmt::Display, PartialEq);
+
+    const STORED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+                          AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+    fn password(text: &str) -> PlainPassword {
+        PlainPassword::new(text.to_owned()).unwrap()
+    }
+
+    fn hash(text: &str, seed: u64) -> PasswordHash {
+        password(text)
+            .hash(&mut StdRng::seed_from_u64(seed))
+            .unwrap()
+    }
+
+    #[track_caller]
+    fn check_stored(from: &str, to: &str, expected: StoredHashError) {
+        assert!(STORED.contains(from), "{from}");
+        let changed = STORED.replacen(from, to, 1);
+        assert_eq!(PasswordHash::parse(&changed).unwrap_err(), expected);
+    }
+
+    #[test]
+    fn only_the_password_itself_is_accepted() {
+        let hash = hash("correct horse", 1);
+        assert!(hash.verify(&password("correct horse")));
+        assert!(!hash.verify(&password("correct horsf")));
+        assert!(!hash.verify(&password("correct horse ")));
+        assert!(!PasswordHash::dummy_verify(&password("correct horse")));
+    }
+
+    #[test]
+    fn a_hash_survives_storage() {
+        let hash = hash("correct horse", 1);
+        assert!(hash.as_phc().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+        let stored = PasswordHash::parse(hash.as_phc()).unwrap();
+        assert_eq!(stored.as_phc(), hash.as_phc());
+        assert!(stored.verify(&password("correct horse")));
+    }
+
+    #[test]
+    fn equal_passwords_have_different_hashes() {
+        let (one, other) = (hash("correct horse", 1), hash("correct horse", 2));
+        assert_ne!(one.as_phc(), other.as_phc());
+    }
+
+    #[test]
+    fn the_length_is_counted_in_bytes() {
+        for good in ["12345678".to_owned(), "éééé".to_owned(), "x".repeat(1024)] {
+            assert!(PlainPassword::new(good).is_ok());
+        }
+        for bad in [String::new(), "1234567".to_owned(), "x".repeat(1025)] {
+            assert_eq!(PlainPassword::new(bad).unwrap_err(), PasswordLengthError);
+        }
+        assert_eq!(
+            PasswordLengthError.to_string(),
+            "a password must have 8 to 1024 bytes"
+        );
+    }
+
+    #[test]
+    fn damaged_and_ruinous_hashes_are_refused() {
+        use StoredHashError::{Algorithm, Malformed, Parameters};
+        assert!(PasswordHash::parse(STORED).is_ok());
+        check_stored("$argon2id", "argon2id", Malformed);
+        check_stored("argon2id", "argon2i", Algorithm);
+        check_stored("argon2id", "bcrypt", Algorithm);
+        check_stored("v=19", "v=16", Algorithm);
+        check_stored("$v=19", "", Algorithm);
+        check_stored("m=19456", "m=4000000000", Parameters);
+        check_stored("t=2", "t=1000", Parameters);
+        check_stored("p=1", "p=1000", Parameters);
+        check_stored("p=1", "p=1,x=1", Parameters);
+        check_stored("$AAAAAAAAAAAAAAAAAAAAAA$", "$AAAA$", Parameters);
+        let without_hash = STORED.rsplit_once('$').unwrap().0;
+        assert_eq!(PasswordHash::parse(without_hash).unwrap_err(), Malformed);
+    }
+
+    #[test]
+    fn nothing_prints_a_secret() {
+        let (password, hash) = (password("correct horse"), hash("correct horse", 1));
+        assert_eq!(
+            format!("{password:?} {hash:?}"),
+            "PlainPassword([redacted]) PasswordHash([redacted])"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_is_refused_without_panic(text: String, after: String) {
+            let stored = format!("$argon2id$v=19${after}");
+            prop_assert!(PasswordHash::parse(&text).is_err());
+            prop_assert!(PasswordHash::parse(&stored).is_err());
+        }
+    }
+}

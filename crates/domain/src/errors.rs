@@ -1,0 +1,368 @@
+//! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
+
+use crate::ports::{BlobsError, EngineError, FormatError, MetadataError};
+use crate::values::{Invalid, OperationId, PullNumber};
+
+/// A port failed: nobody's input is to blame.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// The metadata store.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The blob store.
+    #[error(transparent)]
+    Blobs(#[from] BlobsError),
+    /// Another request with the same idempotency key saved its answer first.
+    #[error("another request with this idempotency key was faster")]
+    KeyTaken,
+    /// Something that was just there is gone or changed without a reason a caller could give.
+    #[error("the state changed too often to finish: {0}")]
+    Unsettled(&'static str),
+}
+
+/// Getting at a database.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A credential is needed and there is none.
+    #[error("this needs a credential")]
+    SignInRequired,
+    /// Absent, deleted or hidden: the caller cannot tell which.
+    #[error("no such repository")]
+    NoSuchDatabase,
+    /// Visible, but the role is too low.
+    #[error("this needs the {0} role on the database")]
+    Denied(&'static str),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// People and organizations.
+#[derive(Debug, thiserror::Error)]
+pub enum PeopleError {
+    /// A user or organization has that name.
+    #[error("the name '{0}' is taken")]
+    NameTaken(String),
+    /// There is no such user.
+    #[error("no user '{0}'")]
+    NoSuchUser(String),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// A rule of its fields is broken.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The user has as many live tokens as are allowed.
+    #[error("{0} unexpired tokens exist; delete one first")]
+    TooMany(u64),
+    /// No such token of this user.
+    #[error("no such token")]
+    NoSuchToken,
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Databases.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    /// The caller may not create for this owner, whether it exists or not.
+    #[error("you may not create databases for '{0}'")]
+    MayNotCreateFor(String),
+    /// The owner has a database of that name.
+    #[error("'{0}' exists already")]
+    NameTaken(String),
+    /// The owner has as many databases as are allowed.
+    #[error("the owner has {0} databases, as many as are allowed")]
+    TooMany(u64),
+    /// The new default branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// It is not as the caller saw it.
+    #[error("the database changed since it was read")]
+    Changed,
+    /// Getting at it failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Branches, tags, revisions.
+#[derive(Debug, thiserror::Error)]
+pub enum RefError {
+    /// Nothing of that name resolves.
+    #[error("no branch, tag or commit '{name}' in {database}")]
+    NoSuchRef {
+        /// What was asked for.
+        name: String,
+        /// Where.
+        database: String,
+    },
+    /// No such branch.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// No such tag.
+    #[error("no tag '{0}'")]
+    NoSuchTag(String),
+    /// A branch of that name exists.
+    #[error("branch '{0}' exists already")]
+    BranchExists(String),
+    /// A tag of that name exists.
+    #[error("tag '{0}' exists already")]
+    TagExists(String),
+    /// The default branch stays.
+    #[error("'{0}' is the default branch; make another branch the default first")]
+    DefaultBranch(String),
+    /// An unsettled operation writes to it.
+    #[error("operation {0} writes to this branch; wait for it to finish")]
+    InUse(OperationId),
+    /// A release stands on the tag.
+    #[error("a release uses tag '{0}'; delete the release first")]
+    ReleaseUsesTag(String),
+    /// It is not as the caller saw it.
+    #[error("it changed since it was read")]
+    Changed,
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// A pull cannot take the state it was asked to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PullStateError {
+    /// Merged is final.
+    #[error("the pull is merged; its state is final")]
+    Merged,
+    /// Only an open pull merges.
+    #[error("the pull is closed; reopen it first")]
+    Closed,
+}
+
+/// Pulls.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// No pull of that number.
+    #[error("no such pull")]
+    NoSuchPull,
+    /// The source database is absent or hidden.
+    #[error("no such repository")]
+    NoSuchSource,
+    /// The target is not the database the pull is opened in.
+    #[error("to_branch must be a branch of {0}")]
+    OtherTarget(String),
+    /// Source and base are not of one fork network.
+    #[error("{0} is not of the same fork network")]
+    OtherNetwork(String),
+    /// Source and target are the same branch.
+    #[error("the two branches are the same")]
+    SameBranch,
+    /// A branch does not exist.
+    #[error("no branch '{branch}' in {database}")]
+    NoSuchBranch {
+        /// Where.
+        database: String,
+        /// Which.
+        branch: String,
+        /// Whether it is the source.
+        is_source: bool,
+    },
+    /// An open pull has the same source and target.
+    #[error("pull {0} is open with the same branches")]
+    Duplicate(PullNumber),
+    /// The state does not allow it.
+    #[error(transparent)]
+    State(#[from] PullStateError),
+    /// A merge of it is queued or running.
+    #[error("operation {0} is merging this pull")]
+    Merging(OperationId),
+    /// A branch or the source database is gone.
+    #[error("{0}")]
+    BranchMissing(String),
+    /// Only its author or a writer may change it.
+    #[error("only the author of the pull or a writer of the database may change it")]
+    NotYours,
+    /// No such table on either side.
+    #[error("no table '{0}' in this pull")]
+    NoSuchTable(String),
+    /// It is not as the caller saw it.
+    #[error("the pull changed since it was read")]
+    Changed,
+    /// The trial merge took too long.
+    #[error("the trial merge took too long; try again later")]
+    TooSlow,
+    /// As many operations wait as are allowed.
+    #[error("{0} operations are waiting on this database; try again when some have finished")]
+    QueueFull(u64),
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Releases.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseError {
+    /// The tag has no release.
+    #[error("no release '{0}'")]
+    NoSuchRelease(String),
+    /// The commit does not exist.
+    #[error("no commit '{0}'")]
+    NoSuchCommit(String),
+    /// The tag does not exist.
+    #[error("no tag '{0}'; create it first, or ask for it to be created")]
+    NoSuchTag(String),
+    /// The tag has a release.
+    #[error("tag '{0}' has a release already")]
+    Exists(String),
+    /// The tag names another commit.
+    #[error("tag '{0}' points to another commit")]
+    TagElsewhere(String),
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Reading by SQL.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The ref does not resolve.
+    #[error(transparent)]
+    Ref(#[from] RefError),
+    /// A table asked for does not exist.
+    #[error("no table '{0}'")]
+    NoSuchTable(String),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Accepting and finding operations.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// Unknown, or not for this caller.
+    #[error("no such operation")]
+    NoSuchOperation,
+    /// Readable, but not the caller's to cancel.
+    #[error("only its creator or a writer of the database may cancel an operation")]
+    Denied,
+    /// Only queued operations can be canceled.
+    #[error("the operation is not queued any more")]
+    NotQueued,
+    /// As many operations wait as are allowed.
+    #[error("{0} operations are waiting on this database; try again when some have finished")]
+    QueueFull(u64),
+    /// The branch to start from does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// The caller may not create for this owner.
+    #[error("you may not create databases for '{0}'")]
+    MayNotCreateFor(String),
+    /// The fork's name is taken, or being taken.
+    #[error("'{0}' exists already or is being created")]
+    NameTaken(String),
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Uploads and imports.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Fields that break a rule: name of the field and what is wrong.
+    #[error("the request has invalid fields")]
+    Fields(Vec<(&'static str, String)>),
+    /// The file is larger than allowed.
+    #[error("a file may have {limit} bytes, this one has {size}")]
+    TooLarge {
+        /// Announced bytes.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Too many unused sessions.
+    #[error("{0} upload sessions are open; use them or wait until they expire")]
+    TooManyUploads(u64),
+    /// Unknown or expired session, or not a part of it.
+    #[error("the upload session is unknown or has expired")]
+    NoSuchUpload,
+    /// The session was used by an import.
+    #[error("the upload was already used by operation {0}")]
+    UploadUsed(String),
+    /// A part is empty.
+    #[error("the part is empty")]
+    EmptyPart,
+    /// The parts are larger than announced.
+    #[error("the parts exceed the announced {0} bytes")]
+    PartTooLarge(u64),
+    /// The bytes of a part are not those the sender meant.
+    #[error("the part does not match its Content-MD5")]
+    PartChecksum,
+    /// The client went away, or the bytes could not be read.
+    #[error("the part was cut short")]
+    PartCutShort(#[source] std::io::Error),
+    /// The target branch does not exist.
+    #[error("no branch '{0}'")]
+    NoSuchBranch(String),
+    /// As many operations wait as are allowed.
+    #[error("{0} operations are waiting on this database; try again when some have finished")]
+    QueueFull(u64),
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+macro_rules! from_ports {
+    ($($family:ident),+) => {$(
+        impl From<MetadataError> for $family {
+            fn from(error: MetadataError) -> Self {
+                Self::Fault(Fault::Metadata(error))
+            }
+        }
+
+        impl From<EngineError> for $family {
+            fn from(error: EngineError) -> Self {
+                Self::Fault(Fault::Engine(error))
+            }
+        }
+
+        impl From<BlobsError> for $family {
+            fn from(error: BlobsError) -> Self {
+                Self::Fault(Fault::Blobs(error))
+            }
+        }
+    )+};
+}
+
+from_ports!(
+    AccessError, PeopleError, TokenError, DatabaseError, RefError, PullError, ReleaseError, ReadError, OperationError, ImportError
+);
+
+impl From<FormatError> for Fault {
+    fn from(error: FormatError) -> Self {
+        Self::Engine(EngineError::Import(error))
+    }
+}

@@ -1,0 +1,394 @@
+//! The engine: immutable commits with their tables and history, one file per database.
+//!
+//! The engine knows no branch and no tag of the user: every call names commits. A commit that no ref names is garbage.
+
+use std::time::Duration;
+
+use super::formats::{FormatError, RowSource};
+use crate::entities::{Cell, Commit, Conflict, RowChange, Side, Signature, TableChange, TableSchema};
+use crate::values::{CommitHash, DatabaseId};
+
+/// A statement failed, for a reason the person who wrote it should read. `Display` is the fixed text of the contracts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SqlFailure {
+    /// Does not parse. `position` is the 1-based byte position just after the offending token `near`.
+    #[error("query error: Error parsing SQL: syntax error at position {position} near '{near}'.")]
+    Syntax {
+        /// Just after the token.
+        position: usize,
+        /// The token; empty where the text ends too early.
+        near: String,
+    },
+    /// A read of more than one statement.
+    #[error("query error: Error parsing SQL: one statement at a time")]
+    SeveralStatements,
+    /// A `SHOW` that is not answered.
+    #[error("query error: Error parsing SQL: unsupported SHOW statement")]
+    UnsupportedShow,
+    /// No such table or view.
+    #[error("query error: table not found: {0}")]
+    NoSuchTable(String),
+    /// A read that would write.
+    #[error("query error: only read statements are allowed here")]
+    NotARead,
+    /// A statement that is never allowed; holds its first word as written.
+    #[error("query error: statement not allowed: {0}")]
+    NotAllowed(String),
+    /// Ran longer than allowed, in milliseconds.
+    #[error("query error: query timed out after {0} ms")]
+    TimedOut(u64),
+    /// Anything else the engine says.
+    #[error("query error: {0}")]
+    Engine(String),
+}
+
+/// The engine could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The statements are to blame. `statement` counts from 1.
+    #[error("{failure}")]
+    Sql {
+        /// Why.
+        failure: SqlFailure,
+        /// Which statement of several.
+        statement: u32,
+    },
+    /// The imported file is to blame.
+    #[error("the import was refused")]
+    Import(#[source] FormatError),
+    /// No commit of this hash in the file.
+    #[error("commit {0} is not in the database")]
+    NoSuchCommit(CommitHash),
+    /// The named table is not in the commit.
+    #[error("table {0} is not in the commit")]
+    NoSuchTable(String),
+    /// The table to be created is in the commit already.
+    #[error("table {0} exists")]
+    TableExists(String),
+    /// Two sides cannot be merged for a reason that is no list of conflicts.
+    #[error("cannot merge: {0}")]
+    CannotMerge(String),
+    /// Took longer than allowed, in milliseconds.
+    #[error("took longer than {0} ms")]
+    TimedOut(u64),
+    /// The file is damaged or a chunk of it is gone.
+    #[error("the database file is damaged: {0}")]
+    Damaged(String),
+    /// No room left on disk, or another passing trouble.
+    #[error("the engine is unavailable: {0}")]
+    Unavailable(String),
+    /// Any other fault; for the operator.
+    #[error("the engine failed: {context}")]
+    Fault {
+        /// What was tried.
+        context: String,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A column of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name or alias.
+    pub name: String,
+    /// Declared type of the table column it shows, in upper case; `None` for expressions.
+    pub declared_type: Option<String>,
+    /// Whether it shows a column of a primary key.
+    pub is_primary_key: bool,
+    /// The table it shows a column of; empty for expressions.
+    pub source_table: String,
+}
+
+/// A value of a result row, borrowed from the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ValueRef<'a> {
+    /// No value.
+    Null,
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A double; may be infinite.
+    Real(f64),
+    /// Text as stored; not necessarily valid UTF-8.
+    Text(&'a [u8]),
+    /// Bytes.
+    Blob(&'a [u8]),
+}
+
+/// Whether to go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// More, please.
+    Continue,
+    /// Enough.
+    Stop,
+}
+
+/// Takes the rows of a read as they come.
+pub trait RowSink {
+    /// Called once, before any row.
+    fn columns(&mut self, columns: &[Column]) -> Flow;
+
+    /// Called for each row; as many values as columns.
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow;
+}
+
+/// A read statement of a stranger.
+#[derive(Debug, Clone)]
+pub struct ReadQuery<'a> {
+    /// One statement.
+    pub sql: &'a str,
+    /// Time the engine may compute; waiting for the sink does not count.
+    pub timeout: Duration,
+}
+
+/// How a read went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Whether the same statement at the same commit always gives the same rows.
+    pub deterministic: bool,
+}
+
+/// Statements of a stranger to run on a commit, and a commit to merge afterwards.
+#[derive(Debug, Clone)]
+pub struct WriteJob<'a> {
+    /// The commit to start from.
+    pub base: &'a CommitHash,
+    /// One or more statements.
+    pub statements: &'a str,
+    /// Message of the commit.
+    pub message: &'a str,
+    /// Merge this afterwards, unless it is contained already, with this message.
+    pub then_merge: Option<(&'a CommitHash, &'a str)>,
+    /// Author of the commits.
+    pub author: &'a Signature,
+    /// Time the statements may take.
+    pub timeout: Duration,
+}
+
+/// Two commits to merge.
+#[derive(Debug, Clone)]
+pub struct MergeJob<'a> {
+    /// The side merged into.
+    pub ours: &'a CommitHash,
+    /// The side merged from; already in the file (see [`Engine::fetch`]).
+    pub theirs: &'a CommitHash,
+    /// Message of the merge commit.
+    pub message: &'a str,
+    /// Its author.
+    pub author: &'a Signature,
+    /// Who wins in which table.
+    pub resolve: &'a std::collections::BTreeMap<String, Side>,
+    /// Time it may take.
+    pub timeout: Duration,
+}
+
+/// How a merge or a write ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MergeOutcome {
+    /// The new head; equal to the old one when there was nothing to do.
+    Head(CommitHash),
+    /// Nothing changed: tables in conflict, with how many conflicts each.
+    Conflicts(Vec<(String, u64)>),
+}
+
+/// A column an import fills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportColumn {
+    /// Name in the table.
+    pub name: String,
+    /// Declared type for a new table; empty for none.
+    pub declared_type: String,
+}
+
+/// What an import does to the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImportTarget {
+    /// Make it with these key columns (`NOT NULL`); it must not exist, unless `overwrite`.
+    New {
+        /// Columns of the primary key, in order.
+        primary_key: Vec<String>,
+        /// Drop what was there.
+        overwrite: bool,
+    },
+    /// Upsert by its primary key.
+    Update,
+    /// Keep its definition, exchange all rows.
+    Replace,
+}
+
+/// Rows to bring into a table, as one commit.
+#[derive(Debug, Clone)]
+pub struct ImportJob<'a> {
+    /// The commit to start from.
+    pub base: &'a CommitHash,
+    /// The table.
+    pub table: &'a str,
+    /// What to do with it.
+    pub target: &'a ImportTarget,
+    /// The columns, in the order the source gives values.
+    pub columns: &'a [ImportColumn],
+    /// Message of the commit.
+    pub message: &'a str,
+    /// Its author.
+    pub author: &'a Signature,
+    /// Time it may take.
+    pub timeout: Duration,
+}
+
+/// A page of changed rows or conflicts of a table: start after this key, at most so many.
+#[derive(Debug, Clone)]
+pub struct RowPage {
+    /// Key of the last row of the page before.
+    pub after: Option<Vec<Cell>>,
+    /// The most rows to give.
+    pub limit: usize,
+}
+
+/// Stores commits; runs SQL on them.
+///
+/// Any number of calls may run at once; those that write to one database wait for each other in order of arrival.
+pub trait Engine: Send + Sync {
+    /// Makes the file of a new database with one empty commit. Making it again replaces it.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError>;
+
+    /// Copies a database with its whole history, also while it is written to. Copying again replaces the copy.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError>;
+
+    /// Removes a database; removing nothing is fine.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn remove(&self, database: DatabaseId) -> Result<(), EngineError>;
+
+    /// The databases that have a file here.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn list(&self) -> Result<Vec<DatabaseId>, EngineError>;
+
+    /// Bytes on disk.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError>;
+
+    /// Reads a commit; `None` when it is not in the file.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError>;
+
+    /// Whether `ancestor` is `descendant` or one of its ancestors.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] when `descendant` is not in the file.
+    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool, EngineError>;
+
+    /// The best common ancestor.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`].
+    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>, EngineError>;
+
+    /// Commits reachable from `from`, children before parents, then newest first, after skipping up to and including `after`.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`].
+    fn log(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<Commit>, EngineError>;
+
+    /// Brings a commit with its history from one database into another; nothing happens when it is there.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] when the source lacks it.
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError>;
+
+    /// Runs one read statement of a stranger at a commit.
+    ///
+    /// # Errors
+    /// [`EngineError::Sql`] when the statement is to blame.
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport, EngineError>;
+
+    /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
+    ///
+    /// # Errors
+    /// [`EngineError::Sql`] when a statement is to blame.
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError>;
+
+    /// Merges two commits of the file; all or nothing.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError>;
+
+    /// What a merge of two commits would leave unsettled, in `table` or everywhere, by table, then primary key; `skip` of
+    /// them left out, at most `limit` given. Changes nothing.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>, EngineError>;
+
+    /// Brings rows into a table as one commit; all or nothing. Gives the new head, equal to the base when nothing changed.
+    ///
+    /// # Errors
+    /// [`EngineError::Import`] with the rows to blame.
+    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash, EngineError>;
+
+    /// The tables that differ between two commits, by name.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`].
+    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>, EngineError>;
+
+    /// The rows of one table that differ between two commits, by primary key.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`] when neither commit has the table.
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<Vec<RowChange>, EngineError>;
+
+    /// The user's tables and views at a commit, by name.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`].
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError>;
+
+    /// Checks the file and that each of `heads` is readable; gives what is wrong, in words for the operator.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the check itself could not run.
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError>;
+}

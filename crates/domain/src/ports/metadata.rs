@@ -1,0 +1,384 @@
+//! The metadata store: people, databases, refs, pulls, operations.
+//!
+//! All work happens in a [`Unit`]: a transaction that ends once, by [`Unit::save`] or by being dropped. Look-ups give
+//! `Option`; lists are keyset pages (`after` is the key of the last item seen, `limit` the most items wanted). Times and ids
+//! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
+#![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
+
+use crate::entities::{
+    Account, Branch, Collaborator, Database, Event, LastUse, Member, MemberRole, Operation, OperationKind, Organization,
+    Pull, PullComment, Release, Role, Tag, Token, Upload, UploadPart, User, Visibility,
+};
+use crate::values::{
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, PullNumber, RefName, Timestamp,
+    TokenId, UploadId,
+};
+use branchyard_auth::HashedToken;
+
+/// The metadata store failed, or refused.
+#[derive(Debug, thiserror::Error)]
+pub enum MetadataError {
+    /// A name or key is taken: the operation tried says which.
+    #[error("taken")]
+    Taken,
+    /// The store is busy, unreachable or full; trying later may help.
+    #[error("the metadata store is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Any other fault; for the operator.
+    #[error("the metadata store failed: {context}")]
+    Fault {
+        /// What was tried.
+        context: &'static str,
+        /// What went wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+/// The store.
+pub trait Metadata: Send + Sync {
+    /// Begins a unit that only reads; it sees one state.
+    ///
+    /// # Errors
+    /// [`MetadataError`] when no connection is to be had.
+    fn read(&self) -> Result<Box<dyn Unit + '_>>;
+
+    /// Begins a unit that may write; no other such unit interferes with what it reads and writes.
+    ///
+    /// # Errors
+    /// [`MetadataError`] when no connection is to be had.
+    fn write(&self) -> Result<Box<dyn Unit + '_>>;
+}
+
+/// A unit of work. Dropping it changes nothing.
+pub trait Unit:
+    AccountRepository
+    + TokenRepository
+    + DatabaseRepository
+    + CollaboratorRepository
+    + RefRepository
+    + PullRepository
+    + ReleaseRepository
+    + OperationRepository
+    + UploadRepository
+    + IdempotencyRepository
+    + EventRepository
+{
+    /// Makes everything done in it visible to others and durable.
+    ///
+    /// # Errors
+    /// [`MetadataError`]; then nothing was changed.
+    fn save(self: Box<Self>) -> Result<()>;
+}
+
+/// Users, organizations, memberships.
+pub trait AccountRepository {
+    /// The account of a name, whatever the case.
+    fn account_by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
+    /// Adds a user with their addresses. `Taken` when the name is.
+    fn user_add(&mut self, user: &User) -> Result<()>;
+    /// A user with their addresses.
+    fn user_get(&mut self, id: AccountId) -> Result<Option<User>>;
+    /// Adds an organization. `Taken` when the name is.
+    fn organization_add(&mut self, organization: &Organization) -> Result<()>;
+    /// An organization.
+    fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>>;
+    /// Adds or changes a membership.
+    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<()>;
+    /// A membership.
+    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
+}
+
+/// API tokens.
+pub trait TokenRepository {
+    /// Adds a token.
+    fn token_add(&mut self, token: &Token) -> Result<()>;
+    /// The token of this hash and its user: one indexed read.
+    fn token_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>>;
+    /// Tokens of a user, newest first, after `after`.
+    fn token_list(&mut self, user: AccountId, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>>;
+    /// How many unexpired tokens a user has.
+    fn token_count_live(&mut self, user: AccountId, now: Timestamp) -> Result<u64>;
+    /// Removes a token of a user; gives it as it was.
+    fn token_remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>>;
+    /// Notes the last use of a token.
+    fn token_touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()>;
+}
+
+/// Filters of the list of databases.
+#[derive(Debug, Clone, Default)]
+pub struct DatabaseFilter {
+    /// Only of this owner.
+    pub owner: Option<OwnerName>,
+    /// Only with this in name or description, whatever the case.
+    pub contains: Option<String>,
+    /// Only of this visibility.
+    pub visibility: Option<Visibility>,
+}
+
+/// Databases.
+pub trait DatabaseRepository {
+    /// Adds a database. `Taken` when its owner has one of that name.
+    fn database_add(&mut self, database: &Database) -> Result<()>;
+    /// A live database by owner and name, whatever the case.
+    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
+    /// A database by id, deleted ones included.
+    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
+    /// Changes description, visibility, default branch, `last_write_at`, `size_bytes`, `deleted_at` of the row, if its version
+    /// still is `database.version`; the version then counts up. Gives whether it was changed.
+    fn database_update(&mut self, database: &Database) -> Result<bool>;
+    /// Notes the time of a write and the size of the file, without a new version.
+    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
+    /// Live databases visible to `viewer`, by lower-case owner, then name, after that pair.
+    fn database_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>>;
+    /// How many live databases an account owns.
+    fn database_count(&mut self, owner: AccountId) -> Result<u64>;
+    /// Live direct forks visible to `viewer`, by lower-case owner, then name, after that pair.
+    fn fork_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        parent: DatabaseId,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>>;
+    /// How many live databases of a network are forks.
+    fn fork_count(&mut self, network: DatabaseId) -> Result<u64>;
+    /// Ids of all live databases, ascending, after `after`.
+    fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
+}
+
+/// Collaborators.
+pub trait CollaboratorRepository {
+    /// Adds or changes a collaborator; gives whether it was added.
+    fn collaborator_put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool>;
+    /// A collaborator.
+    fn collaborator_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
+    /// Removes a collaborator; gives it as it was.
+    fn collaborator_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
+    /// Collaborators by lower-case name, after `after`.
+    fn collaborator_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>>;
+}
+
+/// Branches and tags.
+pub trait RefRepository {
+    /// Adds a branch. `Taken` when the name is.
+    fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()>;
+    /// A branch.
+    fn branch_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>>;
+    /// Moves a branch from `expected` to `head`; gives whether it was at `expected` (compare-and-set).
+    fn branch_move(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        head: &CommitHash,
+        at: Timestamp,
+    ) -> Result<bool>;
+    /// Removes a branch that is at `expected`; gives whether it was.
+    fn branch_remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool>;
+    /// Branches by name byte-wise, after `after`.
+    fn branch_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>>;
+    /// Adds a tag. `Taken` when the name is.
+    fn tag_add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()>;
+    /// A tag.
+    fn tag_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>>;
+    /// Removes a tag; gives whether it existed.
+    fn tag_remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool>;
+    /// Tags by name byte-wise, after `after`.
+    fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
+    /// Copies all branches and tags of a database to another that has none.
+    fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
+    /// Distinct commits that branches, tags and merged pulls of a database name, ascending, after `after`.
+    fn named_commits(&mut self, database: DatabaseId, after: Option<&CommitHash>, limit: usize) -> Result<Vec<CommitHash>>;
+}
+
+/// Filters of the list of pulls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PullFilter {
+    /// Every pull.
+    #[default]
+    All,
+    /// Open ones.
+    Open,
+    /// Closed ones.
+    Closed,
+    /// Merged ones.
+    Merged,
+}
+
+/// Pulls and their comments.
+pub trait PullRepository {
+    /// Takes the next number of a database; numbers are never given twice.
+    fn pull_next_number(&mut self, database: DatabaseId) -> Result<PullNumber>;
+    /// Adds a pull. `Taken` when an open one has the same source and target.
+    fn pull_add(&mut self, pull: &Pull) -> Result<()>;
+    /// A pull.
+    fn pull_get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>>;
+    /// The open pull between two branches.
+    fn pull_open_between(
+        &mut self,
+        database: DatabaseId,
+        from_database: DatabaseId,
+        from_branch: &RefName,
+        to_branch: &RefName,
+    ) -> Result<Option<Pull>>;
+    /// Changes title, description, state, `updated_at` if the version still is `pull.version`; the version then counts up.
+    /// Gives whether it was changed. `Taken` when it would be the second open one between its branches.
+    fn pull_update(&mut self, pull: &Pull) -> Result<bool>;
+    /// Pulls by number descending, before `before`.
+    fn pull_list(
+        &mut self,
+        database: DatabaseId,
+        filter: PullFilter,
+        before: Option<PullNumber>,
+        limit: usize,
+    ) -> Result<Vec<Pull>>;
+    /// Adds a comment.
+    fn comment_add(&mut self, database: DatabaseId, number: PullNumber, author: AccountId, comment: &PullComment) -> Result<()>;
+    /// Comments, oldest first, after `after`.
+    fn comment_list(
+        &mut self,
+        database: DatabaseId,
+        number: PullNumber,
+        after: Option<(Timestamp, CommentId)>,
+        limit: usize,
+    ) -> Result<Vec<PullComment>>;
+}
+
+/// Releases.
+pub trait ReleaseRepository {
+    /// Adds a release. `Taken` when its tag has one.
+    fn release_add(&mut self, database: DatabaseId, release: &Release) -> Result<()>;
+    /// The release of a tag.
+    fn release_get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>>;
+    /// Releases, newest first (then by tag), after that pair.
+    fn release_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<(Timestamp, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Release>>;
+    /// Removes the release of a tag; gives whether there was one.
+    fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool>;
+}
+
+/// Filters of the list of operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OperationFilter {
+    /// Only in this state.
+    pub state: Option<OperationState>,
+    /// Only of this kind.
+    pub kind: Option<OperationKind>,
+}
+
+/// State of an operation without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperationState {
+    /// See [`crate::entities::OperationStatus::Queued`].
+    Queued,
+    /// See [`crate::entities::OperationStatus::Running`].
+    Running,
+    /// See [`crate::entities::OperationStatus::Succeeded`].
+    Succeeded,
+    /// See [`crate::entities::OperationStatus::Failed`].
+    Failed,
+}
+
+/// Operations.
+pub trait OperationRepository {
+    /// Adds an operation.
+    fn operation_add(&mut self, operation: &Operation) -> Result<()>;
+    /// An operation.
+    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>>;
+    /// Operations of a database, newest first, before `before`.
+    fn operation_list(
+        &mut self,
+        database: DatabaseId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>>;
+    /// How many wait in a database.
+    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64>;
+    /// The unsettled operations of a database, oldest first.
+    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>>;
+    /// Leases the oldest operation that may run: queued, or running with a lease that ended, in a database none of whose
+    /// operations is running under a live lease. It becomes running, one attempt more, leased to `holder` until `until`.
+    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>>;
+    /// Prolongs the lease of `holder`; gives whether it still had it.
+    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool>;
+    /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
+    /// was in that state.
+    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
+    /// Ends all leases, for the start of the one process that works on this store; gives how many.
+    fn operation_recover(&mut self) -> Result<u64>;
+    /// Hands a leased operation back to the queue; its place is kept.
+    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()>;
+    /// Whether a fork of this name is being made for this owner.
+    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool>;
+    /// Removes operations settled before `before`; gives how many.
+    fn operation_purge(&mut self, before: Timestamp) -> Result<u64>;
+}
+
+/// Upload sessions.
+pub trait UploadRepository {
+    /// Opens a session.
+    fn upload_add(&mut self, upload: &Upload) -> Result<()>;
+    /// A session with its parts.
+    fn upload_get(&mut self, id: UploadId) -> Result<Option<Upload>>;
+    /// Notes a part that has arrived, replacing an earlier one of its number.
+    fn upload_part_put(&mut self, id: UploadId, part: &UploadPart) -> Result<()>;
+    /// Marks a session as used by an import; gives whether it was unused.
+    fn upload_use(&mut self, id: UploadId, operation: OperationId) -> Result<bool>;
+    /// How many unused, unexpired sessions a user has.
+    fn upload_count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64>;
+    /// Removes a session.
+    fn upload_remove(&mut self, id: UploadId) -> Result<()>;
+    /// Sessions to collect: unused ones that expired, and those whose import is settled or gone.
+    fn upload_abandoned(&mut self, now: Timestamp, limit: usize) -> Result<Vec<UploadId>>;
+}
+
+/// An answer kept for an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedAnswer {
+    /// Who asked.
+    pub caller: AccountId,
+    /// Method and path.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// SHA-256 of the request body.
+    pub request_hash: [u8; 32],
+    /// The answer, as the adapter encoded it.
+    pub answer: Vec<u8>,
+    /// When it was given.
+    pub created_at: Timestamp,
+}
+
+/// Saved answers.
+pub trait IdempotencyRepository {
+    /// Keeps an answer. `Taken` when the key has one.
+    fn answer_add(&mut self, answer: &SavedAnswer) -> Result<()>;
+    /// The answer of a key, unless it was given before `not_before`.
+    fn answer_get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>>;
+    /// Removes answers given before `before`; gives how many.
+    fn answer_purge(&mut self, before: Timestamp) -> Result<u64>;
+}
+
+/// The outbox.
+pub trait EventRepository {
+    /// Appends an event.
+    fn event_add(&mut self, event: &Event) -> Result<()>;
+    /// Events of a database in the order they were appended, after `after`.
+    fn event_list(&mut self, database: DatabaseId, after: Option<crate::values::EventId>, limit: usize) -> Result<Vec<Event>>;
+    /// Removes events older than `before`; gives how many.
+    fn event_purge(&mut self, before: Timestamp) -> Result<u64>;
+}

@@ -1,0 +1,20 @@
+//! Ports: what the domain needs from the outside, as traits.
+
+mod blobs;
+mod clock;
+mod engine;
+mod formats;
+mod metadata;
+
+pub use blobs::{Blobs, BlobsError};
+pub use clock::{Clock, Ids};
+pub use engine::{
+    Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery, ReadReport,
+    RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
+};
+pub use formats::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
+pub use metadata::{
+    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository, IdempotencyRepository,
+    Metadata, MetadataError, OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, RefRepository,
+    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+};

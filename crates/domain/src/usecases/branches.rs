@@ -1,0 +1,127 @@
+//! Branches.
+
+use super::databases::{emit, live};
+use super::{Inner, Once, once, revisions};
+use crate::access::{DatabaseAccess, Level, Write};
+use crate::entities::{Branch, EventKind, Operation, Work};
+use crate::errors::{AccessError, RefError};
+use crate::ports::{MetadataError, Unit};
+use crate::values::{DatabaseId, RefName, Revision, Timestamp};
+
+/// A branch to be.
+#[derive(Debug, Clone)]
+pub struct NewBranch {
+    /// Its name.
+    pub name: RefName,
+    /// Where it starts.
+    pub from: Revision,
+}
+
+/// Branches.
+pub struct Branches<'a>(&'a Inner);
+
+impl<'a> Branches<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Creates a branch.
+    ///
+    /// # Errors
+    /// [`RefError::BranchExists`]; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] for where it starts.
+    pub fn create(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewBranch,
+        once: Option<&Once<'_, Branch>>,
+    ) -> Result<Branch, RefError> {
+        let database = access.database();
+        let head = revisions::revision(self.0, database, &wanted.from)?;
+        let updated_at = commit_time(self.0, database.id, &head)?;
+        let branch = Branch { name: wanted.name, head, updated_at };
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        live(unit.as_mut(), database.id)?;
+        match unit.branch_add(database.id, &branch) {
+            Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
+            other => other?,
+        }
+        emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchCreated { branch: branch.name.clone() })?;
+        once::keep(unit.as_mut(), once, &branch, now)?;
+        unit.save()?;
+        Ok(branch)
+    }
+
+    /// A branch.
+    ///
+    /// # Errors
+    /// [`RefError::NoSuchBranch`].
+    pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, name: &str) -> Result<Branch, RefError> {
+        find(self.0.ports.metadata.read()?.as_mut(), access.database().id, name)
+    }
+
+    /// Branches by name byte-wise, after `after`.
+    ///
+    /// # Errors
+    /// [`RefError::Fault`].
+    pub fn list<L: Level>(&self, access: &DatabaseAccess<L>, after: Option<&str>, limit: usize) -> Result<Vec<Branch>, RefError> {
+        Ok(self.0.ports.metadata.read()?.branch_list(access.database().id, after, limit)?)
+    }
+
+    /// Deletes a branch; gives it as it was.
+    ///
+    /// # Errors
+    /// [`RefError::NoSuchBranch`], [`RefError::DefaultBranch`], [`RefError::InUse`]; [`RefError::Changed`] when `expected`
+    /// says that it is not as the caller saw it.
+    pub fn delete(
+        &self,
+        access: &DatabaseAccess<Write>,
+        name: &str,
+        expected: Option<&dyn Fn(&Branch) -> bool>,
+    ) -> Result<Branch, RefError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let branch = find(unit.as_mut(), database.id, name)?;
+        if let Some(operation) = unit.operation_pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut())) {
+            return Err(RefError::InUse(operation.id));
+        }
+        if branch.name == database.default_branch {
+            return Err(RefError::DefaultBranch(branch.name.to_string()));
+        }
+        if expected.is_some_and(|matches| !matches(&branch)) || !unit.branch_remove(database.id, &branch.name, &branch.head)? {
+            return Err(RefError::Changed);
+        }
+        emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchDeleted { branch: branch.name.clone() })?;
+        unit.save()?;
+        Ok(branch)
+    }
+}
+
+/// Whether an unsettled operation moves this branch.
+fn writes_to(operation: &Operation, branch: &RefName, unit: &mut dyn Unit) -> bool {
+    match &operation.work {
+        Work::SqlWrite { to_branch, .. } => to_branch == branch,
+        Work::Merge { pull, .. } => {
+            unit.pull_get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
+        }
+        Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
+        Work::Fork { .. } => false,
+    }
+}
+
+fn find(unit: &mut dyn Unit, database: DatabaseId, name: &str) -> Result<Branch, RefError> {
+    let missing = || RefError::NoSuchBranch(name.to_owned());
+    let parsed = RefName::parse(name).map_err(|_| missing())?;
+    unit.branch_get(database, &parsed)?.ok_or_else(missing)
+}
+
+/// The time of a commit, as branches show it.
+pub(super) fn commit_time(
+    inner: &Inner,
+    database: DatabaseId,
+    hash: &crate::values::CommitHash,
+) -> Result<Timestamp, AccessError> {
+    let commit = inner.ports.engine.commit(database, hash)?;
+    Ok(commit.map_or_else(|| inner.now(), |commit| commit.author.at))
+}

@@ -1,0 +1,343 @@
+//! Databases, and access to them.
+
+use super::{Inner, Once, once};
+use crate::access::{Admin, Caller, DatabaseAccess, Level};
+use crate::entities::{
+    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole, OperationStatus, Role,
+    User, Visibility,
+};
+use crate::errors::{AccessError, DatabaseError, Fault};
+use crate::ports::{DatabaseFilter, MetadataError, SavedAnswer, Unit};
+use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
+
+/// A database to be.
+#[derive(Debug, Clone)]
+pub struct NewDatabase {
+    /// Whose it will be, as written by the caller.
+    pub owner: String,
+    /// Its name.
+    pub name: DatabaseName,
+    /// Who will see it.
+    pub visibility: Visibility,
+    /// What it is.
+    pub description: Option<Description>,
+    /// Its first branch; `main` when not said.
+    pub default_branch: Option<RefName>,
+}
+
+/// A database as one caller sees it.
+#[derive(Debug, Clone)]
+pub struct DatabaseView {
+    /// The database.
+    pub database: Database,
+    /// The caller's role.
+    pub role: Role,
+    /// Forks in the whole network.
+    pub fork_network_count: u64,
+    /// What it was forked from, if that is there and visible.
+    pub parent: Option<DatabaseLocator>,
+    /// Where its network started, if that is another database, there and visible.
+    pub network_root: Option<DatabaseLocator>,
+}
+
+/// Databases.
+pub struct Databases<'a>(&'a Inner);
+
+impl<'a> Databases<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Decides whether `caller` may do what `L` allows on `owner/name`.
+    ///
+    /// # Errors
+    /// [`AccessError::SignInRequired`] before any look-up where the level needs a person;
+    /// [`AccessError::NoSuchDatabase`] when absent or hidden; [`AccessError::Denied`] when visible and the role is too low.
+    pub fn access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Result<DatabaseAccess<L>, AccessError> {
+        if L::who(caller).is_none() {
+            return Err(AccessError::SignInRequired);
+        }
+        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
+            return Err(AccessError::NoSuchDatabase);
+        };
+        let mut unit = self.0.ports.metadata.read()?;
+        let database = unit.database_by_name(&owner, &name)?.ok_or(AccessError::NoSuchDatabase)?;
+        grant(unit.as_mut(), caller, database)
+    }
+
+    /// The same for a database known by id.
+    ///
+    /// # Errors
+    /// As [`Databases::access`].
+    pub fn access_by_id<L: Level>(&self, caller: &Caller, id: DatabaseId) -> Result<DatabaseAccess<L>, AccessError> {
+        if L::who(caller).is_none() {
+            return Err(AccessError::SignInRequired);
+        }
+        let mut unit = self.0.ports.metadata.read()?;
+        let database = unit.database_get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
+        grant(unit.as_mut(), caller, database)
+    }
+
+    /// Creates a database with one branch holding one empty commit by `user`.
+    ///
+    /// # Errors
+    /// [`DatabaseError::MayNotCreateFor`], [`DatabaseError::NameTaken`], [`DatabaseError::TooMany`].
+    pub fn create(
+        &self,
+        user: &User,
+        wanted: NewDatabase,
+        once: Option<&Once<'_, DatabaseView>>,
+    ) -> Result<DatabaseView, DatabaseError> {
+        let now = self.0.now();
+        let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
+        let owner = {
+            let mut unit = self.0.ports.metadata.read()?;
+            let owner = self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?;
+            owner
+        };
+        let head = self.0.ports.engine.create(id, &user.signature(now), "Initialize database")?;
+        let created = self.settle_new(user, wanted, id, &owner, head, now, once);
+        if created.is_err() {
+            // Nobody can reach the file; a failure here leaves garbage that `doctor` finds.
+            let _ = self.0.ports.engine.remove(id);
+        }
+        created
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the second half of `create`, split where the transaction begins")]
+    fn settle_new(
+        &self,
+        user: &User,
+        wanted: NewDatabase,
+        id: DatabaseId,
+        owner: &NewOwner,
+        head: crate::values::CommitHash,
+        now: Timestamp,
+        once: Option<&Once<'_, DatabaseView>>,
+    ) -> Result<DatabaseView, DatabaseError> {
+        let size = i64::try_from(self.0.ports.engine.size_bytes(id)?).unwrap_or(i64::MAX);
+        let default_branch = match wanted.default_branch {
+            Some(name) => name,
+            None => RefName::parse("main").map_err(|_| Fault::Unsettled("main is a branch name"))?,
+        };
+        let mut unit = self.0.ports.metadata.write()?;
+        self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?;
+        let database = Database {
+            id,
+            owner_id: owner.id,
+            locator: DatabaseLocator { owner: owner.name.clone(), name: wanted.name },
+            description: wanted.description.map(Description::into_string).filter(|d| !d.is_empty()),
+            visibility: wanted.visibility,
+            default_branch: default_branch.clone(),
+            parent_id: None,
+            network_id: id,
+            created_at: now,
+            last_write_at: Some(now),
+            size_bytes: size,
+            star_count: 0,
+            version: 1,
+            deleted_at: None,
+        };
+        match unit.database_add(&database) {
+            Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),
+            other => other?,
+        }
+        let head_time = Timestamp::from_seconds(now.as_seconds());
+        unit.branch_add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
+        if owner.role < Role::Admin {
+            unit.collaborator_put(id, user.id, Role::Admin, now)?;
+        }
+        let view = view(unit.as_mut(), Some(user.id), database, Role::Admin)?;
+        once::keep(unit.as_mut(), once, &view, now)?;
+        unit.save()?;
+        Ok(view)
+    }
+
+    fn check_new(&self, unit: &mut dyn Unit, user: &User, owner: &str, name: &DatabaseName) -> Result<NewOwner, DatabaseError> {
+        let owner = may_create_for(unit, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
+        let locator = DatabaseLocator { owner: owner.name.clone(), name: name.clone() };
+        if unit.database_by_name(&owner.name, name)?.is_some() {
+            return Err(DatabaseError::NameTaken(locator.to_string()));
+        }
+        let limit = self.0.limits.databases_per_owner;
+        if limit > 0 && unit.database_count(owner.id)? >= limit {
+            return Err(DatabaseError::TooMany(limit));
+        }
+        Ok(owner)
+    }
+
+    /// The database as the holder of the access sees it.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn get<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<DatabaseView, DatabaseError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let viewer = access.caller().user().map(|u| u.id);
+        view(unit.as_mut(), viewer, access.database().clone(), access.role()).map_err(Into::into)
+    }
+
+    /// Databases visible to the caller, by lower-case owner, then name, after that pair.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn list(
+        &self,
+        caller: &Caller,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<DatabaseView>, DatabaseError> {
+        let viewer = caller.user().map(|u| u.id);
+        let mut unit = self.0.ports.metadata.read()?;
+        let found = unit.database_list(viewer, filter, after, limit)?;
+        found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
+    }
+
+    /// Direct forks visible to the caller, by lower-case owner, then name, after that pair.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn forks<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<DatabaseLocator>, DatabaseError> {
+        let viewer = access.caller().user().map(|u| u.id);
+        let found = self.0.ports.metadata.read()?.fork_list(viewer, access.database().id, after, limit)?;
+        Ok(found.into_iter().map(|database| database.locator).collect())
+    }
+
+    /// Deletes a database. Its operations that are not settled end as canceled; its name is free at once.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    pub fn delete(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        expected: Option<&dyn Fn(&DatabaseView) -> bool>,
+    ) -> Result<DatabaseView, DatabaseError> {
+        let now = self.0.now();
+        let id = access.database().id;
+        let mut unit = self.0.ports.metadata.write()?;
+        let mut database = live(unit.as_mut(), id)?;
+        let seen = view(unit.as_mut(), Some(access.who().id), database.clone(), access.role())?;
+        if expected.is_some_and(|matches| !matches(&seen)) {
+            return Err(DatabaseError::Changed);
+        }
+        for mut operation in unit.operation_pending(id)? {
+            if operation.status == OperationStatus::Queued {
+                operation.status = OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
+                operation.finished_at = Some(now);
+                unit.operation_settle(&operation, None)?;
+            }
+        }
+        database.deleted_at = Some(now);
+        if !unit.database_update(&database)? {
+            return Err(DatabaseError::Changed);
+        }
+        unit.save()?;
+        self.0.ports.engine.remove(id)?;
+        Ok(seen)
+    }
+
+    /// The saved answer of an idempotency key, unless it has expired.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn saved_answer(&self, caller: AccountId, scope: &str, key: &str) -> Result<Option<SavedAnswer>, Fault> {
+        let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
+        Ok(self.0.ports.metadata.read()?.answer_get(caller, scope, key, not_before)?)
+    }
+}
+
+/// An account a user may create databases for.
+pub(super) struct NewOwner {
+    pub(super) id: AccountId,
+    pub(super) name: OwnerName,
+    /// The role the user has there through the account alone.
+    pub(super) role: Role,
+}
+
+/// `None` when the user may not, whether the account exists or not.
+pub(super) fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
+    let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
+    let Some(account) = unit.account_by_name(&name)? else { return Ok(None) };
+    let role = match account.kind {
+        AccountKind::User if account.id == user.id => Some(Role::Admin),
+        AccountKind::User => None,
+        AccountKind::Organization => match unit.member_get(account.id, user.id)? {
+            None => None,
+            Some(member) if member.role == MemberRole::Owner => Some(Role::Admin),
+            Some(_) => unit.organization_get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
+        },
+    };
+    Ok(role.map(|role| NewOwner { id: account.id, name: account.name, role }))
+}
+
+/// The highest role of a caller; `None` = not visible.
+pub(super) fn role_of(unit: &mut dyn Unit, caller: Option<AccountId>, database: &Database) -> Result<Option<Role>, Fault> {
+    let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
+    let Some(user) = caller else { return Ok(role) };
+    if database.owner_id == user {
+        return Ok(Some(Role::Admin));
+    }
+    if let Some(member) = unit.member_get(database.owner_id, user)? {
+        let from_membership = match member.role {
+            MemberRole::Owner => Some(Role::Admin),
+            MemberRole::Member => unit.organization_get(database.owner_id)?.map(|o| o.base_role),
+        };
+        role = role.max(from_membership);
+    }
+    if let Some(collaborator) = unit.collaborator_get(database.id, user)? {
+        role = role.max(Some(collaborator.role));
+    }
+    Ok(role)
+}
+
+/// The database, if it is still there.
+pub(super) fn live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Database, AccessError> {
+    unit.database_get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+}
+
+fn grant<L: Level>(unit: &mut dyn Unit, caller: &Caller, database: Database) -> Result<DatabaseAccess<L>, AccessError> {
+    let role = role_of(unit, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
+    DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
+}
+
+fn view_of(
+    unit: &mut dyn Unit,
+    caller: &Caller,
+    viewer: Option<AccountId>,
+    database: Database,
+) -> Result<DatabaseView, DatabaseError> {
+    let role = role_of(unit, caller.user().map(|u| u.id), &database)?.unwrap_or(Role::Read);
+    Ok(view(unit, viewer, database, role)?)
+}
+
+fn view(unit: &mut dyn Unit, viewer: Option<AccountId>, database: Database, role: Role) -> Result<DatabaseView, Fault> {
+    let fork_network_count = unit.fork_count(database.network_id)?;
+    let parent = match database.parent_id {
+        Some(id) => visible_locator(unit, viewer, id)?,
+        None => None,
+    };
+    let network_root =
+        if database.network_id == database.id { None } else { visible_locator(unit, viewer, database.network_id)? };
+    Ok(DatabaseView { database, role, fork_network_count, parent, network_root })
+}
+
+/// Owner and name of a database, when it is there and visible.
+pub(super) fn visible_locator(
+    unit: &mut dyn Unit,
+    viewer: Option<AccountId>,
+    id: DatabaseId,
+) -> Result<Option<DatabaseLocator>, Fault> {
+    let Some(database) = unit.database_get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
+    Ok(role_of(unit, viewer, &database)?.map(|_| database.locator))
+}
+
+/// Appends an event to the outbox.
+pub(super) fn emit(inner: &Inner, unit: &mut dyn Unit, database_id: DatabaseId, at: Timestamp, kind: EventKind) -> Result<(), Fault> {
+    let id = EventId::from_uuid(inner.ports.ids.uuid(at));
+    Ok(unit.event_add(&Event { id, database_id, at, kind })?)
+}

@@ -1,0 +1,78 @@
+//! Commits, differences between commits, definitions at a commit.
+
+use super::{Inner, revisions};
+use crate::access::{DatabaseAccess, Level};
+use crate::entities::{Commit, RowChange, TableChange, TableSchema};
+use crate::errors::ReadError;
+use crate::ports::{EngineError, RowPage};
+use crate::values::CommitHash;
+
+/// Commits, differences, definitions.
+pub struct History<'a>(&'a Inner);
+
+impl<'a> History<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// The commit a ref names now; `None` is the default branch.
+    ///
+    /// # Errors
+    /// [`ReadError::Ref`].
+    pub fn resolve<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Result<CommitHash, ReadError> {
+        Ok(revisions::resolve(self.0, access.database(), name)?)
+    }
+
+    /// Commits reachable from one, children before parents, then newest first, after that one.
+    ///
+    /// # Errors
+    /// [`ReadError::Fault`].
+    pub fn commits<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        from: &CommitHash,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<Commit>, ReadError> {
+        Ok(self.0.ports.engine.log(access.database().id, from, after, limit)?)
+    }
+
+    /// The tables that differ between two commits, by name.
+    ///
+    /// # Errors
+    /// [`ReadError::Fault`].
+    pub fn changed_tables<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        from: &CommitHash,
+        to: &CommitHash,
+    ) -> Result<Vec<TableChange>, ReadError> {
+        Ok(self.0.ports.engine.changed_tables(access.database().id, from, to)?)
+    }
+
+    /// The rows of a table that differ between two commits, by primary key.
+    ///
+    /// # Errors
+    /// [`ReadError::NoSuchTable`].
+    pub fn changed_rows<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<Vec<RowChange>, ReadError> {
+        match self.0.ports.engine.changed_rows(access.database().id, from, to, table, page) {
+            Err(EngineError::NoSuchTable(name)) => Err(ReadError::NoSuchTable(name)),
+            other => Ok(other?),
+        }
+    }
+
+    /// Tables and views at a commit, by name.
+    ///
+    /// # Errors
+    /// [`ReadError::Fault`].
+    pub fn tables<L: Level>(&self, access: &DatabaseAccess<L>, at: &CommitHash) -> Result<Vec<TableSchema>, ReadError> {
+        Ok(self.0.ports.engine.tables(access.database().id, at)?)
+    }
+}

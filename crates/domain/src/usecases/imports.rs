@@ -1,0 +1,424 @@
+//! Uploads and imports.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use md5::{Digest as _, Md5};
+use sha2::Sha256;
+
+use super::databases::live;
+use super::operations::enqueue;
+use super::{Inner, Once, once};
+use crate::access::{DatabaseAccess, Write};
+use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
+use crate::errors::{Fault, ImportError, OperationError};
+use crate::values::{LongText, RefName, TableName, UploadId};
+
+/// A session to be.
+#[derive(Debug, Clone, Copy)]
+pub struct NewUpload {
+    /// Bytes of the file.
+    pub content_length: u64,
+    /// Number of parts.
+    pub num_parts: u64,
+    /// Format.
+    pub file_type: FileType,
+}
+
+/// A fresh session: its secret is known only now.
+#[derive(Debug)]
+pub struct OpenedUpload {
+    /// The session.
+    pub upload: Upload,
+    /// What an import has to show.
+    pub secret: String,
+}
+
+/// A part as the importer names it.
+#[derive(Debug, Clone)]
+pub struct CompletedPart {
+    /// From 1.
+    pub number: u64,
+    /// MD5 in hex, with or without quotes.
+    pub etag: String,
+}
+
+/// An import as it was asked for; nothing is checked yet.
+#[derive(Debug, Clone)]
+pub struct NewImport {
+    /// Secret of the session.
+    pub secret: String,
+    /// Id of the session, when it has the form of one.
+    pub upload: Option<UploadId>,
+    /// Existing branch.
+    pub branch: String,
+    /// The table.
+    pub table: String,
+    /// Name of the file.
+    pub file_name: String,
+    /// Bytes of the file.
+    pub file_size: u64,
+    /// Format.
+    pub file_type: FileType,
+    /// How to treat the table.
+    pub mode: ImportMode,
+    /// All parts.
+    pub parts: Vec<CompletedPart>,
+    /// Checksum over the parts.
+    pub checksum: String,
+    /// Columns of the primary key.
+    pub primary_keys: Vec<String>,
+    /// Message of the commit.
+    pub message: Option<String>,
+    /// Land here and open a pull.
+    pub pull_branch: Option<String>,
+    /// File column → table column.
+    pub column_map: BTreeMap<String, String>,
+}
+
+/// Uploads and imports.
+pub struct Imports<'a>(&'a Inner);
+
+impl<'a> Imports<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// [`ImportError::TooLarge`], [`ImportError::Fields`], [`ImportError::TooManyUploads`].
+    pub fn open_upload(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewUpload,
+        once: Option<&Once<'_, OpenedUpload>>,
+    ) -> Result<OpenedUpload, ImportError> {
+        let limits = &self.0.limits;
+        if wanted.content_length > limits.import_bytes {
+            return Err(ImportError::TooLarge { size: wanted.content_length, limit: limits.import_bytes });
+        }
+        let mut wrong = Vec::new();
+        if wanted.content_length == 0 {
+            wrong.push(("content_length", "must be at least 1".to_owned()));
+        }
+        let num_parts = u32::try_from(wanted.num_parts).ok().filter(|n| (1..=limits.import_parts).contains(n));
+        let num_parts = match num_parts {
+            Some(n) if u64::from(n) <= wanted.content_length.max(1) => n,
+            _ => {
+                wrong.push(("num_parts", format!("must be 1 to {} and not more than content_length", limits.import_parts)));
+                0
+            }
+        };
+        if !self.0.ports.formats.supports(wanted.file_type) {
+            wrong.push(("file_type", "this server cannot read that format".to_owned()));
+        }
+        if !wrong.is_empty() {
+            return Err(ImportError::Fields(wrong));
+        }
+        let now = self.0.now();
+        let mut random = [0; 32];
+        self.0.ports.ids.fill(&mut random);
+        let secret = format!("up_{}", URL_SAFE_NO_PAD.encode(random));
+        let upload = Upload {
+            id: UploadId::from_uuid(self.0.ports.ids.uuid(now)),
+            database_id: access.database().id,
+            user_id: access.who().id,
+            secret_hash: Sha256::digest(secret.as_bytes()).into(),
+            content_length: wanted.content_length,
+            num_parts,
+            file_type: wanted.file_type,
+            created_at: now,
+            expires_at: now.plus_seconds(limits.upload_session_seconds),
+            used_by: None,
+            parts: Vec::new(),
+        };
+        let mut unit = self.0.ports.metadata.write()?;
+        live(unit.as_mut(), upload.database_id)?;
+        if unit.upload_count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
+            return Err(ImportError::TooManyUploads(limits.open_uploads_per_user));
+        }
+        unit.upload_add(&upload)?;
+        let opened = OpenedUpload { upload, secret };
+        once::keep(unit.as_mut(), once, &opened, now)?;
+        unit.save()?;
+        Ok(opened)
+    }
+
+    /// Takes a part; gives its MD5. The bytes are on disk when this returns; cut short, nothing changes.
+    ///
+    /// # Errors
+    /// [`ImportError::NoSuchUpload`], [`ImportError::UploadUsed`], [`ImportError::EmptyPart`], [`ImportError::PartTooLarge`],
+    /// [`ImportError::PartChecksum`], [`ImportError::PartCutShort`].
+    pub fn put_part(
+        &self,
+        id: UploadId,
+        number: u32,
+        expected_md5: Option<[u8; 16]>,
+        bytes: &mut dyn Read,
+    ) -> Result<[u8; 16], ImportError> {
+        let upload = self.open_session(id, number)?;
+        let others: u64 = upload.parts.iter().filter(|part| part.number != number).map(|part| part.size).sum();
+        let room = upload.content_length.saturating_sub(others);
+        let mut counted = Counted { bytes, md5: Md5::new(), size: 0, room, refused: None, expected: expected_md5 };
+        if let Err(error) = self.0.ports.blobs.put_part(id, number, &mut counted) {
+            return Err(match counted.refused.take() {
+                Some(Refused::TooLarge) => ImportError::PartTooLarge(upload.content_length),
+                Some(Refused::Empty) => ImportError::EmptyPart,
+                Some(Refused::Checksum) => ImportError::PartChecksum,
+                Some(Refused::CutShort(error)) => ImportError::PartCutShort(error),
+                None => error.into(),
+            });
+        }
+        let part = UploadPart { number, size: counted.size, md5: counted.md5.finalize().into() };
+        let mut unit = self.0.ports.metadata.write()?;
+        let now_open = unit.upload_get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        if let Some(operation) = now_open.used_by {
+            return Err(ImportError::UploadUsed(operation.to_string()));
+        }
+        let others: u64 = now_open.parts.iter().filter(|p| p.number != number).map(|p| p.size).sum();
+        if others + part.size > upload.content_length {
+            return Err(ImportError::PartTooLarge(upload.content_length));
+        }
+        unit.upload_part_put(id, &part)?;
+        unit.save()?;
+        Ok(part.md5)
+    }
+
+    fn open_session(&self, id: UploadId, number: u32) -> Result<Upload, ImportError> {
+        let upload = self.0.ports.metadata.read()?.upload_get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        if let Some(operation) = upload.used_by {
+            return Err(ImportError::UploadUsed(operation.to_string()));
+        }
+        if upload.expires_at <= self.0.now() || number == 0 || number > upload.num_parts {
+            return Err(ImportError::NoSuchUpload);
+        }
+        Ok(upload)
+    }
+
+    /// Accepts an import as an operation.
+    ///
+    /// # Errors
+    /// [`ImportError::Fields`] with all that is wrong, [`ImportError::NoSuchBranch`], [`ImportError::UploadUsed`],
+    /// [`ImportError::QueueFull`].
+    pub fn start(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewImport,
+        once: Option<&Once<'_, Operation>>,
+    ) -> Result<Operation, ImportError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let session = match wanted.upload {
+            Some(id) => unit.upload_get(id)?,
+            None => None,
+        };
+        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
+        let session = session.filter(|s| {
+            s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id
+        });
+        let (request, session) = check(&wanted, session, now)?;
+        let branch = unit.branch_get(database.id, &request.branch)?;
+        branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
+        if let Some(operation) = session.used_by {
+            let id = format!("databases/{}/operations/{operation}", database.locator);
+            return Err(ImportError::UploadUsed(id));
+        }
+        let upload_id = session.id;
+        let operation = enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now).map_err(|error| {
+            match error {
+                OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
+                OperationError::Fault(fault) => ImportError::Fault(fault),
+                _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
+            }
+        })?;
+        if !unit.upload_use(upload_id, operation.id)? {
+            return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
+        }
+        once::keep(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(operation)
+    }
+}
+
+/// Checks every field, so that all faults are named at once.
+fn check(wanted: &NewImport, session: Option<Upload>, now: crate::values::Timestamp) -> Result<(ImportRequest, Upload), ImportError> {
+    let mut wrong: Vec<(&'static str, String)> = Vec::new();
+    let branch = RefName::parse(&wanted.branch);
+    if wanted.branch.is_empty() {
+        wrong.push(("branch_name", "must not be empty".to_owned()));
+    }
+    let scripted = wanted.file_type == FileType::Sql;
+    if !(scripted && wanted.table.is_empty())
+        && let Err(error) = TableName::parse(&wanted.table)
+    {
+        wrong.push(("table_name", error.0));
+    }
+    if wanted.file_name.is_empty() || wanted.file_name.len() > 255 || wanted.file_name.contains('/') {
+        wrong.push(("file_name", "has 1 to 255 bytes and no '/'".to_owned()));
+    }
+    let pull_branch = match wanted.pull_branch.as_deref().map(RefName::parse).transpose() {
+        Ok(Some(name)) if name.as_str() == wanted.branch => {
+            wrong.push(("pull_request_branch_name", "must differ from branch_name".to_owned()));
+            None
+        }
+        Ok(name) => name,
+        Err(error) => {
+            wrong.push(("pull_request_branch_name", error.0));
+            None
+        }
+    };
+    let message = wanted.message.clone().filter(|m| !m.trim().is_empty()).unwrap_or_else(|| match wanted.table.as_str() {
+        "" => format!("Import {}", wanted.file_name),
+        table => format!("Import {} into {table}", wanted.file_name),
+    });
+    if message.len() > LongText::MAX {
+        wrong.push(("commit_message", format!("is longer than {} bytes", LongText::MAX)));
+    }
+    if scripted && !wanted.primary_keys.is_empty() {
+        wrong.push(("primary_keys", "must be empty for a script".to_owned()));
+    }
+    if scripted && !wanted.column_map.is_empty() {
+        wrong.push(("column_map", "must be empty for a script".to_owned()));
+    }
+    let session = session.filter(|s| s.used_by.is_some() || s.expires_at > now);
+    match &session {
+        None => wrong.push(("token", "unknown, expired, or of another caller or database".to_owned())),
+        Some(session) if session.used_by.is_none() => check_parts(wanted, session, &mut wrong),
+        Some(_) => {}
+    }
+    match (session, wrong.is_empty()) {
+        (Some(session), true) => {
+            let branch = branch.map_err(|_| ImportError::NoSuchBranch(wanted.branch.clone()))?;
+            let request = ImportRequest {
+                upload_id: session.id,
+                branch,
+                table: wanted.table.clone(),
+                file_name: wanted.file_name.clone(),
+                file_type: wanted.file_type,
+                mode: wanted.mode,
+                primary_keys: wanted.primary_keys.clone(),
+                message,
+                pull_branch,
+                column_map: wanted.column_map.clone(),
+            };
+            Ok((request, session))
+        }
+        _ => Err(ImportError::Fields(wrong)),
+    }
+}
+
+fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static str, String)>) {
+    if wanted.file_size != session.content_length {
+        wrong.push(("file_size", format!("the upload announced {} bytes", session.content_length)));
+    }
+    if wanted.file_type != session.file_type {
+        wrong.push(("file_type", "the upload announced another type".to_owned()));
+    }
+    let mut named = wanted.parts.iter().map(|part| part.number).collect::<Vec<_>>();
+    named.sort_unstable();
+    if named != (1..=u64::from(session.num_parts)).collect::<Vec<_>>() {
+        wrong.push(("completed_parts", format!("must name each part from 1 to {} once", session.num_parts)));
+        return;
+    }
+    for part in &wanted.parts {
+        let arrived = session.parts.iter().find(|arrived| u64::from(arrived.number) == part.number);
+        match arrived {
+            None => wrong.push(("completed_parts", format!("part {} has not arrived", part.number))),
+            Some(arrived) if hex(&arrived.md5) != part.etag.trim_matches('"') => {
+                wrong.push(("completed_parts", format!("the ETag of part {} does not match", part.number)));
+            }
+            Some(_) => {}
+        }
+    }
+    let arrived: u64 = session.parts.iter().map(|part| part.size).sum();
+    if arrived != session.content_length {
+        wrong.push(("completed_parts", format!("{arrived} of {} announced bytes have arrived", session.content_length)));
+    }
+    if checksum(&session.parts) != wanted.checksum {
+        wrong.push(("file_parts_md5", "does not match the parts".to_owned()));
+    }
+}
+
+/// base64(md5(concatenation of base64(md5(part)), in part order)): v2 §5.5.
+fn checksum(parts: &[UploadPart]) -> String {
+    let mut parts: Vec<&UploadPart> = parts.iter().collect();
+    parts.sort_unstable_by_key(|part| part.number);
+    let texts: String = parts.iter().map(|part| STANDARD.encode(part.md5)).collect();
+    STANDARD.encode(Md5::digest(texts.as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+enum Refused {
+    TooLarge,
+    Empty,
+    Checksum,
+    CutShort(io::Error),
+}
+
+/// Counts, hashes and bounds a part on its way to the store; an error here keeps the store from taking it.
+struct Counted<'a> {
+    bytes: &'a mut dyn Read,
+    md5: Md5,
+    size: u64,
+    room: u64,
+    refused: Option<Refused>,
+    expected: Option<[u8; 16]>,
+}
+
+impl Counted<'_> {
+    fn refuse(&mut self, why: Refused) -> io::Result<usize> {
+        self.refused = Some(why);
+        Err(io::Error::other("the part is refused"))
+    }
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match self.bytes.read(buffer) {
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+            Err(error) => return self.refuse(Refused::CutShort(error)),
+        };
+        if read == 0 && !buffer.is_empty() {
+            let md5: [u8; 16] = self.md5.clone().finalize().into();
+            if self.size == 0 {
+                return self.refuse(Refused::Empty);
+            }
+            if self.expected.is_some_and(|expected| expected != md5) {
+                return self.refuse(Refused::Checksum);
+            }
+            return Ok(0);
+        }
+        self.md5.update(&buffer[..read]);
+        self.size += u64::try_from(read).unwrap_or(u64::MAX);
+        if self.size > self.room {
+            return self.refuse(Refused::TooLarge);
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{UploadPart, checksum};
+    use md5::{Digest as _, Md5};
+
+    fn part(number: u32, bytes: &[u8]) -> UploadPart {
+        UploadPart { number, size: 0, md5: Md5::digest(bytes).into() }
+    }
+
+    #[test]
+    fn the_checksum_is_that_of_the_contract() {
+        assert_eq!(checksum(&[part(1, b"id,name\n1,Alice\n")]), "pIX9YH40aFyNTQB/HPa4iw==");
+        let parts = [part(2, b"tail"), part(1, &vec![b'a'; 5_242_880])];
+        assert_eq!(checksum(&parts), "x+0z7a1VgDHh0N1Yq1cdcA==");
+    }
+}

@@ -1,0 +1,174 @@
+//! Use cases, grouped by noun, gathered in one [`Hub`].
+
+mod branches;
+mod databases;
+mod history;
+mod imports;
+mod once;
+mod operations;
+mod people;
+mod pulls;
+mod releases;
+mod revisions;
+mod run;
+mod show;
+mod sql;
+mod tags;
+mod tokens;
+
+use std::sync::Arc;
+
+pub use branches::{Branches, NewBranch};
+pub use databases::{DatabaseView, Databases, NewDatabase};
+pub use history::History;
+pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
+pub use once::Once;
+pub use operations::{Operations, SqlWrite};
+pub use people::{NewUser, People};
+pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
+pub use releases::{NewRelease, Releases};
+pub use sql::{ReadEnd, Sql};
+pub use tags::{NewTag, Tags};
+pub use tokens::{MintedToken, Tokens};
+
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata};
+use crate::values::Timestamp;
+
+/// Limits with their defaults; all are documented in `docs/configuration.md`.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Live tokens per user.
+    pub tokens_per_user: u64,
+    /// Databases per owner; 0 = no limit.
+    pub databases_per_owner: u64,
+    /// Operations waiting per database.
+    pub queued_per_database: u64,
+    /// Bytes of an imported file.
+    pub import_bytes: u64,
+    /// Parts of an imported file.
+    pub import_parts: u32,
+    /// Seconds an upload session lives.
+    pub upload_session_seconds: i64,
+    /// Unused upload sessions per user.
+    pub open_uploads_per_user: u64,
+    /// Milliseconds the statements of a write may take.
+    pub write_timeout_ms: u64,
+    /// Milliseconds an import may take.
+    pub import_timeout_ms: u64,
+    /// Milliseconds a merge may take.
+    pub merge_timeout_ms: u64,
+    /// Seconds settled operations are kept.
+    pub operation_retention_seconds: i64,
+    /// Seconds saved answers are kept.
+    pub answer_retention_seconds: i64,
+    /// Owner names refused besides the built-in ones, in lower case.
+    pub reserved_names: Vec<String>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tokens_per_user: 100,
+            databases_per_owner: 0,
+            queued_per_database: 100,
+            import_bytes: 1 << 30,
+            import_parts: 1_000,
+            upload_session_seconds: 3_600,
+            open_uploads_per_user: 20,
+            write_timeout_ms: 60_000,
+            import_timeout_ms: 600_000,
+            merge_timeout_ms: 600_000,
+            operation_retention_seconds: 90 * 86_400,
+            answer_retention_seconds: 86_400,
+            reserved_names: Vec::new(),
+        }
+    }
+}
+
+/// The outside world.
+#[derive(Clone)]
+pub struct Ports {
+    /// People, refs, pulls, operations.
+    pub metadata: Arc<dyn Metadata>,
+    /// Commits and SQL.
+    pub engine: Arc<dyn Engine>,
+    /// Uploads in flight.
+    pub blobs: Arc<dyn Blobs>,
+    /// File formats.
+    pub formats: Arc<dyn Formats>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids and secrets.
+    pub ids: Arc<dyn Ids>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ports: Ports,
+    pub(crate) limits: Limits,
+    pub(crate) wake: operations::Wake,
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.ports.clock.now()
+    }
+}
+
+/// Everything Branchyard does. Cheap to clone; adapters and embedders hold one.
+#[derive(Clone)]
+pub struct Hub {
+    inner: Arc<Inner>,
+}
+
+macro_rules! nouns {
+    ($($(#[$doc:meta])* $method:ident: $group:ident;)+) => {
+        impl Hub {$(
+            $(#[$doc])*
+            pub fn $method(&self) -> $group<'_> {
+                $group::new(&self.inner)
+            }
+        )+}
+    };
+}
+
+nouns! {
+    /// Users and organizations.
+    people: People;
+    /// API tokens.
+    tokens: Tokens;
+    /// Databases, and access to them.
+    databases: Databases;
+    /// Branches.
+    branches: Branches;
+    /// Tags.
+    tags: Tags;
+    /// Releases.
+    releases: Releases;
+    /// Pull requests.
+    pulls: Pulls;
+    /// Commits, differences, definitions.
+    history: History;
+    /// SQL reads.
+    sql: Sql;
+    /// Uploads and imports.
+    imports: Imports;
+    /// Operations: SQL writes, merges, forks, imports.
+    operations: Operations;
+}
+
+impl Hub {
+    /// A hub over these ports.
+    pub fn new(ports: Ports, limits: Limits) -> Self {
+        Self { inner: Arc::new(Inner { ports, limits, wake: operations::Wake::default() }) }
+    }
+
+    /// Now, by the hub's clock.
+    pub fn now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+}

@@ -1,0 +1,36 @@
+//! Idempotency: the answer of a request is kept in the transaction of its effect.
+
+use crate::errors::Fault;
+use crate::ports::{MetadataError, SavedAnswer, Unit};
+use crate::values::{AccountId, Timestamp};
+
+/// Keeps the answer of a request under the caller's key, together with its effect.
+pub struct Once<'a, T> {
+    /// Who asks.
+    pub caller: AccountId,
+    /// Method and path.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// SHA-256 of the request body.
+    pub request_hash: [u8; 32],
+    /// Encodes the answer; opaque to the domain.
+    pub render: &'a dyn Fn(&T) -> Vec<u8>,
+}
+
+/// Saves the answer for `value`, when a key was given.
+pub(super) fn keep<T>(unit: &mut dyn Unit, once: Option<&Once<'_, T>>, value: &T, now: Timestamp) -> Result<(), Fault> {
+    let Some(once) = once else { return Ok(()) };
+    let answer = SavedAnswer {
+        caller: once.caller,
+        scope: once.scope.clone(),
+        key: once.key.clone(),
+        request_hash: once.request_hash,
+        answer: (once.render)(value),
+        created_at: now,
+    };
+    match unit.answer_add(&answer) {
+        Err(MetadataError::Taken) => Err(Fault::KeyTaken),
+        other => Ok(other?),
+    }
+}

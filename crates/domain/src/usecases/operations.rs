@@ -1,0 +1,296 @@
+//! Operations: accepting, finding, canceling, and the loop that runs them.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::databases::{live, may_create_for, role_of};
+use super::{Inner, Once, once, run};
+use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
+use crate::entities::{Database, Failure, FailureKind, Operation, OperationStatus, Role, User, Work};
+use crate::errors::{Fault, OperationError};
+use crate::ports::{OperationFilter, Unit};
+use crate::values::{DatabaseId, OperationId, RefName, Timestamp};
+
+/// Seconds a worker may be silent before its operation is taken over.
+pub(super) const LEASE_SECONDS: i64 = 30;
+
+/// A write by SQL, checked.
+#[derive(Debug, Clone)]
+pub struct SqlWrite {
+    /// Where `to_branch` starts when it does not exist; merged into it otherwise.
+    pub from_branch: String,
+    /// Where the statements run.
+    pub to_branch: RefName,
+    /// The statements.
+    pub statements: String,
+    /// Message of the commit.
+    pub message: Option<String>,
+}
+
+/// Wakes idle workers when there is something to do.
+#[derive(Default)]
+pub(crate) struct Wake {
+    waiting: Mutex<u64>,
+    signal: Condvar,
+}
+
+impl Wake {
+    pub(crate) fn one(&self) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.signal.notify_all();
+    }
+
+    fn wait(&self, seen: u64, at_most: Duration) -> u64 {
+        let guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.signal.wait_timeout_while(guard, at_most, |now| *now == seen);
+        let (guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        *guard
+    }
+}
+
+/// Operations.
+pub struct Operations<'a>(&'a Inner);
+
+impl<'a> Operations<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Accepts a write.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchBranch`], [`OperationError::QueueFull`].
+    pub fn sql_write(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: SqlWrite,
+        once: Option<&Once<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
+        let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
+        let from = unit.branch_get(database.id, &from)?.ok_or_else(missing)?;
+        let message = match wanted.message.filter(|text| !text.trim().is_empty()) {
+            Some(text) => text,
+            None => cut(format!("Run SQL query: {}", wanted.statements), 1_000),
+        };
+        let work =
+            Work::SqlWrite { from_branch: from.name, to_branch: wanted.to_branch, statements: wanted.statements, message };
+        self.accept(unit, &database, access.who(), work, now, once)
+    }
+
+    /// Accepts a fork of the database to `owner`.
+    ///
+    /// # Errors
+    /// [`OperationError::MayNotCreateFor`], [`OperationError::NameTaken`], [`OperationError::QueueFull`].
+    pub fn fork(
+        &self,
+        access: &DatabaseAccess<Participate>,
+        owner: &str,
+        once: Option<&Once<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let owner = may_create_for(unit.as_mut(), access.who(), owner)?
+            .ok_or_else(|| OperationError::MayNotCreateFor(owner.to_owned()))?;
+        let name = &database.locator.name;
+        if unit.database_by_name(&owner.name, name)?.is_some() || unit.operation_forking_to(owner.id, name)? {
+            return Err(OperationError::NameTaken(format!("{}/{name}", owner.name)));
+        }
+        let fork_id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
+        let work = Work::Fork { owner_id: owner.id, owner: owner.name, fork_id };
+        self.accept(unit, &database, access.who(), work, now, once)
+    }
+
+    fn accept(
+        &self,
+        mut unit: Box<dyn Unit + '_>,
+        database: &Database,
+        user: &User,
+        work: Work,
+        now: Timestamp,
+        once: Option<&Once<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
+        let operation = enqueue(self.0, unit.as_mut(), database, user, work, now)?;
+        once::keep(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(operation)
+    }
+
+    /// Operations of a database, newest first, before `before`.
+    ///
+    /// # Errors
+    /// [`OperationError::Fault`].
+    pub fn list<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, OperationError> {
+        Ok(self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?)
+    }
+
+    /// An operation, for its creator and whoever may read its database.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchOperation`], also when it is not for this caller.
+    pub fn get(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        Ok(readable(unit.as_mut(), user, id)?.0)
+    }
+
+    /// Whether a caller sees a database named in a result.
+    ///
+    /// # Errors
+    /// [`OperationError::Fault`].
+    pub fn sees(&self, caller: &Caller, id: DatabaseId) -> Result<bool, OperationError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let viewer = caller.user().map(|user| user.id);
+        Ok(super::databases::visible_locator(unit.as_mut(), viewer, id)?.is_some())
+    }
+
+    /// Cancels an operation that has not begun.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`], [`OperationError::NotQueued`].
+    pub fn cancel(&self, user: &User, id: OperationId, once: Option<&Once<'_, Operation>>) -> Result<Operation, OperationError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let (mut operation, role) = readable(unit.as_mut(), user, id)?;
+        if operation.created_by != user.id && role < Some(Role::Write) {
+            return Err(OperationError::Denied);
+        }
+        if !operation.cancelable() {
+            return Err(OperationError::NotQueued);
+        }
+        operation.status = OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
+        operation.finished_at = Some(now);
+        if !unit.operation_settle(&operation, None)? {
+            return Err(OperationError::NotQueued);
+        }
+        once::keep(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        Ok(operation)
+    }
+
+    /// Ends the leases a former process left behind. Only for the start of the one process that works on this store.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn recover(&self) -> Result<u64, Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let freed = unit.operation_recover()?;
+        unit.save()?;
+        Ok(freed)
+    }
+
+    /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker.
+    ///
+    /// # Errors
+    /// [`Fault`] when even the failure could not be recorded; the operation is then run again when its lease has ended.
+    pub fn run_next(&self, holder: &str) -> Result<bool, Fault> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else { return Ok(false) };
+        unit.save()?;
+        run::run(self.0, operation, holder)?;
+        // The next one of this database may be waiting for a worker that went to sleep.
+        self.0.wake.one();
+        Ok(true)
+    }
+
+    /// Prolongs the lease of an operation being run.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let held = unit.operation_extend(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
+        unit.save()?;
+        Ok(held)
+    }
+
+    /// Waits until there may be something to run, at most so long. `seen` is what the call before gave, 0 at first.
+    pub fn wait(&self, seen: u64, at_most: Duration) -> u64 {
+        self.0.wake.wait(seen, at_most)
+    }
+
+    /// Removes what is past its retention: settled operations, saved answers, events, abandoned uploads.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn tidy(&self) -> Result<(), Fault> {
+        let now = self.0.now();
+        let limits = &self.0.limits;
+        let mut unit = self.0.ports.metadata.write()?;
+        unit.operation_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        unit.answer_purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        unit.event_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        let abandoned = unit.upload_abandoned(now, 100)?;
+        unit.save()?;
+        for upload in abandoned {
+            self.0.ports.blobs.remove(upload)?;
+            let mut unit = self.0.ports.metadata.write()?;
+            unit.upload_remove(upload)?;
+            unit.save()?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a queued operation.
+pub(super) fn enqueue(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    database: &Database,
+    user: &User,
+    work: Work,
+    now: Timestamp,
+) -> Result<Operation, OperationError> {
+    let limit = inner.limits.queued_per_database;
+    if unit.operation_count_queued(database.id)? >= limit {
+        return Err(OperationError::QueueFull(limit));
+    }
+    let operation = Operation {
+        id: OperationId::from_uuid(inner.ports.ids.uuid(now)),
+        database_id: database.id,
+        locator: database.locator.clone(),
+        work,
+        status: OperationStatus::Queued,
+        created_by: user.id,
+        created_by_name: user.name.clone(),
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+        attempts: 0,
+    };
+    unit.operation_add(&operation)?;
+    Ok(operation)
+}
+
+fn readable(unit: &mut dyn Unit, user: &User, id: OperationId) -> Result<(Operation, Option<Role>), OperationError> {
+    let operation = unit.operation_get(id)?.ok_or(OperationError::NoSuchOperation)?;
+    let database = unit.database_get(operation.database_id)?.filter(|d| d.deleted_at.is_none());
+    let role = match &database {
+        Some(database) => role_of(unit, Some(user.id), database)?,
+        None => None,
+    };
+    if operation.created_by != user.id && role.is_none() {
+        return Err(OperationError::NoSuchOperation);
+    }
+    Ok((operation, role))
+}
+
+/// At most `bytes` bytes, cut on a character boundary.
+fn cut(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}

@@ -1,0 +1,102 @@
+//! Releases.
+
+use super::databases::live;
+use super::{Inner, Once, once, revisions};
+use crate::access::{DatabaseAccess, Level, Write};
+use crate::entities::{Release, Tag};
+use crate::errors::{RefError, ReleaseError};
+use crate::ports::MetadataError;
+use crate::values::{CommitHash, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
+
+/// A release to be.
+#[derive(Debug, Clone)]
+pub struct NewRelease {
+    /// The tag it stands on.
+    pub tag: RefName,
+    /// Its title.
+    pub title: Title,
+    /// The commit the tag names, or shall name.
+    pub commit: CommitHash,
+    /// Notes.
+    pub description: Option<LongText>,
+    /// Create the tag when it does not exist.
+    pub create_tag: bool,
+}
+
+/// Releases.
+pub struct Releases<'a>(&'a Inner);
+
+impl<'a> Releases<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Publishes a release, and its tag where asked to.
+    ///
+    /// # Errors
+    /// [`ReleaseError::NoSuchCommit`], [`ReleaseError::NoSuchTag`], [`ReleaseError::Exists`], [`ReleaseError::TagElsewhere`].
+    pub fn create(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewRelease,
+        once: Option<&Once<'_, Release>>,
+    ) -> Result<Release, ReleaseError> {
+        let database = access.database();
+        let commit = match revisions::revision(self.0, database, &Revision::Commit(wanted.commit.clone())) {
+            Ok(commit) => commit,
+            Err(RefError::Fault(fault)) => return Err(fault.into()),
+            Err(_) => return Err(ReleaseError::NoSuchCommit(wanted.commit.to_string())),
+        };
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        live(unit.as_mut(), database.id)?;
+        match unit.tag_get(database.id, &wanted.tag)? {
+            Some(tag) if tag.commit != commit => return Err(ReleaseError::TagElsewhere(wanted.tag.to_string())),
+            Some(_) => {}
+            None if !wanted.create_tag => return Err(ReleaseError::NoSuchTag(wanted.tag.to_string())),
+            None => {
+                let tag = Tag { name: wanted.tag.clone(), commit: commit.clone(), message: None, tagged_at: now };
+                unit.tag_add(database.id, &tag)?;
+            }
+        }
+        let release = Release {
+            id: ReleaseId::from_uuid(self.0.ports.ids.uuid(now)),
+            tag: wanted.tag,
+            title: wanted.title.into_string(),
+            commit,
+            description: wanted.description.map(LongText::into_string).filter(|d| !d.is_empty()),
+            created_at: now,
+            updated_at: now,
+        };
+        match unit.release_add(database.id, &release) {
+            Err(MetadataError::Taken) => return Err(ReleaseError::Exists(release.tag.to_string())),
+            other => other?,
+        }
+        once::keep(unit.as_mut(), once, &release, now)?;
+        unit.save()?;
+        Ok(release)
+    }
+
+    /// The release of a tag.
+    ///
+    /// # Errors
+    /// [`ReleaseError::NoSuchRelease`].
+    pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, tag: &str) -> Result<Release, ReleaseError> {
+        let missing = || ReleaseError::NoSuchRelease(tag.to_owned());
+        let name = RefName::parse(tag).map_err(|_| missing())?;
+        self.0.ports.metadata.read()?.release_get(access.database().id, &name)?.ok_or_else(missing)
+    }
+
+    /// Releases, newest first, after that pair.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Fault`].
+    pub fn list<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        after: Option<(Timestamp, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Release>, ReleaseError> {
+        Ok(self.0.ports.metadata.read()?.release_list(access.database().id, after, limit)?)
+    }
+}

@@ -1,0 +1,142 @@
+//! From what people write to a commit.
+
+use super::Inner;
+use crate::entities::Database;
+use crate::errors::{Fault, RefError};
+use crate::ports::Unit;
+use crate::values::{CommitHash, RefName, Revision};
+
+/// How many named commits are fetched at a time when looking for one that holds a commit.
+const NAMED_PAGE: usize = 1_000;
+
+/// Resolves a ref; `None` is the default branch. The order is that of the contract (v2 §1.4): 40 hex digits are always a
+/// commit; then branches, tags, full names, and expressions such as `main~2`.
+pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
+    let missing = || RefError::NoSuchRef { name: text.unwrap_or_default().to_owned(), database: database.locator.to_string() };
+    let mut unit = inner.ports.metadata.read()?;
+    let Some(name) = text else {
+        let head = branch_head(unit.as_mut(), database, database.default_branch.as_str())?;
+        return head.ok_or_else(|| RefError::NoSuchBranch(database.default_branch.to_string()));
+    };
+    let (base, steps) = split_expression(name);
+    let Some(start) = resolve_name(inner, unit.as_mut(), database, base)? else { return Err(missing()) };
+    drop(unit);
+    walk(inner, database, start, steps)?.ok_or_else(missing)
+}
+
+/// Resolves where a branch, tag or release starts.
+pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> Result<CommitHash, RefError> {
+    let mut unit = inner.ports.metadata.read()?;
+    match from {
+        Revision::Branch(name) => {
+            branch_head(unit.as_mut(), database, name)?.ok_or_else(|| RefError::NoSuchBranch(name.clone()))
+        }
+        Revision::Commit(hash) => match held(inner, unit.as_mut(), database, hash)? {
+            true => Ok(hash.clone()),
+            false => {
+                Err(RefError::NoSuchRef { name: hash.to_string(), database: database.locator.to_string() })
+            }
+        },
+    }
+}
+
+fn resolve_name(inner: &Inner, unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+    if let Ok(hash) = CommitHash::parse(name) {
+        return Ok(held(inner, unit, database, &hash)?.then_some(hash));
+    }
+    if name == "HEAD" {
+        return branch_head(unit, database, database.default_branch.as_str());
+    }
+    if let Some(head) = branch_head(unit, database, name)? {
+        return Ok(Some(head));
+    }
+    if let Some(commit) = tag_commit(unit, database, name)? {
+        return Ok(Some(commit));
+    }
+    if let Some(branch) = name.strip_prefix("refs/heads/") {
+        return branch_head(unit, database, branch);
+    }
+    match name.strip_prefix("refs/tags/") {
+        Some(tag) => tag_commit(unit, database, tag),
+        None => Ok(None),
+    }
+}
+
+fn branch_head(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+    let Ok(name) = RefName::parse(name) else { return Ok(None) };
+    Ok(unit.branch_get(database.id, &name)?.map(|branch| branch.head))
+}
+
+fn tag_commit(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+    let Ok(name) = RefName::parse(name) else { return Ok(None) };
+    Ok(unit.tag_get(database.id, &name)?.map(|tag| tag.commit))
+}
+
+/// Whether the database's own history holds a commit. The engine file may hold more: what was fetched for pulls, and, in a
+/// fork, all that the source ever had.
+fn held(inner: &Inner, unit: &mut dyn Unit, database: &Database, hash: &CommitHash) -> Result<bool, Fault> {
+    if inner.ports.engine.commit(database.id, hash)?.is_none() {
+        return Ok(false);
+    }
+    if let Some(head) = branch_head(unit, database, database.default_branch.as_str())?
+        && inner.ports.engine.is_ancestor(database.id, hash, &head)?
+    {
+        return Ok(true);
+    }
+    let mut after: Option<CommitHash> = None;
+    loop {
+        let page = unit.named_commits(database.id, after.as_ref(), NAMED_PAGE)?;
+        if page.contains(hash) {
+            return Ok(true);
+        }
+        for named in &page {
+            if inner.ports.engine.is_ancestor(database.id, hash, named)? {
+                return Ok(true);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == NAMED_PAGE => after = Some(last.clone()),
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// `main~2^` → (`main`, `~2^`). Neither character can be part of a name.
+fn split_expression(text: &str) -> (&str, &str) {
+    match text.find(['~', '^']) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    }
+}
+
+/// Follows `~n` (n first parents) and `^n` (the n-th parent), as git's revisions do.
+fn walk(inner: &Inner, database: &Database, start: CommitHash, steps: &str) -> Result<Option<CommitHash>, Fault> {
+    /// More steps than this resolve to nothing: each costs a look-up.
+    const MAX_STEPS: usize = 10_000;
+    let mut at = start;
+    let mut rest = steps;
+    let mut taken = 0;
+    while let Some(kind) = rest.chars().next() {
+        rest = &rest[1..];
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, tail) = rest.split_at(digits);
+        rest = tail;
+        let Ok(count) = (if number.is_empty() { Ok(1) } else { number.parse::<usize>() }) else { return Ok(None) };
+        let (rounds, parent) = match kind {
+            '~' => (count, 1),
+            '^' => (1, count),
+            _ => return Ok(None),
+        };
+        for _ in 0..rounds {
+            taken += 1;
+            if taken > MAX_STEPS {
+                return Ok(None);
+            }
+            let Some(index) = parent.checked_sub(1) else { continue };
+            let Some(commit) = inner.ports.engine.commit(database.id, &at)? else { return Ok(None) };
+            let Some(next) = commit.parents.into_iter().nth(index) else { return Ok(None) };
+            at = next;
+        }
+    }
+    Ok(Some(at))
+}

@@ -1,0 +1,250 @@
+//! Running operations.
+//!
+//! The effect of an operation is its ref move, and that is in the settling transaction with the operation's status and events.
+//! A crash before it leaves at most a commit that no ref names; the operation runs again from the ref's present head. A crash
+//! after it finds the operation settled.
+
+mod fork;
+mod import;
+mod merge;
+mod write;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::databases::{emit, role_of};
+use super::operations::LEASE_SECONDS;
+use super::{Inner, Operations};
+use crate::entities::{
+    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, User, Work,
+};
+use crate::errors::{Fault, PullError};
+use crate::ports::{EngineError, FormatError, MetadataError, Unit};
+use crate::values::{CommitHash, RefName, Timestamp};
+
+/// How often work is begun again after a ref moved under it.
+const MOVED_RETRIES: u32 = 8;
+/// How often an operation is begun before a fault of the server is reported as its failure.
+const ATTEMPTS: u32 = 5;
+
+/// Why a run did not settle an operation as succeeded.
+enum Stop {
+    /// The operation fails.
+    Failed(Failure),
+    /// A port failed: try again.
+    Fault(Fault),
+    /// A ref moved meanwhile: do the work again.
+    Moved,
+    /// Somebody else settled it, or holds it now.
+    Lost,
+}
+
+impl<E: Into<Fault>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+fn failed(kind: FailureKind, detail: impl Into<String>) -> Stop {
+    Stop::Failed(Failure::new(kind, detail))
+}
+
+/// One leased operation, and what is needed to settle it.
+struct Run<'a> {
+    inner: &'a Inner,
+    operation: Operation,
+    holder: &'a str,
+}
+
+/// Runs a leased operation to its end.
+pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<(), Fault> {
+    let mut run = Run { inner, operation, holder };
+    match run.with_heartbeat() {
+        Ok(()) | Err(Stop::Lost) => Ok(()),
+        Err(Stop::Failed(failure)) => run.settle_failed(failure),
+        Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "the branch kept moving")),
+        Err(Stop::Fault(fault)) => run.give_up_or_hand_back(fault),
+    }
+}
+
+impl Run<'_> {
+    /// Keeps the lease while the work goes on.
+    fn with_heartbeat(&self) -> Result<(), Stop> {
+        let (done, beat) = mpsc::channel::<()>();
+        let period = Duration::from_secs(u64::try_from(LEASE_SECONDS / 3).unwrap_or(10));
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
+                    // A failed beat is made up for by the next; a lost lease shows when the operation is settled.
+                    let _ = Operations::new(self.inner).prolong(self.operation.id, self.holder);
+                }
+            });
+            let ended = self.retry_moved();
+            drop(done);
+            ended
+        })
+    }
+
+    fn retry_moved(&self) -> Result<(), Stop> {
+        for _ in 1..MOVED_RETRIES {
+            match self.once() {
+                Err(Stop::Moved) => {}
+                ended => return ended,
+            }
+        }
+        self.once()
+    }
+
+    fn once(&self) -> Result<(), Stop> {
+        match &self.operation.work {
+            Work::SqlWrite { from_branch, to_branch, statements, message } => {
+                write::run(self, from_branch, to_branch, statements, message)
+            }
+            Work::Merge { pull, message, resolve } => merge::run(self, *pull, message, resolve),
+            Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
+            Work::Import(request) => import::run(self, request),
+        }
+    }
+
+    /// The database and the creator, who must still be allowed to do this.
+    fn begin(&self, unit: &mut dyn Unit, needs: Role) -> Result<(Database, User), Stop> {
+        let database = unit.database_get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
+        let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
+        let denied = || failed(FailureKind::PermissionDenied, format!("{} may not do this any more", self.operation.created_by_name));
+        let user = unit.user_get(self.operation.created_by)?.ok_or_else(denied)?;
+        match role_of(unit, Some(user.id), &database)? {
+            Some(role) if role >= needs => Ok((database, user)),
+            _ => Err(denied()),
+        }
+    }
+
+    /// Moves a branch, or creates it at `created_from` first; with their events.
+    fn move_branch(
+        &self,
+        unit: &mut dyn Unit,
+        branch: &RefName,
+        was: Option<&CommitHash>,
+        created_from: &CommitHash,
+        head: &CommitHash,
+        now: Timestamp,
+    ) -> Result<(), Stop> {
+        let database = self.operation.database_id;
+        let at = super::branches::commit_time(self.inner, database, head).map_err(|_| Fault::Unsettled("a new commit is unreadable"))?;
+        let previous = match was {
+            Some(was) => was,
+            None => {
+                let new = Branch { name: branch.clone(), head: head.clone(), updated_at: at };
+                match unit.branch_add(database, &new) {
+                    Err(MetadataError::Taken) => return Err(Stop::Moved),
+                    other => other?,
+                }
+                emit(self.inner, unit, database, now, EventKind::BranchCreated { branch: branch.clone() })?;
+                created_from
+            }
+        };
+        if head == previous {
+            return Ok(());
+        }
+        if let Some(was) = was
+            && !unit.branch_move(database, branch, was, head, at)?
+        {
+            return Err(Stop::Moved);
+        }
+        let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
+        unit.database_wrote(database, now, size)?;
+        let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
+        Ok(emit(self.inner, unit, database, now, kind)?)
+    }
+
+    /// Settles as succeeded and saves everything done in `unit`.
+    fn succeed(&self, mut unit: Box<dyn Unit + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
+        let settled = Operation {
+            status: OperationStatus::Succeeded(outcome),
+            finished_at: Some(now),
+            ..self.operation.clone()
+        };
+        if !unit.operation_settle(&settled, Some(self.holder))? {
+            return Err(Stop::Lost);
+        }
+        unit.save()?;
+        Ok(())
+    }
+
+    fn settle_failed(&mut self, failure: Failure) -> Result<(), Fault> {
+        self.operation.status = OperationStatus::Failed(failure);
+        self.operation.finished_at = Some(self.inner.now());
+        let mut unit = self.inner.ports.metadata.write()?;
+        if unit.operation_settle(&self.operation, Some(self.holder))? {
+            unit.save()?;
+        }
+        Ok(())
+    }
+
+    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<(), Fault> {
+        if self.operation.attempts >= ATTEMPTS {
+            let failure = match &fault {
+                Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {
+                    Failure::new(FailureKind::Unavailable, "the storage was not available; try again later")
+                }
+                Fault::Blobs(error) if error.full => {
+                    Failure::new(FailureKind::Unavailable, "the storage is full; try again later")
+                }
+                _ => Failure::new(FailureKind::Internal, "an internal error; the operator can find it by the operation's id"),
+            };
+            self.settle_failed(failure)?;
+            return Err(fault);
+        }
+        // A passing trouble gets time to pass, longer each time.
+        std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
+        let mut unit = self.inner.ports.metadata.write()?;
+        unit.operation_hand_back(self.operation.id, self.holder)?;
+        unit.save()?;
+        Err(fault)
+    }
+}
+
+/// What the content of an operation is to blame for, as its failure.
+fn blame(error: EngineError, several: bool) -> Stop {
+    match error {
+        EngineError::Sql { failure, statement } => {
+            let place = if several && statement > 1 { format!(" (statement {statement})") } else { String::new() };
+            failed(FailureKind::Content, format!("{failure}{place}"))
+        }
+        EngineError::Import(FormatError::File(detail)) => failed(FailureKind::Content, detail),
+        EngineError::Import(FormatError::Rows(rows)) => {
+            let first = rows.first().map(|row| match &row.column {
+                Some(column) => format!("line {}: column {column}: {}", row.line, row.detail),
+                None => format!("line {}: {}", row.line, row.detail),
+            });
+            let detail = first.unwrap_or_else(|| "the file has records that cannot be imported".to_owned());
+            Stop::Failed(Failure { kind: FailureKind::Content, detail, rows })
+        }
+        EngineError::NoSuchTable(table) => failed(FailureKind::NotFound, format!("table not found: {table}")),
+        EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' exists already")),
+        EngineError::CannotMerge(why) => failed(FailureKind::MergeConflict, why),
+        EngineError::TimedOut(ms) => failed(FailureKind::Content, format!("timed out after {ms} ms")),
+        other => Stop::Fault(Fault::Engine(other)),
+    }
+}
+
+fn conflict(tables: &[(String, u64)]) -> Stop {
+    let parts: Vec<String> = tables
+        .iter()
+        .enumerate()
+        .map(|(at, (table, count))| match at {
+            0 => format!("{count} {} in {table}", if *count == 1 { "conflict" } else { "conflicts" }),
+            _ => format!("{count} in {table}"),
+        })
+        .collect();
+    failed(FailureKind::MergeConflict, parts.join(", "))
+}
+
+/// What stands in the way of a pull, as the failure of an operation.
+fn pull_failure(error: PullError) -> Stop {
+    match error {
+        PullError::Fault(fault) => Stop::Fault(fault),
+        PullError::NoSuchPull | PullError::BranchMissing(_) => failed(FailureKind::NotFound, error.to_string()),
+        PullError::Changed => Stop::Moved,
+        other => failed(FailureKind::Unprocessable, other.to_string()),
+    }
+}

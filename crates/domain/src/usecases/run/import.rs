@@ -1,0 +1,194 @@
+//! Imports.
+
+use std::collections::HashSet;
+use std::io;
+use std::time::Duration;
+
+use super::super::pulls;
+use super::{Run, Stop, blame, failed};
+use crate::entities::{Database, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User};
+use crate::errors::PullError;
+use crate::ports::{EngineError, ImportColumn, ImportFile, ImportJob, ImportTarget, TargetColumn, Unit};
+use crate::values::{CommitHash, Timestamp, Title};
+
+pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
+    let inner = run.inner;
+    let mut unit = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
+    let target = unit.branch_get(database.id, &request.branch)?;
+    let from = target.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{}'", request.branch)))?.head;
+    let branch = request.pull_branch.as_ref().unwrap_or(&request.branch);
+    let was = unit.branch_get(database.id, branch)?.map(|branch| branch.head);
+    let upload = unit.upload_get(request.upload_id)?;
+    let upload = upload.ok_or_else(|| failed(FailureKind::NotFound, "the uploaded file is gone"))?;
+    drop(unit);
+
+    let base = was.as_ref().unwrap_or(&from);
+    let head = bring_in(run, request, &database, &user, base, &upload)?;
+
+    let now = inner.now();
+    let mut unit = inner.ports.metadata.write()?;
+    run.begin(unit.as_mut(), Role::Write)?;
+    let changed = head != *base;
+    if changed {
+        run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, &head, now)?;
+    }
+    let pull = match &request.pull_branch {
+        Some(_) if changed || was.is_some_and(|was| was != from) => Some(open_pull(run, unit.as_mut(), request, &database, &user, now)?),
+        _ => None,
+    };
+    run.succeed(unit, Outcome { commit: Some(head), pull, database: None }, now)?;
+    // The bytes are collected later when this fails.
+    let _ = inner.ports.blobs.remove(upload.id);
+    Ok(())
+}
+
+fn bring_in(
+    run: &Run<'_>,
+    request: &ImportRequest,
+    database: &Database,
+    user: &User,
+    base: &CommitHash,
+    upload: &Upload,
+) -> Result<CommitHash, Stop> {
+    let inner = run.inner;
+    let engine = inner.ports.engine.as_ref();
+    let tables = engine.tables(database.id, base)?;
+    let existing = tables.iter().find(|table| table.name.eq_ignore_ascii_case(&request.table));
+    let (id, parts) = (upload.id, upload.num_parts);
+    let open = move || inner.ports.blobs.open(id, parts).map_err(io::Error::other);
+    let file = inner.ports.formats.scan(request.file_type, Box::new(open));
+    let file = file.map_err(|error| blame(EngineError::Import(error), false))?;
+    let plan = plan(request, file.as_ref(), existing)?;
+    let targets: Vec<TargetColumn> = plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
+    let mut rows = file.rows(&targets).map_err(|error| blame(EngineError::Import(error), false))?;
+    let author = user.signature(inner.now());
+    let job = ImportJob {
+        base,
+        table: existing.map_or(request.table.as_str(), |table| table.name.as_str()),
+        target: &plan.target,
+        columns: &plan.columns,
+        message: &request.message,
+        author: &author,
+        timeout: Duration::from_millis(inner.limits.import_timeout_ms),
+    };
+    engine.import(database.id, &job, rows.as_mut()).map_err(|error| blame(error, false))
+}
+
+/// Where each file column goes, and what happens to the table.
+struct Plan {
+    target: ImportTarget,
+    columns: Vec<ImportColumn>,
+}
+
+fn plan(request: &ImportRequest, file: &dyn ImportFile, existing: Option<&TableSchema>) -> Result<Plan, Stop> {
+    let content = |detail: String| failed(FailureKind::Content, detail);
+    let mut columns = Vec::new();
+    for source in request.column_map.keys() {
+        if !file.columns().iter().any(|column| column.name == *source) {
+            return Err(content(format!("column_map names '{source}', which is not a column of the file")));
+        }
+    }
+    for column in file.columns() {
+        let name = request.column_map.get(&column.name).unwrap_or(&column.name).clone();
+        columns.push(ImportColumn { name, declared_type: column.declared_type.clone() });
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name.to_lowercase())) {
+        return Err(content(format!("two columns go to '{}'", twice.name)));
+    }
+    let target = match (request.mode, existing) {
+        (ImportMode::Create, Some(table)) => {
+            return Err(failed(FailureKind::Conflict, format!("table '{}' exists already", table.name)));
+        }
+        (ImportMode::Create | ImportMode::Overwrite, _) => {
+            let primary_key = new_key(&request.primary_keys, &columns)?;
+            ImportTarget::New { primary_key, overwrite: request.mode == ImportMode::Overwrite }
+        }
+        (ImportMode::Update | ImportMode::Replace, None) => {
+            return Err(failed(FailureKind::NotFound, format!("table not found: {}", request.table)));
+        }
+        (ImportMode::Update | ImportMode::Replace, Some(table)) => {
+            into_existing(table, &mut columns)?;
+            check_key(request, table, &columns)?;
+            if request.mode == ImportMode::Update { ImportTarget::Update } else { ImportTarget::Replace }
+        }
+    };
+    Ok(Plan { target, columns })
+}
+
+/// The key columns of a new table, in the spelling of the columns.
+fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, Stop> {
+    let mut key = Vec::new();
+    for name in wanted {
+        let found = find(columns, name, |column| &column.name);
+        let found = found.ok_or_else(|| failed(FailureKind::Content, format!("primary key '{name}' is not a column of the file")))?;
+        if key.contains(&found.name) {
+            return Err(failed(FailureKind::Content, format!("primary key '{name}' is named twice")));
+        }
+        key.push(found.name.clone());
+    }
+    Ok(key)
+}
+
+/// Gives every column the name and type the table has for it.
+fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<(), Stop> {
+    for column in columns {
+        let found = find(&table.columns, &column.name, |c| &c.name);
+        let found = found
+            .ok_or_else(|| failed(FailureKind::Content, format!("table '{}' has no column '{}'", table.name, column.name)))?;
+        column.name.clone_from(&found.name);
+        column.declared_type.clone_from(&found.declared_type);
+    }
+    Ok(())
+}
+
+fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColumn]) -> Result<(), Stop> {
+    let content = |detail: String| failed(FailureKind::Content, detail);
+    let same = |a: &String, b: &String| a.eq_ignore_ascii_case(b);
+    let given = &request.primary_keys;
+    let matches = given.len() == table.primary_key.len() && given.iter().all(|g| table.primary_key.iter().any(|k| same(g, k)));
+    if !given.is_empty() && !matches {
+        return Err(content(format!("the primary key of '{}' is {}", table.name, table.primary_key.join(", "))));
+    }
+    if request.mode == ImportMode::Update {
+        if table.primary_key.is_empty() {
+            return Err(content(format!("table '{}' has no primary key to update by", table.name)));
+        }
+        if let Some(missing) = table.primary_key.iter().find(|key| !columns.iter().any(|c| c.name == **key)) {
+            return Err(content(format!("the file has no column for '{missing}' of the primary key")));
+        }
+    }
+    Ok(())
+}
+
+/// Matches a name exactly, then whatever the case.
+fn find<'a, T>(items: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<&'a T> {
+    let exact = items.iter().find(|item| name_of(item) == name);
+    exact.or_else(|| items.iter().find(|item| name_of(item).eq_ignore_ascii_case(name)))
+}
+
+fn open_pull(
+    run: &Run<'_>,
+    unit: &mut dyn Unit,
+    request: &ImportRequest,
+    database: &Database,
+    user: &User,
+    now: Timestamp,
+) -> Result<crate::values::PullNumber, Stop> {
+    let from = request.pull_branch.clone().unwrap_or_else(|| request.branch.clone());
+    if let Some(open) = unit.pull_open_between(database.id, database.id, &from, &request.branch)? {
+        return Ok(open.number);
+    }
+    let first_line: String = request.message.lines().next().unwrap_or_default().chars().take(256).collect();
+    let title = Title::parse(first_line).or_else(|_| Title::parse("Import"));
+    let title = title.map_err(|error| failed(FailureKind::Content, error.to_string()))?;
+    let branches = (from, request.branch.clone());
+    let pull = match pulls::new_pull(unit, database, database, branches, user, title, None, now) {
+        Ok(pull) => pull,
+        Err(PullError::Fault(fault)) => return Err(Stop::Fault(fault)),
+        Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),
+    };
+    pulls::emit_pull(run.inner, unit, &pull, PullAction::Opened, &user.name, now)?;
+    Ok(pull.number)
+}

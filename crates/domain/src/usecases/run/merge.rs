@@ -1,0 +1,43 @@
+//! Merging pulls.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::pulls;
+use super::{Run, Stop, blame, conflict, failed, pull_failure};
+use crate::entities::{FailureKind, Outcome, PullAction, PullState, Role, Side};
+use crate::ports::{MergeJob, MergeOutcome};
+use crate::values::PullNumber;
+
+pub(super) fn run(run: &Run<'_>, number: PullNumber, message: &str, resolve: &BTreeMap<String, Side>) -> Result<(), Stop> {
+    let inner = run.inner;
+    let mut unit = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
+    let pull = unit.pull_get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    if pull.state != PullState::Open {
+        return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
+    }
+    let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
+    drop(unit);
+
+    let at = pulls::edges(inner, &database, &pull, ours, theirs).map_err(pull_failure)?;
+    let author = user.signature(inner.now());
+    let timeout = Duration::from_millis(inner.limits.merge_timeout_ms);
+    let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };
+    let head = match inner.ports.engine.merge(database.id, &job).map_err(|error| blame(error, false))? {
+        MergeOutcome::Head(head) => head,
+        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
+    };
+
+    let now = inner.now();
+    let mut unit = inner.ports.metadata.write()?;
+    run.begin(unit.as_mut(), Role::Write)?;
+    let mut pull = unit.pull_get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    pull.merge(now, user.name.clone(), head.clone(), at.base.clone(), at.theirs.clone())
+        .map_err(|error| failed(FailureKind::Unprocessable, error.to_string()))?;
+    pull.updated_at = now;
+    pulls::update(unit.as_mut(), &mut pull).map_err(pull_failure)?;
+    run.move_branch(unit.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, &head, now)?;
+    pulls::emit_pull(inner, unit.as_mut(), &pull, PullAction::Merged, &user.name, now)?;
+    run.succeed(unit, Outcome { commit: Some(head), pull: Some(number), database: None }, now)
+}

@@ -1,0 +1,41 @@
+//! SQL writes.
+
+use std::time::Duration;
+
+use super::{Run, Stop, blame, conflict, failed};
+use crate::entities::{FailureKind, Outcome, Role};
+use crate::ports::{MergeOutcome, WriteJob};
+use crate::values::RefName;
+
+pub(super) fn run(
+    run: &Run<'_>,
+    from_branch: &RefName,
+    to_branch: &RefName,
+    statements: &str,
+    message: &str,
+) -> Result<(), Stop> {
+    let inner = run.inner;
+    let mut unit = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
+    let from = unit.branch_get(database.id, from_branch)?;
+    let from = from.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{from_branch}'")))?.head;
+    let was = unit.branch_get(database.id, to_branch)?.map(|branch| branch.head);
+    drop(unit);
+
+    let merge_message = format!("Merge {from_branch} into {to_branch}");
+    let base = was.as_ref().unwrap_or(&from);
+    let then_merge = (from_branch != to_branch).then_some((&from, merge_message.as_str()));
+    let author = user.signature(inner.now());
+    let timeout = Duration::from_millis(inner.limits.write_timeout_ms);
+    let job = WriteJob { base, statements, message, then_merge, author: &author, timeout };
+    let head = match inner.ports.engine.write(database.id, &job).map_err(|error| blame(error, true))? {
+        MergeOutcome::Head(head) => head,
+        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
+    };
+
+    let now = inner.now();
+    let mut unit = inner.ports.metadata.write()?;
+    run.begin(unit.as_mut(), Role::Write)?;
+    run.move_branch(unit.as_mut(), to_branch, was.as_ref(), &from, &head, now)?;
+    run.succeed(unit, Outcome { commit: Some(head), ..Outcome::default() }, now)
+}

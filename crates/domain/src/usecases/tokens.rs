@@ -1,0 +1,103 @@
+//! API tokens.
+
+use branchyard_auth::{HashedToken, PlainToken, TokenExpiry};
+
+use super::{Inner, Once, once};
+use crate::entities::{LastUse, Token, User};
+use crate::errors::{Fault, TokenError};
+use crate::values::{Invalid, TokenId};
+
+/// A fresh token: the secret is known only now.
+#[derive(Debug)]
+pub struct MintedToken {
+    /// What is kept of it.
+    pub token: Token,
+    /// The secret.
+    pub secret: PlainToken,
+}
+
+/// API tokens.
+pub struct Tokens<'a>(&'a Inner);
+
+impl<'a> Tokens<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Makes a token for a user.
+    ///
+    /// # Errors
+    /// [`TokenError::Invalid`] for a label that is not 1–100 characters, [`TokenError::TooMany`].
+    pub fn create(
+        &self,
+        user: &User,
+        name: &str,
+        expiry: TokenExpiry,
+        secret: PlainToken,
+        once: Option<&Once<'_, MintedToken>>,
+    ) -> Result<MintedToken, TokenError> {
+        if !(1..=100).contains(&name.chars().count()) || name.trim().is_empty() {
+            return Err(Invalid::new("a token name has 1 to 100 characters and is not blank").into());
+        }
+        let now = self.0.now();
+        let token = Token {
+            id: TokenId::from_uuid(self.0.ports.ids.uuid(now)),
+            user_id: user.id,
+            name: name.to_owned(),
+            hash: secret.hash(),
+            created_at: now,
+            expires_at: now.plus_seconds(i64::from(expiry.days()) * 86_400),
+            last_use: None,
+        };
+        let mut unit = self.0.ports.metadata.write()?;
+        let live = unit.token_count_live(user.id, now)?;
+        if live >= self.0.limits.tokens_per_user {
+            return Err(TokenError::TooMany(live));
+        }
+        unit.token_add(&token)?;
+        let minted = MintedToken { token, secret };
+        once::keep(unit.as_mut(), once, &minted, now)?;
+        unit.save()?;
+        Ok(minted)
+    }
+
+    /// Tokens of a user, newest first.
+    ///
+    /// # Errors
+    /// [`TokenError::Fault`].
+    pub fn list(&self, user: &User, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>, TokenError> {
+        Ok(self.0.ports.metadata.read()?.token_list(user.id, after, limit)?)
+    }
+
+    /// Deletes a token of a user; it stops working with the next request.
+    ///
+    /// # Errors
+    /// [`TokenError::NoSuchToken`], also for somebody else's.
+    pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let token = unit.token_remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
+        unit.save()?;
+        Ok(token)
+    }
+
+    /// The user a token stands for; `None` when it is unknown, deleted or expired.
+    ///
+    /// # Errors
+    /// [`Fault`] when the store fails.
+    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, User)>, Fault> {
+        let found = self.0.ports.metadata.read()?.token_by_hash(hash)?;
+        let now = self.0.now();
+        Ok(found.filter(|(token, _)| !token.expired(now)))
+    }
+
+    /// Notes where a token was last used; callers batch this off the request path.
+    ///
+    /// # Errors
+    /// [`Fault`] when the store fails.
+    pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        unit.token_touch(id, last_use)?;
+        unit.save()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,26 @@
+//! Values: parsed once, trusted afterwards.
+
+mod commit;
+mod ids;
+mod names;
+mod text;
+mod time;
+
+pub use commit::CommitHash;
+pub use ids::{
+    AccountId, CommentId, DatabaseId, EventId, OperationId, PullNumber, ReleaseId, TokenId, UploadId,
+};
+pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
+pub use text::{Description, LongText, Title};
+pub use time::Timestamp;
+
+/// A value that breaks its rules; the text says which rule, in words for the person who sent it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Invalid(pub String);
+
+impl Invalid {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}

@@ -1,0 +1,155 @@
+//! Names people choose.
+
+use std::fmt;
+
+use super::{CommitHash, Invalid};
+
+/// Owner names that would shadow routes or pages.
+const RESERVED_OWNERS: &[&str] = &[
+    "api", "csv", "database", "docs", "fork", "healthz", "login", "logout", "new", "oauth", "organizations", "readyz",
+    "repositories", "search", "settings", "static", "user", "users",
+];
+
+fn name_characters(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') && !text.starts_with('-') && !text.ends_with('-')
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The spelling chosen by its creator.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name_type! {
+    /// Name of a user or organization: 3–32 of `[A-Za-z0-9_-]`, not starting or ending with `-`; unique whatever the case.
+    OwnerName
+}
+name_type! {
+    /// Name of a database: 1–64 of `[A-Za-z0-9_-]`, not starting or ending with `-`; unique per owner whatever the case.
+    DatabaseName
+}
+name_type! {
+    /// Name of a branch or tag: 1–200 bytes under git's ref rules.
+    RefName
+}
+name_type! {
+    /// Name of a table an import may write: 1–128 bytes, no NUL, not `sqlite_*` or `dolt_*`.
+    TableName
+}
+
+impl OwnerName {
+    /// Checks length, characters and the reserved names.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the rule.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if !(3..=32).contains(&text.len()) || !name_characters(text) {
+            return Err(Invalid::new(
+                "an owner name is 3 to 32 characters of A-Z, a-z, 0-9, _ and -, and neither starts nor ends with -",
+            ));
+        }
+        let name = Self(text.to_owned());
+        if RESERVED_OWNERS.contains(&name.key().as_str()) {
+            return Err(Invalid::new(format!("the name '{text}' is reserved")));
+        }
+        Ok(name)
+    }
+
+    /// What uniqueness and look-ups go by: the lower-case form.
+    pub fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl DatabaseName {
+    /// Checks length and characters.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the rule.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if !(1..=64).contains(&text.len()) || !name_characters(text) {
+            return Err(Invalid::new(
+                "a database name is 1 to 64 characters of A-Z, a-z, 0-9, _ and -, and neither starts nor ends with -",
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// What uniqueness and look-ups go by: the lower-case form.
+    pub fn key(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl RefName {
+    /// The longest branch or tag name, in bytes.
+    pub const MAX_BYTES: usize = 200;
+
+    /// Checks git's ref rules (`git help check-ref-format`) and the length.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the rule.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let refuse = |why: &str| Err(Invalid::new(format!("a branch or tag name {why}")));
+        if text.is_empty() || text.len() > Self::MAX_BYTES {
+            return refuse("has 1 to 200 bytes");
+        }
+        if text.chars().any(|c| c.is_control() || " ~^:?*[\\".contains(c)) {
+            return refuse("holds no control character, space, ~ ^ : ? * [ or \\");
+        }
+        if text.contains("..") || text.contains("@{") || text.contains("//") {
+            return refuse("holds no '..', '@{' or '//'");
+        }
+        if text.starts_with('/') || text.ends_with('/') || text.ends_with('.') || text.starts_with('-') {
+            return refuse("does not start with '/' or '-', nor end with '/' or '.'");
+        }
+        if text.split('/').any(|part| part.starts_with('.') || part.ends_with(".lock")) {
+            return refuse("has no part that starts with '.' or ends with '.lock'");
+        }
+        if text == "@" || text == "HEAD" || CommitHash::looks_like(text) {
+            return refuse("is not '@', 'HEAD' or 40 hex digits");
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TableName {
+    /// Checks length and reserved prefixes.
+    ///
+    /// # Errors
+    /// [`Invalid`] naming the rule.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        if text.is_empty() || text.len() > 128 || text.contains('\0') {
+            return Err(Invalid::new("a table name has 1 to 128 bytes and no NUL"));
+        }
+        let lower = text.to_ascii_lowercase();
+        if lower.starts_with("sqlite_") || lower.starts_with("dolt_") {
+            return Err(Invalid::new("table names that start with sqlite_ or dolt_ are reserved"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// Where something starts: a branch or a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Revision {
+    /// The head of this branch. The text may name no branch at all; then it does not exist.
+    Branch(String),
+    /// This commit.
+    Commit(CommitHash),
+}

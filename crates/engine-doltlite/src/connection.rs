@@ -1,0 +1,119 @@
+//! Connections: opened without ever making a file, guarded, with small caches.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use branchyard_domain::values::CommitHash;
+use rusqlite::OpenFlags;
+
+use crate::guard::{Entered, Guard, Mode, Seen};
+use crate::watchdog::{Watch, Watchdog};
+
+/// How many instructions run between two looks at the clock.
+const PROGRESS_EVERY: i32 = 1000;
+
+/// A guarded connection.
+pub(crate) struct Connection {
+    raw: rusqlite::Connection,
+    guard: Guard,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose<'a> {
+    /// Reads, fixed to a commit.
+    Read(&'a CommitHash),
+    /// Writes, on the reserved branch.
+    Write,
+}
+
+impl Connection {
+    /// Opens an existing file.
+    pub(crate) fn open(path: &Path, purpose: Purpose<'_>, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
+        let raw = match purpose {
+            Purpose::Read(commit) => {
+                let mut name = path.as_os_str().to_owned();
+                name.push("@");
+                name.push(commit.as_str());
+                rusqlite::Connection::open_with_flags(name, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+            }
+            // Without CREATE: a name that does not exist must not become a file.
+            Purpose::Write => {
+                rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+            }
+        };
+        raw.busy_handler(Some(wait_a_little))?;
+        // The engine's own default is 64 MB for each connection.
+        let settings = match purpose {
+            Purpose::Read(_) => "PRAGMA cache_size = -4000; PRAGMA temp_store = memory; PRAGMA query_only = on;",
+            Purpose::Write => "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA foreign_keys = on;",
+        };
+        raw.execute_batch(settings)?;
+        let guard = Guard::install(&raw, Arc::clone(modules))?;
+        Ok(Self { raw, guard })
+    }
+
+    /// The connection itself, for statements of ours.
+    pub(crate) fn raw(&self) -> &rusqlite::Connection {
+        &self.raw
+    }
+
+    /// Runs a stranger's statements until the result is dropped.
+    pub(crate) fn enter(&self, mode: Mode) -> Entered<'_> {
+        self.guard.enter(mode)
+    }
+
+    /// What the guard saw since it was asked last.
+    pub(crate) fn take_seen(&self) -> Seen {
+        self.guard.take_seen()
+    }
+
+    /// Bounds what runs from now until the result is dropped.
+    pub(crate) fn limit_time(&self, watchdog: &Watchdog, timeout: Duration) -> rusqlite::Result<Timed<'_>> {
+        let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout);
+        let deadline = Arc::clone(watch.deadline());
+        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.expired()))?;
+        Ok(Timed { connection: self, watch })
+    }
+
+    /// Ends whatever transaction is open.
+    pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
+        if self.raw.is_autocommit() { Ok(()) } else { self.raw.execute_batch("ROLLBACK") }
+    }
+}
+
+/// A time limit in force.
+pub(crate) struct Timed<'a> {
+    connection: &'a Connection,
+    watch: Watch,
+}
+
+impl Timed<'_> {
+    /// Whether time ran out.
+    pub(crate) fn expired(&self) -> bool {
+        self.watch.deadline().expired()
+    }
+
+    /// Runs something that does not count.
+    pub(crate) fn stopped<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.watch.deadline().stopped(wait)
+    }
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.connection.raw.progress_handler(0, None::<fn() -> bool>) {
+            tracing::error!(%error, "a progress handler could not be removed");
+        }
+    }
+}
+
+/// Waits for a lock in very short sleeps: `busy_timeout` backs off so far that readers stall for seconds next to a writer.
+fn wait_a_little(attempt: i32) -> bool {
+    thread::sleep(Duration::from_micros(if attempt < 10 { 50 } else { 250 }));
+    // About ten seconds; nothing here holds a lock for longer than one commit takes.
+    attempt < 40_000
+}

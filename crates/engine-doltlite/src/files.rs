@@ -1,0 +1,124 @@
+//! Where databases lie: `<folder>/<two digits>/<id>.db`. Only ids are in paths, nothing a user chose.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use branchyard_domain::values::DatabaseId;
+
+const TEMPORARY: &str = "tmp";
+
+/// The folder of all databases.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    next: AtomicU64,
+}
+
+impl Files {
+    /// Opens the folder, making it when missing; what an earlier process left half made is removed.
+    pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
+        let temporary = folder.join(TEMPORARY);
+        if temporary.exists() {
+            fs::remove_dir_all(&temporary)?;
+        }
+        fs::create_dir_all(&temporary)?;
+        Ok(Self { folder, next: AtomicU64::new(0) })
+    }
+
+    /// The file of a database.
+    pub(crate) fn path(&self, database: DatabaseId) -> PathBuf {
+        let name = database.to_string();
+        // The last digits are random, the first are a time.
+        let shard = &name[name.len() - 2..];
+        self.folder.join(shard).join(format!("{name}.db"))
+    }
+
+    /// A path that no other call gets; gone, with what belongs to it, when dropped.
+    pub(crate) fn temporary(&self) -> Temporary {
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        Temporary { path: self.folder.join(TEMPORARY).join(format!("{n}.db")) }
+    }
+
+    /// Puts a finished file in the place of a database, for good.
+    pub(crate) fn install(&self, temporary: Temporary, database: DatabaseId) -> io::Result<()> {
+        File::open(&temporary.path)?.sync_all()?;
+        let path = self.path(database);
+        let Some(shard) = path.parent() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        if !shard.exists() {
+            fs::create_dir_all(shard)?;
+            File::open(&self.folder)?.sync_all()?;
+        }
+        fs::rename(&temporary.path, &path)?;
+        File::open(shard)?.sync_all()
+    }
+
+    /// Removes the file of a database.
+    pub(crate) fn remove(&self, database: DatabaseId) -> io::Result<()> {
+        let path = self.path(database);
+        remove_if_there(&path)?;
+        for companion in companions(&path) {
+            remove_if_there(&companion)?;
+        }
+        match path.parent().filter(|shard| shard.exists()) {
+            Some(shard) => File::open(shard)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    /// All databases that have a file.
+    pub(crate) fn list(&self) -> io::Result<Vec<DatabaseId>> {
+        let mut databases = Vec::new();
+        for shard in fs::read_dir(&self.folder)? {
+            let shard = shard?;
+            if shard.file_name().len() != 2 || !shard.file_type()?.is_dir() {
+                continue;
+            }
+            for entry in fs::read_dir(shard.path())? {
+                let name = entry?.file_name();
+                let id = name.to_str().and_then(|name| name.strip_suffix(".db")).and_then(|id| DatabaseId::parse(id).ok());
+                databases.extend(id);
+            }
+        }
+        databases.sort_unstable();
+        Ok(databases)
+    }
+}
+
+/// See [`Files::temporary`].
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        for path in companions(&self.path).into_iter().chain([self.path.clone()]) {
+            if let Err(error) = remove_if_there(&path) {
+                tracing::warn!(path = %path.display(), %error, "a temporary file stays until the next start");
+            }
+        }
+    }
+}
+
+/// Files the engine makes beside a database.
+fn companions(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    [format!(".{name}-lock"), format!("{name}-gc-tmp"), format!("{name}-journal"), format!("{name}-wal")]
+        .map(|name| path.with_file_name(name))
+        .into()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

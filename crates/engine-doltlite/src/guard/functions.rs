@@ -1,0 +1,192 @@
+//! Replacements of functions whose built-in form can keep one call busy for minutes, with the same results.
+//!
+//! The built-in `instr` and `replace` compare at every place, `trim` looks through all characters for every character: with long arguments their time
+//! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call.
+
+use std::collections::HashSet;
+
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::limits::Limit;
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, Error, ffi};
+
+pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()> {
+    // Innocuous, so that views, triggers and defaults may go on using them.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    let longest = usize::try_from(connection.limit(Limit::SQLITE_LIMIT_LENGTH)?).unwrap_or(usize::MAX);
+    connection.create_scalar_function("instr", 2, flags, |context| Ok(instr(context.get_raw(0), context.get_raw(1))))?;
+    connection.create_scalar_function("replace", 3, flags, move |context| replace(context, longest))?;
+    for (name, ends) in [("trim", (true, true)), ("ltrim", (true, false)), ("rtrim", (false, true))] {
+        connection.create_scalar_function(name, 1, flags, move |context| Ok(trim(context, ends)))?;
+        connection.create_scalar_function(name, 2, flags, move |context| Ok(trim(context, ends)))?;
+    }
+    Ok(())
+}
+
+/// The text of a value; `None` for NULL.
+fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(n) => Some(n.to_string().into_bytes().into()),
+        ValueRef::Real(x) => Some(real_text(x).into_bytes().into()),
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.into()),
+    }
+}
+
+/// A double as the engine writes it: `%!.17g`, or `%!.15g` where that reads back to the same double.
+fn real_text(x: f64) -> String {
+    if x.is_infinite() {
+        return if x > 0.0 { "Inf".into() } else { "-Inf".into() };
+    }
+    if x == 0.0 {
+        return "0.0".into();
+    }
+    let short = general(x, 15);
+    if short.parse() == Ok(x) { short } else { general(x, 17) }
+}
+
+fn general(x: f64, digits: usize) -> String {
+    let scientific = format!("{:.*e}", digits - 1, x);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| {
+        let text = text.trim_end_matches('0');
+        if text.ends_with('.') { format!("{text}0") } else { text.to_owned() }
+    };
+    if exponent < -4 || exponent >= i32::try_from(digits).unwrap_or(i32::MAX) {
+        format!("{}e{}{:02}", trimmed(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.abs())
+    } else {
+        let places = usize::try_from(i32::try_from(digits).unwrap_or(17) - 1 - exponent).unwrap_or(0);
+        let plain = format!("{x:.places$}");
+        if plain.contains('.') { trimmed(&plain) } else { format!("{plain}.0") }
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> Option<i64> {
+    let (hay, pin) = (text(haystack)?, text(needle)?);
+    let bytes = matches!((haystack, needle), (ValueRef::Blob(_), ValueRef::Blob(_)));
+    if pin.is_empty() {
+        return Some(1);
+    }
+    // In text a match may only begin where a character does.
+    let at = Finder::new(&pin).find(&hay, 0, |at| bytes || at == 0 || !is_continuation(hay[at]));
+    let before = match at {
+        None => return Some(0),
+        Some(at) if bytes => at,
+        Some(at) => usize::from(at > 0) + hay[..at].iter().skip(1).filter(|byte| !is_continuation(**byte)).count(),
+    };
+    i64::try_from(before + 1).ok()
+}
+
+fn replace(context: &Context<'_>, longest: usize) -> rusqlite::Result<Value> {
+    let (Some(source), Some(pattern)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(Value::Null) };
+    if pattern.first().is_none_or(|byte| *byte == 0) {
+        return Ok(match context.get_raw(0) {
+            ValueRef::Null => Value::Null,
+            ValueRef::Integer(n) => Value::Integer(n),
+            ValueRef::Real(x) => Value::Real(x),
+            ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+            ValueRef::Text(bytes) => as_text(bytes.to_vec()),
+        });
+    }
+    let Some(by) = text(context.get_raw(2)) else { return Ok(Value::Null) };
+    let finder = Finder::new(&pattern);
+    let mut result = Vec::with_capacity(source.len());
+    let mut from = 0;
+    while let Some(at) = finder.find(&source, from, |_| true) {
+        result.extend_from_slice(&source[from..at]);
+        result.extend_from_slice(&by);
+        if result.len() > longest {
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), Some("string or blob too big".into())));
+        }
+        from = at + pattern.len();
+    }
+    result.extend_from_slice(&source[from..]);
+    Ok(as_text(result))
+}
+
+fn trim(context: &Context<'_>, (start, end): (bool, bool)) -> Value {
+    let Some(rest) = text(context.get_raw(0)) else { return Value::Null };
+    let set = if context.len() > 1 {
+        match text(context.get_raw(1)) {
+            Some(set) => set,
+            None => return Value::Null,
+        }
+    } else {
+        b" "[..].into()
+    };
+    let mut members = HashSet::new();
+    let mut at = 0;
+    while at < set.len() {
+        let mut next = at + 1;
+        if set[at] >= 0xc0 {
+            while next < set.len() && is_continuation(set[next]) {
+                next += 1;
+            }
+        }
+        members.insert(&set[at..next]);
+        at = next;
+    }
+    // Characters are up to four bytes long; what is longer is no character and matches nothing.
+    let member = |bytes: &[u8]| members.contains(bytes);
+    let mut slice = &rest[..];
+    if start {
+        while let Some(length) = (1..=slice.len().min(4)).find(|n| member(&slice[..*n])) {
+            slice = &slice[length..];
+        }
+    }
+    if end {
+        while let Some(length) = (1..=slice.len().min(4)).find(|n| member(&slice[slice.len() - n..])) {
+            slice = &slice[..slice.len() - length];
+        }
+    }
+    as_text(slice.to_vec())
+}
+
+fn as_text(bytes: Vec<u8>) -> Value {
+    // Only text that was not UTF-8 before is changed here.
+    Value::Text(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Knuth, Morris, Pratt: time is the sum of the lengths.
+struct Finder<'a> {
+    needle: &'a [u8],
+    fallback: Vec<usize>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(needle: &'a [u8]) -> Self {
+        let mut fallback = vec![0; needle.len()];
+        let mut length = 0;
+        for at in 1..needle.len() {
+            while length > 0 && needle[at] != needle[length] {
+                length = fallback[length - 1];
+            }
+            length += usize::from(needle[at] == needle[length]);
+            fallback[at] = length;
+        }
+        Self { needle, fallback }
+    }
+
+    /// The first match from `from` on that is `welcome`.
+    fn find(&self, haystack: &[u8], from: usize, welcome: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut length = 0;
+        for (at, byte) in haystack.iter().enumerate().skip(from) {
+            while length > 0 && *byte != self.needle[length] {
+                length = self.fallback[length - 1];
+            }
+            length += usize::from(*byte == self.needle[length]);
+            if length == self.needle.len() {
+                if welcome(at + 1 - length) {
+                    return Some(at + 1 - length);
+                }
+                length = self.fallback[length - 1];
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,35 @@
+//! Limits of a connection.
+
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+
+/// The longest value or row. The contract promises values of 16 MiB; a row may hold a few.
+const MAX_LENGTH: i32 = 64 << 20;
+/// The longest statement.
+const MAX_SQL: i32 = 1 << 20;
+
+pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH),
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SQL),
+        (Limit::SQLITE_LIMIT_COLUMN, 2000),
+        (Limit::SQLITE_LIMIT_EXPR_DEPTH, 1000),
+        (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
+        // A pattern of 50,000 characters kept a single call busy for a minute, and nothing stops it.
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+        (Limit::SQLITE_LIMIT_ATTACHED, 0),
+        (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
+        (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 50),
+    ] {
+        connection.set_limit(limit, value)?;
+    }
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE, false),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
+    Ok(())
+}

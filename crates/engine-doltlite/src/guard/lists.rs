@@ -1,0 +1,129 @@
+//! What strangers may use. What is not named here is refused, also when a later engine adds it; a test walks through everything the engine
+//! has. All names are in lower case.
+
+/// Functions that give the same result for the same arguments.
+const STEADY: &[&str] = &[
+    "->", "->>", "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "bm25", "ceil", "ceiling", "char", "coalesce",
+    "concat", "concat_ws", "cos", "cosh", "count", "cume_dist", "degrees", "dense_rank", "dolt_version", "doltlite_engine", "exp",
+    "first_value", "floor", "format", "fts5_get_locale", "fts5_insttoken", "fts5_locale", "glob", "group_concat", "hex", "highlight", "if",
+    "ifnull", "iif", "instr", "json", "json_array", "json_array_insert", "json_array_length", "json_error_position", "json_extract", "json_group_array",
+    "json_group_object", "json_insert", "json_object", "json_patch", "json_pretty", "json_quote", "json_remove", "json_replace", "json_set",
+    "json_type", "json_valid", "jsonb", "jsonb_array", "jsonb_array_insert", "jsonb_extract", "jsonb_group_array", "jsonb_group_object", "jsonb_insert",
+    "jsonb_object", "jsonb_patch", "jsonb_remove", "jsonb_replace", "jsonb_set", "lag", "last_value", "lead", "length", "like", "likelihood",
+    "likely", "ln", "log", "log10", "log2", "lower", "ltrim", "match", "max", "median", "min", "mod", "nth_value", "ntile", "nullif", "octet_length",
+    "percent_rank", "percentile", "percentile_cont", "percentile_disc", "pi", "pow", "power", "printf", "quote", "radians", "rank", "regexp", "replace", "round", "row_number",
+    "rtreecheck", "rtreedepth", "rtreenode", "rtrim", "sign", "sin", "sinh", "snippet", "soundex", "sqlite_source_id", "sqlite_version", "sqrt",
+    "string_agg", "substr", "substring", "subtype", "sum", "tan", "tanh", "total", "trim", "trunc", "typeof", "unhex", "unicode", "unistr",
+    "unistr_quote", "unlikely", "upper", "zeroblob",
+];
+
+/// Functions whose result may differ from run to run. Those of date and time count, because they know the word 'now'.
+const VOLATILE: &[&str] = &[
+    "changes", "current_date", "current_time", "current_timestamp", "date", "datetime", "julianday", "last_insert_rowid", "random",
+    "randomblob", "strftime", "time", "timediff", "total_changes", "unixepoch",
+];
+
+/// Functions that can be asked for any commit.
+const HISTORY: &[&str] =
+    &["dolt_hashof", "dolt_hashof_catalog", "dolt_hashof_db", "dolt_hashof_index", "dolt_hashof_table", "dolt_merge_base"];
+
+/// Functions the engine calls inside `ALTER TABLE`; it does not let anybody else call them.
+const INSIDE_ALTER: &[&str] = &[
+    "sqlite_drop_column", "sqlite_rename_column", "sqlite_rename_quotefix", "sqlite_rename_table", "sqlite_rename_test",
+];
+
+/// The engine's tables about history.
+const HISTORY_TABLES: &[&str] = &[
+    "dolt_commit_ancestors", "dolt_diff", "dolt_diff_stat", "dolt_diff_summary", "dolt_docs", "dolt_log", "dolt_patch",
+    "dolt_schema_diff", "dolt_schemas", "dolt_status",
+];
+
+/// The engine's tables about the history of one table: this, then its name.
+const HISTORY_PREFIXES: &[&str] = &["dolt_at_", "dolt_blame_", "dolt_diff_", "dolt_history_"];
+
+/// Modules whose own tables, or tables made with them, may be read.
+const MODULES: &[&str] = &[
+    "fts5", "json_each", "json_tree", "jsonb_each", "jsonb_tree", "pragma_foreign_key_list", "pragma_index_info", "pragma_index_list", "pragma_index_xinfo",
+    "pragma_table_info", "pragma_table_list", "pragma_table_xinfo", "rtree", "rtree_i32",
+];
+
+/// Modules that `CREATE VIRTUAL TABLE` may use.
+const CREATABLE: &[&str] = &["fts5", "rtree", "rtree_i32"];
+
+/// Tables of SQLite itself that may be read.
+const SYSTEM_TABLES: &[&str] = &["sqlite_master", "sqlite_schema", "sqlite_sequence", "sqlite_stat1", "sqlite_stat4"];
+
+/// Pragmas about definitions, with the name of a table or index.
+const SCHEMA_PRAGMAS: &[&str] = &[
+    "foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo",
+];
+
+/// Pragmas that may be asked for, not set.
+const VALUE_PRAGMAS: &[&str] = &["data_version", "encoding", "user_version"];
+
+/// What a function is to the guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Steady,
+    Volatile,
+    History,
+    InsideAlter,
+    /// Answered by the API; what the engine would say is about a branch of ours.
+    Elsewhere,
+    Refused,
+}
+
+pub(super) fn function(name: &str) -> Function {
+    if STEADY.contains(&name) {
+        Function::Steady
+    } else if VOLATILE.contains(&name) {
+        Function::Volatile
+    } else if HISTORY.contains(&name) {
+        Function::History
+    } else if INSIDE_ALTER.contains(&name) {
+        Function::InsideAlter
+    } else if name == "active_branch" {
+        Function::Elsewhere
+    } else {
+        Function::Refused
+    }
+}
+
+/// What a table is to the guard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    /// The user's own, or a view of definitions.
+    Plain,
+    History,
+    /// One of SQLite's.
+    System,
+    Elsewhere,
+    Refused,
+}
+
+/// `is_module`: the engine has a virtual table module of this name.
+pub(super) fn table(name: &str, is_module: bool) -> Table {
+    if name == "dolt_branches" || name == "dolt_tags" {
+        Table::Elsewhere
+    } else if HISTORY_TABLES.contains(&name) || HISTORY_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        Table::History
+    } else if name.starts_with("dolt_") {
+        Table::Refused
+    } else if name.starts_with("sqlite_") {
+        if SYSTEM_TABLES.contains(&name) { Table::System } else { Table::Refused }
+    } else if MODULES.contains(&name) {
+        Table::Plain
+    } else if is_module || name.starts_with("pragma_") {
+        Table::Refused
+    } else {
+        Table::Plain
+    }
+}
+
+pub(super) fn creatable(module: &str) -> bool {
+    CREATABLE.contains(&module)
+}
+
+pub(super) fn pragma(name: &str, value: Option<&str>) -> bool {
+    SCHEMA_PRAGMAS.contains(&name) || (value.is_none() && VALUE_PRAGMAS.contains(&name))
+}

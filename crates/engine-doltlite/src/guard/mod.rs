@@ -1,0 +1,99 @@
+//! Keeps SQL of strangers inside its database: an allow-list, run-time limits and bounded replacements of some functions.
+
+mod authorizer;
+mod functions;
+mod lists;
+mod limits;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rusqlite::hooks::AuthContext;
+
+/// Whose statements a connection runs at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Ours: everything goes.
+    Trusted,
+    /// A stranger's, who may read.
+    Reader,
+    /// A stranger's, who may change rows and definitions.
+    Writer,
+}
+
+/// Why a statement was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It changes something and may not.
+    Write,
+    /// It is never allowed.
+    Never,
+    /// It asks for what the API answers and the engine would answer wrongly.
+    Elsewhere(String),
+}
+
+/// What the guard saw while a statement was prepared.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// The first refusal.
+    pub refusal: Option<Refusal>,
+    /// Whether something was used whose result changes from run to run.
+    pub volatile: bool,
+    /// Whether something was used that can be asked for any commit or branch.
+    pub history: bool,
+}
+
+#[derive(Debug)]
+struct State {
+    mode: Mode,
+    seen: Seen,
+}
+
+/// The guard of one connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard {
+    state: Arc<Mutex<State>>,
+}
+
+impl Guard {
+    /// Sets limits, functions and the authorizer. `modules` are the names of all virtual table modules of the engine.
+    pub(crate) fn install(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
+        limits::apply(connection)?;
+        functions::replace_unbounded(connection)?;
+        let state = Arc::new(Mutex::new(State { mode: Mode::Trusted, seen: Seen::default() }));
+        let shared = Arc::clone(&state);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mode = state.mode;
+            authorizer::decide(mode, &mut state.seen, &modules, &context)
+        }))?;
+        Ok(Self { state })
+    }
+
+    /// Switches to `mode` until the result is dropped, when the statements are ours again.
+    #[must_use]
+    pub(crate) fn enter(&self, mode: Mode) -> Entered<'_> {
+        *self.lock() = State { mode, seen: Seen::default() };
+        Entered { guard: self }
+    }
+
+    /// Forgets what was seen, and gives it.
+    pub(crate) fn take_seen(&self) -> Seen {
+        std::mem::take(&mut self.lock().seen)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`Guard::enter`].
+pub(crate) struct Entered<'a> {
+    guard: &'a Guard,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.guard.lock().mode = Mode::Trusted;
+    }
+}

@@ -1,0 +1,64 @@
+//! Idle connections, a bounded number of each kind, the least recently used dropped first.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use branchyard_domain::values::DatabaseId;
+
+use crate::connection::Connection;
+
+struct Idle<K> {
+    database: DatabaseId,
+    key: K,
+    connection: Connection,
+}
+
+/// A pool of connections that are told apart by `K` within a database.
+pub(crate) struct Pool<K> {
+    idle: Mutex<VecDeque<Idle<K>>>,
+    most: usize,
+    generation: AtomicU64,
+}
+
+impl<K: PartialEq> Pool<K> {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { idle: Mutex::default(), most, generation: AtomicU64::new(0) }
+    }
+
+    /// The generation a connection opened from now on belongs to.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// An idle connection, if there is one.
+    pub(crate) fn take(&self, database: DatabaseId, key: &K) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = idle.iter().rposition(|entry| entry.database == database && entry.key == *key)?;
+        idle.remove(at).map(|entry| entry.connection)
+    }
+
+    /// Gives a connection back; it is closed when files were exchanged since `generation`.
+    pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if generation != self.generation() {
+            return;
+        }
+        idle.push_back(Idle { database, key, connection });
+        let surplus = if idle.len() > self.most { idle.pop_front() } else { None };
+        drop(idle);
+        // Closing takes a while: not under the lock.
+        drop(surplus);
+    }
+
+    /// Closes the connections of a database, also, when they come back, those in use: after its file was exchanged they would go on
+    /// answering from the old one.
+    pub(crate) fn evict(&self, database: DatabaseId) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        let (evicted, kept): (VecDeque<_>, VecDeque<_>) = idle.drain(..).partition(|entry| entry.database == database);
+        *idle = kept;
+        drop(idle);
+        drop(evicted);
+    }
+}

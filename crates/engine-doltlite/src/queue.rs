@@ -1,0 +1,113 @@
+//! Write queues: one per database, first come first served.
+//!
+//! The engine's own lock spans the whole file and is unfair: with eight writers one of them starved (`engine-notes.md` §1.2).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use branchyard_domain::values::DatabaseId;
+
+#[derive(Default)]
+struct Tickets {
+    next: u64,
+    serving: u64,
+}
+
+#[derive(Default)]
+struct Queue {
+    tickets: Mutex<Tickets>,
+    served: Condvar,
+}
+
+type Queues = Mutex<HashMap<DatabaseId, Arc<Queue>>>;
+
+/// All queues in use.
+#[derive(Default)]
+pub(crate) struct WriteQueues {
+    queues: Arc<Queues>,
+}
+
+impl WriteQueues {
+    /// Waits for the turn at `database`.
+    pub(crate) fn enter(&self, database: DatabaseId) -> Turn {
+        let (queue, ticket) = {
+            let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+            let queue = Arc::clone(queues.entry(database).or_default());
+            // Drawn under the map's lock, so that a queue somebody stands in is never forgotten.
+            let mut tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+            let ticket = tickets.next;
+            tickets.next += 1;
+            drop(tickets);
+            (queue, ticket)
+        };
+        let turn = Turn { queues: Arc::clone(&self.queues), queue, database };
+        let tickets = turn.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(turn.queue.served.wait_while(tickets, |tickets| tickets.serving != ticket).unwrap_or_else(PoisonError::into_inner));
+        turn
+    }
+
+    /// Waits for the turns at two databases; always in the same order, so that nobody waits in a circle.
+    pub(crate) fn enter_both(&self, a: DatabaseId, b: DatabaseId) -> (Turn, Option<Turn>) {
+        let first = self.enter(a.min(b));
+        let second = (a != b).then(|| self.enter(a.max(b)));
+        (first, second)
+    }
+}
+
+/// The right to write to a database, until dropped.
+pub(crate) struct Turn {
+    queues: Arc<Queues>,
+    queue: Arc<Queue>,
+    database: DatabaseId,
+}
+
+impl Turn {
+    /// The database it is about.
+    pub(crate) fn database(&self) -> DatabaseId {
+        self.database
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = self.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        tickets.serving += 1;
+        if tickets.serving == tickets.next {
+            queues.remove(&self.database);
+        }
+        drop(tickets);
+        self.queue.served.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn turns_come_in_order_and_nothing_is_left() {
+        let queues = WriteQueues::default();
+        let database = DatabaseId::parse("0199c3a7-1111-7222-8333-444455556666").unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::scope(|scope| {
+            let held = queues.enter(database);
+            for n in 0..5 {
+                let (sender, queues) = (sender.clone(), &queues);
+                scope.spawn(move || {
+                    let turn = queues.enter(database);
+                    sender.send(n).unwrap();
+                    drop(turn);
+                });
+                thread::sleep(Duration::from_millis(20));
+            }
+            drop(held);
+        });
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert!(queues.queues.lock().unwrap().is_empty());
+    }
+}

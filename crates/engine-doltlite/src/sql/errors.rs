@@ -1,0 +1,144 @@
+//! From the engine's errors to the fixed texts of the contracts (v2 §6.7).
+
+use branchyard_domain::ports::{EngineError, SqlFailure};
+use branchyard_domain::values::CommitHash;
+use rusqlite::{Error, ErrorCode, ffi};
+
+use super::tokens;
+use crate::guard::{Mode, Refusal, Seen};
+
+/// Code and text of an error, without the statement.
+pub(crate) fn parts(error: &Error) -> (Option<ffi::Error>, String) {
+    match error {
+        Error::SqliteFailure(code, Some(text)) => (Some(*code), text.clone()),
+        Error::SqliteFailure(code, None) => (Some(*code), code.to_string()),
+        Error::SqlInputError { error, msg, .. } => (Some(*error), msg.clone()),
+        other => (None, other.to_string()),
+    }
+}
+
+fn primary(error: &Error) -> Option<ErrorCode> {
+    parts(error).0.map(|code| code.code)
+}
+
+/// Whether an interrupt ended the statement.
+pub(crate) fn interrupted(error: &Error) -> bool {
+    primary(error) == Some(ErrorCode::OperationInterrupted)
+}
+
+/// An error of a statement of ours.
+pub(crate) fn fault(context: &str, error: Error) -> EngineError {
+    let (code, text) = parts(&error);
+    match code.map(|code| code.code) {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => EngineError::Damaged(format!("{context}: {text}")),
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::OutOfMemory
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => EngineError::Unavailable(format!("{context}: {text}")),
+        _ => EngineError::Fault { context: context.to_owned(), source: Box::new(error) },
+    }
+}
+
+/// Whether the engine says that a commit is not in the file.
+pub(crate) fn is_missing_commit(error: &Error) -> bool {
+    let text = parts(error).1;
+    text.contains("missing chunk")
+        || text.contains("no chunk source")
+        || text.contains("commit not found")
+        || text.contains("could not resolve")
+        || (text.contains("branch or revision") && text.contains("not found"))
+        || text.contains("ref not found")
+}
+
+/// An error of a statement of ours that names `commit`.
+pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> EngineError {
+    if is_missing_commit(&error) { EngineError::NoSuchCommit(commit.clone()) } else { fault(context, error) }
+}
+
+/// Where a statement stands in what the user sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// All of it.
+    pub whole: &'a str,
+    /// From the statement on.
+    pub rest: &'a str,
+    /// Whose.
+    pub mode: Mode,
+}
+
+impl Place<'_> {
+    /// Nothing, or only the beginning of a statement.
+    pub(crate) fn ends_early(&self) -> SqlFailure {
+        SqlFailure::Syntax { position: self.whole.len() + 1, near: String::new() }
+    }
+
+    /// What a refusal by the guard is called.
+    pub(crate) fn refused(&self, refusal: &Refusal) -> SqlFailure {
+        match refusal {
+            Refusal::Elsewhere(name) => {
+                SqlFailure::Engine(format!("{name} is not available in SQL; list branches and tags through the API"))
+            }
+            Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
+            Refusal::Write | Refusal::Never => SqlFailure::NotAllowed(tokens::first_word(self.rest).to_owned()),
+        }
+    }
+
+    /// What the first word alone forbids, whatever follows.
+    pub(crate) fn refused_by_first_word(&self) -> Option<SqlFailure> {
+        let word = tokens::first_word(self.rest);
+        match (tokens::kind(self.rest), self.mode) {
+            // The guard looks at each pragma.
+            (tokens::Kind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
+            (tokens::Kind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
+            (tokens::Kind::Maintenance, Mode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
+            (tokens::Kind::Write | tokens::Kind::Alter | tokens::Kind::Maintenance, Mode::Reader) => Some(SqlFailure::NotARead),
+            _ => None,
+        }
+    }
+
+    /// Why preparing or running the statement failed.
+    pub(crate) fn failure(&self, error: &Error, seen: &Seen) -> SqlFailure {
+        if let Error::SqlInputError { msg, sql, offset, .. } = error {
+            if let Some(near) = syntax_near(msg) {
+                let base = self.whole.len().saturating_sub(sql.len());
+                let offset = usize::try_from(*offset).unwrap_or(0);
+                return SqlFailure::Syntax { position: base + offset + near.len() + 1, near: near.to_owned() };
+            }
+        }
+        let (code, text) = parts(error);
+        if text == "incomplete input" {
+            return self.ends_early();
+        }
+        if let Some(near) = syntax_near(&text) {
+            // Without an offset: where the text stands first.
+            let at = self.whole.find(near).unwrap_or(0);
+            return SqlFailure::Syntax { position: at + near.len() + 1, near: near.to_owned() };
+        }
+        if let Some(refusal) = &seen.refusal {
+            return self.refused(refusal);
+        }
+        if let Some(failure) = self.refused_by_first_word() {
+            return failure;
+        }
+        if let Some(name) = text.strip_prefix("no such table: ").or_else(|| text.strip_prefix("no such view: ")) {
+            return SqlFailure::NoSuchTable(name.strip_prefix("main.").unwrap_or(name).to_owned());
+        }
+        match code.map(|code| code.code) {
+            Some(ErrorCode::AuthorizationForStatementDenied) => self.refused(&Refusal::Never),
+            Some(ErrorCode::ReadOnly) if self.mode == Mode::Reader => SqlFailure::NotARead,
+            _ => SqlFailure::Engine(text),
+        }
+    }
+}
+
+/// The token in a message about syntax.
+fn syntax_near(message: &str) -> Option<&str> {
+    message
+        .strip_prefix("near \"")
+        .and_then(|rest| rest.strip_suffix("\": syntax error"))
+        .or_else(|| message.strip_prefix("unrecognized token: \"").and_then(|rest| rest.strip_suffix('"')))
+}

@@ -1,0 +1,5 @@
+//! What users write, and what they read when it fails.
+
+pub(crate) mod errors;
+pub(crate) mod quote;
+pub(crate) mod tokens;

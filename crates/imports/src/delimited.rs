@@ -1,0 +1,154 @@
+//! `csv` and `psv`: fields between delimiters, with a header.
+//!
+//! The reader is our own because the contract is stricter than the usual crates, which repair what it wants reported:
+//! characters after a closing quote, a quote never closed, and the physical line of every defect.
+//!
+//! Memory: a fixed buffer and the longest record. Fields beyond the header's and values beyond the limit are read over,
+//! not kept.
+
+mod header;
+mod machine;
+mod record;
+mod source;
+
+use std::io::Read;
+
+pub use self::record::Record;
+
+use self::machine::{Fault, FaultKind, Machine};
+use self::source::{Chunk, Source};
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::Limits;
+
+/// What separates the fields of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Delimiter {
+    /// `,`
+    Comma,
+    /// `|`
+    Pipe,
+}
+
+impl Delimiter {
+    fn byte(self) -> u8 {
+        match self {
+            Self::Comma => b',',
+            Self::Pipe => b'|',
+        }
+    }
+}
+
+/// Reads a delimited file record by record.
+#[derive(Debug)]
+pub struct Reader<R> {
+    source: Source<R>,
+    machine: Machine,
+    record: Record,
+    columns: Vec<String>,
+    value_bytes: usize,
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins to read and takes the header. `input` needs no buffer of its own.
+    ///
+    /// # Errors
+    /// [`ImportError::File`] if there is no header, or if its names are empty, not distinct (letter case apart) or more
+    /// than [`Limits::columns`]; [`ImportError::Io`] if `input` fails.
+    pub fn new(input: R, delimiter: Delimiter, limits: Limits) -> Result<Self, ImportError> {
+        let mut reader = Self {
+            source: Source::new(input),
+            machine: Machine::new(delimiter.byte(), limits),
+            record: Record::default(),
+            columns: Vec::new(),
+            value_bytes: limits.value_bytes,
+        };
+        reader.columns = reader.read_header(limits)?;
+        reader.machine.keep_fields(reader.columns.len());
+        Ok(reader)
+    }
+
+    /// Names of the columns, in the order of the file: at least one, none empty, distinct.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The next record with a field for each column, `None` after the last. Records with defects before it go to
+    /// `errors`.
+    ///
+    /// # Errors
+    /// [`ImportError::File`] at an invalid UTF-8 sequence, [`ImportError::Io`] if the input fails. Nothing can be read
+    /// after either.
+    pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&Record>, ImportError> {
+        while self.read_record()? {
+            match self.defect() {
+                Some(defect) => errors.push(defect),
+                None => return Ok(Some(&self.record)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_header(&mut self, limits: Limits) -> Result<Vec<String>, ImportError> {
+        if !self.read_record()? {
+            return Err(ImportError::at(1, "the file has no header"));
+        }
+        let line = self.record.line();
+        if let Some(fault) = self.machine.fault() {
+            return Err(ImportError::at(line, self.describe(fault.kind)));
+        }
+        if self.machine.fields() > limits.columns {
+            let detail = format!("more than {} columns", limits.columns);
+            return Err(ImportError::at(line, detail));
+        }
+        header::names(&self.record).map_err(|detail| ImportError::at(line, detail))
+    }
+
+    /// Reads up to the end of the next record; `false` if there is none.
+    fn read_record(&mut self) -> Result<bool, ImportError> {
+        self.machine.begin(&mut self.record);
+        loop {
+            match self.source.chunk().map_err(ImportError::Io)? {
+                Chunk::Text(text) => {
+                    let read = self.machine.feed(text, &mut self.record);
+                    self.source.consume(read);
+                    if self.machine.has_ended() {
+                        return Ok(true);
+                    }
+                }
+                Chunk::End => return Ok(self.machine.finish(&mut self.record)),
+                Chunk::Foreign(encoding) => {
+                    let detail = format!("the file is {encoding}, not UTF-8");
+                    return Err(ImportError::at(1, detail));
+                }
+                Chunk::Invalid => {
+                    return Err(ImportError::at(self.machine.line(), "not valid UTF-8"));
+                }
+            }
+        }
+    }
+
+    fn defect(&self) -> Option<RowError> {
+        let line = self.record.line();
+        if let Some(Fault { field, kind }) = self.machine.fault() {
+            let column = self.columns.get(field).map(String::as_str);
+            return Some(RowError::new(line, column, self.describe(kind)));
+        }
+        let (found, expected) = (self.machine.fields(), self.columns.len());
+        (found != expected).then(|| {
+            let plural = if found == 1 { "" } else { "s" };
+            let detail = format!("{found} field{plural}, the header has {expected}");
+            RowError::new(line, None, detail)
+        })
+    }
+
+    fn describe(&self, fault: FaultKind) -> String {
+        match fault {
+            FaultKind::AfterQuote => "characters after a closing quote".to_owned(),
+            FaultKind::NeverClosed => "a quote is never closed".to_owned(),
+            FaultKind::TooLong => format!("the value is longer than {} bytes", self.value_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! The rules of quotes, delimiters and line ends, as a machine that is fed pieces of the file.
+//!
+//! Every byte that means something is ASCII, so pieces can be cut at any of them.
+
+use super::record::Record;
+use crate::format::Limits;
+
+/// A defect in one field. The first of a record counts, but for [`FaultKind::NeverClosed`], which explains the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Position of the field, from 0.
+    pub(super) field: usize,
+    pub(super) kind: FaultKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FaultKind {
+    AfterQuote,
+    NeverClosed,
+    TooLong,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// At the beginning of a line; no record yet.
+    LineStart,
+    /// After a CR at the beginning of a line: an empty line if LF follows, else data.
+    LineStartCr,
+    FieldStart,
+    Unquoted,
+    /// After a CR in an unquoted field: a line end if LF follows, else data.
+    UnquotedCr,
+    Quoted,
+    /// After a quote in a quoted field: half of a doubled one, or the closing one.
+    QuotedQuote,
+    /// After the closing quote and a CR: a line end if LF follows, else a fault.
+    QuotedCr,
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct Machine {
+    delimiter: u8,
+    value_bytes: usize,
+    kept_fields: usize,
+    state: State,
+    line: u64,
+    fields: usize,
+    fault: Option<Fault>,
+}
+
+impl Machine {
+    pub(super) fn new(delimiter: u8, limits: Limits) -> Self {
+        Self {
+            delimiter,
+            value_bytes: limits.value_bytes,
+            kept_fields: limits.columns,
+            state: State::LineStart,
+            line: 1,
+            fields: 0,
+            fault: None,
+        }
+    }
+
+    /// Counts fields beyond so many, but does not keep them.
+    pub(super) fn keep_fields(&mut self, fields: usize) {
+        self.kept_fields = fields;
+    }
+
+    /// Physical line reached, from 1.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Number of fields of the record so far, kept or not.
+    pub(super) fn fields(&self) -> usize {
+        self.fields
+    }
+
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+
+    /// Makes ready for the next record.
+    pub(super) fn begin(&mut self, record: &mut Record) {
+        record.clear();
+        self.state = State::LineStart;
+        self.fields = 0;
+        self.fault = None;
+    }
+
+    /// Reads `text` up to the end of the record or of `text`; returns how many bytes were read.
+    pub(super) fn feed(&mut self, text: &str, record: &mut Record) -> usize {
+        let mut read = 0;
+        while let Some(byte) = text.as_bytes().get(read)
+            && !self.has_ended()
+        {
+            read += self.step(&text[read..], *byte, record);
+        }
+        read
+    }
+
+    /// Takes the end of the file; `false` if it comes between two records.
+    pub(super) fn finish(&mut self, record: &mut Record) -> bool {
+        match self.state {
+            State::LineStart => return false,
+            State::LineStartCr | State::UnquotedCr => self.keep("\r", record),
+            State::QuotedCr => self.blame(FaultKind::AfterQuote),
+            State::Quoted => {
+                self.fault = None;
+                self.blame(FaultKind::NeverClosed);
+            }
+            State::FieldStart | State::Unquoted | State::QuotedQuote | State::Ended => {}
+        }
+        self.end_field(record);
+        self.state = State::Ended;
+        true
+    }
+
+    /// One transition. Returns how many bytes of `rest`, which begins with `byte`, it took: none if only the state
+    /// changed.
+    fn step(&mut self, rest: &str, byte: u8, record: &mut Record) -> usize {
+        match self.state {
+            State::LineStart => self.start_line(byte, record),
+            State::LineStartCr if byte == b'\n' => self.skip_line(),
+            State::UnquotedCr | State::QuotedCr if byte == b'\n' => self.end_record(record),
+            State::LineStartCr | State::UnquotedCr => self.keep_lone_cr(record),
+            State::QuotedCr => self.go_on_after_quote(),
+            State::FieldStart if byte == b'"' => self.enter(State::Quoted, 1),
+            State::FieldStart => self.enter(State::Unquoted, 0),
+            State::Unquoted => self.read_unquoted(rest, record),
+            State::Quoted => self.read_quoted(rest, record),
+            State::QuotedQuote => self.leave_quotes(byte, record),
+            State::Ended => 0,
+        }
+    }
+
+    fn enter(&mut self, state: State, read: usize) -> usize {
+        self.state = state;
+        read
+    }
+
+    fn start_line(&mut self, byte: u8, record: &mut Record) -> usize {
+        record.begin_on(self.line);
+        match byte {
+            b'\n' => self.skip_line(),
+            b'\r' => self.enter(State::LineStartCr, 1),
+            _ => self.enter(State::FieldStart, 0),
+        }
+    }
+
+    fn skip_line(&mut self) -> usize {
+        self.line += 1;
+        self.enter(State::LineStart, 1)
+    }
+
+    fn end_record(&mut self, record: &mut Record) -> usize {
+        self.end_field(record);
+        self.line += 1;
+        self.enter(State::Ended, 1)
+    }
+
+    fn keep_lone_cr(&mut self, record: &mut Record) -> usize {
+        self.keep("\r", record);
+        self.enter(State::Unquoted, 0)
+    }
+
+    fn read_unquoted(&mut self, rest: &str, record: &mut Record) -> usize {
+        let delimiter = self.delimiter;
+        let stop = |byte: u8| byte == delimiter || byte == b'\n' || byte == b'\r';
+        let Some(end) = rest.bytes().position(stop) else {
+            self.keep(rest, record);
+            return rest.len();
+        };
+        self.keep(&rest[..end], record);
+        end + self.separate(rest.as_bytes()[end], State::UnquotedCr, record)
+    }
+
+    fn read_quoted(&mut self, rest: &str, record: &mut Record) -> usize {
+        let end = rest.bytes().position(|byte| byte == b'"');
+        let data = &rest[..end.unwrap_or(rest.len())];
+        self.line += data
+            .bytes()
+            .map(|byte| u64::from(byte == b'\n'))
+            .sum::<u64>();
+        self.keep(data, record);
+        match end {
+            Some(end) => self.enter(State::QuotedQuote, end + 1),
+            None => rest.len(),
+        }
+    }
+
+    fn leave_quotes(&mut self, byte: u8, record: &mut Record) -> usize {
+        if byte == b'"' {
+            self.keep("\"", record);
+            self.enter(State::Quoted, 1)
+        } else if byte == self.delimiter || byte == b'\n' || byte == b'\r' {
+            self.separate(byte, State::QuotedCr, record)
+        } else {
+            self.go_on_after_quote()
+        }
+    }
+
+    /// Reads the rest of a spoilt field as unquoted, so that the fields after it keep their meaning and the next record
+    /// is found.
+    fn go_on_after_quote(&mut self) -> usize {
+        self.blame(FaultKind::AfterQuote);
+        self.enter(State::Unquoted, 0)
+    }
+
+    /// Takes a delimiter, LF or CR after a field; a CR only leads to the state that awaits its LF.
+    fn separate(&mut self, byte: u8, after_cr: State, record: &mut Record) -> usize {
+        match byte {
+            b'\r' => self.enter(after_cr, 1),
+            b'\n' => self.end_record(record),
+            _ => {
+                self.end_field(record);
+                self.enter(State::FieldStart, 1)
+            }
+        }
+    }
+
+    fn end_field(&mut self, record: &mut Record) {
+        if self.keeps_field() {
+            record.end_field();
+        }
+        self.fields += 1;
+    }
+
+    fn keep(&mut self, part: &str, record: &mut Record) {
+        if !self.keeps_field() {
+            return;
+        }
+        if part.len() > self.value_bytes.saturating_sub(record.open_len()) {
+            self.blame(FaultKind::TooLong);
+        } else {
+            record.push(part);
+        }
+    }
+
+    /// A record with a fault is read over, and so are fields the header has no name for.
+    fn keeps_field(&self) -> bool {
+        self.fault.is_none() && self.fields < self.kept_fields
+    }
+
+    fn blame(&mut self, kind: FaultKind) {
+        let field = self.fields;
+        self.fault.get_or_insert(Fault { field, kind });
+    }
+}

@@ -1,0 +1,241 @@
+//! Bytes to text, a fixed buffer at a time.
+
+use std::io::{self, Read};
+use std::str;
+
+const BUFFER_BYTES: usize = 64 * 1024;
+
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Byte order marks of other encodings. UTF-32 first: its little-endian mark begins with that of UTF-16.
+const FOREIGN_MARKS: [(&[u8], &str); 4] = [
+    (b"\xFF\xFE\0\0", "UTF-32"),
+    (b"\0\0\xFE\xFF", "UTF-32"),
+    (b"\xFF\xFE", "UTF-16"),
+    (b"\xFE\xFF", "UTF-16"),
+];
+
+/// What comes next in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Chunk<'a> {
+    /// Text, at least one character.
+    Text(&'a str),
+    /// The end.
+    End,
+    /// The byte order mark of this other encoding, at the beginning.
+    Foreign(&'static str),
+    /// Bytes that are not UTF-8. All text before them has been given out.
+    Invalid,
+}
+
+/// What the bytes already seen say about those to come.
+#[derive(Debug, Clone, Copy)]
+enum Outlook {
+    Begin,
+    More,
+    End,
+    Foreign(&'static str),
+    Invalid,
+}
+
+/// A reader as UTF-8 text, without a leading byte order mark.
+#[derive(Debug)]
+pub(super) struct Source<R> {
+    input: R,
+    bytes: Box<[u8]>,
+    /// Bytes at the start of `bytes` that are read but not decoded: the beginning of a sequence cut by a read.
+    undecoded: usize,
+    /// Kept apart from `bytes`, so that no text is checked twice.
+    text: String,
+    /// How much of `text` is consumed.
+    consumed: usize,
+    outlook: Outlook,
+}
+
+impl<R: Read> Source<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            bytes: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            undecoded: 0,
+            text: String::with_capacity(BUFFER_BYTES),
+            consumed: 0,
+            outlook: Outlook::Begin,
+        }
+    }
+
+    /// What comes next. The same again until it is [consumed](Source::consume).
+    pub(super) fn chunk(&mut self) -> io::Result<Chunk<'_>> {
+        while self.consumed == self.text.len() {
+            match self.outlook {
+                Outlook::Begin => self.read_mark()?,
+                Outlook::More => self.read_more()?,
+                Outlook::End => return Ok(Chunk::End),
+                Outlook::Foreign(encoding) => return Ok(Chunk::Foreign(encoding)),
+                Outlook::Invalid => return Ok(Chunk::Invalid),
+            }
+        }
+        Ok(Chunk::Text(&self.text[self.consumed..]))
+    }
+
+    /// Marks so many bytes of the text given out as used; they must end between characters.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.consumed += bytes;
+    }
+
+    /// Reads the longest mark's length, or the whole file if it is shorter.
+    fn read_mark(&mut self) -> io::Result<()> {
+        while self.undecoded < 4 {
+            match self.read()? {
+                0 => break,
+                count => self.undecoded += count,
+            }
+        }
+        let start = &self.bytes[..self.undecoded];
+        let foreign = FOREIGN_MARKS
+            .iter()
+            .find(|(mark, _)| start.starts_with(mark));
+        if let Some((_, encoding)) = foreign {
+            self.outlook = Outlook::Foreign(encoding);
+            return Ok(());
+        }
+        let skipped = if start.starts_with(UTF8_MARK) {
+            UTF8_MARK.len()
+        } else {
+            0
+        };
+        self.outlook = Outlook::More;
+        self.decode(skipped, self.undecoded);
+        Ok(())
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        match self.read()? {
+            0 if self.undecoded == 0 => self.outlook = Outlook::End,
+            0 => self.outlook = Outlook::Invalid,
+            count => self.decode(0, self.undecoded + count),
+        }
+        Ok(())
+    }
+
+    /// Reads behind the undecoded bytes. The buffer has room: they are fewer than four whenever this is called.
+    fn read(&mut self) -> io::Result<usize> {
+        loop {
+            match self.input.read(&mut self.bytes[self.undecoded..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Makes text of the bytes in `start..end`, as far as they are valid.
+    fn decode(&mut self, start: usize, end: usize) {
+        let bytes = &self.bytes[start..end];
+        self.text.clear();
+        self.consumed = 0;
+        self.undecoded = 0;
+        let Some(invalid) = decode_prefix(bytes, &mut self.text) else {
+            return;
+        };
+        let rest = bytes.len() - self.text.len();
+        match invalid {
+            Invalid::Incomplete => {
+                self.bytes.copy_within(end - rest..end, 0);
+                self.undecoded = rest;
+            }
+            Invalid::Wrong => self.outlook = Outlook::Invalid,
+        }
+    }
+}
+
+/// Why decoding stopped before the end of the bytes.
+enum Invalid {
+    /// They end within a sequence.
+    Incomplete,
+    Wrong,
+}
+
+/// Appends the valid beginning of `bytes` to `text`.
+fn decode_prefix(bytes: &[u8], text: &mut String) -> Option<Invalid> {
+    let error = match str::from_utf8(bytes) {
+        Ok(valid) => {
+            text.push_str(valid);
+            return None;
+        }
+        Err(error) => error,
+    };
+    if let Ok(valid) = str::from_utf8(&bytes[..error.valid_up_to()]) {
+        text.push_str(valid);
+    }
+    Some(match error.error_len() {
+        None => Invalid::Incomplete,
+        Some(_) => Invalid::Wrong,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All text of a source and what comes after it.
+    fn drain(input: impl Read) -> (String, Chunk<'static>) {
+        let mut source = Source::new(input);
+        let mut all = String::new();
+        loop {
+            let read = match source.chunk().unwrap() {
+                Chunk::Text(text) => {
+                    all.push_str(text);
+                    text.len()
+                }
+                Chunk::End => return (all, Chunk::End),
+                Chunk::Foreign(encoding) => return (all, Chunk::Foreign(encoding)),
+                Chunk::Invalid => return (all, Chunk::Invalid),
+            };
+            source.consume(read);
+        }
+    }
+
+    struct ByteByByte<'a>(&'a [u8]);
+
+    impl Read for ByteByByte<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0.read(&mut buffer[..1])
+        }
+    }
+
+    #[test]
+    fn bytes_become_text() {
+        let cases: [(&[u8], &str, Chunk<'_>); 14] = [
+            (b"", "", Chunk::End),
+            (b"a", "a", Chunk::End),
+            (b"\xEF\xBB\xBF", "", Chunk::End),
+            (b"\xEF\xBB\xBFa", "a", Chunk::End),
+            (b"\xEF\xBB\xBF\xEF\xBB\xBFa", "\u{feff}a", Chunk::End),
+            (b"a\xEF\xBB\xBF", "a\u{feff}", Chunk::End),
+            ("aé€😀z".as_bytes(), "aé€😀z", Chunk::End),
+            (b"\xFF\xFEa\0", "", Chunk::Foreign("UTF-16")),
+            (b"\xFE\xFF\0a", "", Chunk::Foreign("UTF-16")),
+            (b"\xFF\xFE\0\0a", "", Chunk::Foreign("UTF-32")),
+            (b"\0\0\xFE\xFF\0", "", Chunk::Foreign("UTF-32")),
+            (b"ab\xFFc", "ab", Chunk::Invalid),
+            (b"ab\xE2\x82", "ab", Chunk::Invalid),
+            (b"\xEF\xBB", "", Chunk::Invalid),
+        ];
+        for (bytes, text, end) in cases {
+            assert_eq!(drain(bytes), (text.to_owned(), end), "{bytes:?}");
+            assert_eq!(
+                drain(ByteByByte(bytes)),
+                drain(bytes),
+                "{bytes:?}, byte by byte"
+            );
+        }
+    }
+
+    #[test]
+    fn sequences_may_lie_across_buffers() {
+        for offset in 0..4 {
+            let text = "x".repeat(BUFFER_BYTES - offset) + &"😀".repeat(BUFFER_BYTES);
+            assert_eq!(drain(text.as_bytes()), (text.clone(), Chunk::End));
+        }
+    }
+}

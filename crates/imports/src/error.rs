@@ -1,0 +1,221 @@
+//! Why a file cannot be imported: because of single rows, as a whole, or because it cannot be read.
+
+use std::fmt;
+use std::io;
+
+/// Characters of a file's own text that an error repeats. Keeps a hundred errors small whatever the file holds.
+const SHOWN_CHARS: usize = 100;
+
+/// Why a file cannot be imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// Rows of the file are wrong; shown as the first of them.
+    #[error("{0}")]
+    Rows(RowErrors),
+    /// The file as a whole is wrong, and reading it further makes no sense.
+    #[error("{}", Located { line: *line, column: None, detail })]
+    File {
+        /// Physical line of the defect, from 1, where the format has lines.
+        line: Option<u64>,
+        /// What is wrong, for the one who made the file.
+        detail: String,
+    },
+    /// The reader failed. Says nothing about the file.
+    #[error("the file cannot be read")]
+    Io(#[source] io::Error),
+}
+
+impl ImportError {
+    pub(crate) fn at(line: u64, detail: impl Into<String>) -> Self {
+        Self::File {
+            line: Some(line),
+            detail: detail.into(),
+        }
+    }
+}
+
+/// One defect of one row; shown as `line 3: column age: 'x' is not an integer`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowError {
+    /// Physical line, from 1, on which the record begins.
+    pub line: u64,
+    /// Column of the file, if the defect lies in one; names beyond 100 characters are cut.
+    pub column: Option<String>,
+    /// What is wrong, without line and column.
+    pub detail: String,
+}
+
+impl RowError {
+    /// A defect of the record that begins on `line`, in `column` if it can be told.
+    pub fn new(line: u64, column: Option<&str>, detail: impl Into<String>) -> Self {
+        Self {
+            line,
+            column: column.map(shortened),
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Located {
+            line: Some(self.line),
+            column: self.column.as_deref(),
+            detail: &self.detail,
+        }
+        .fmt(f)
+    }
+}
+
+/// The row errors of one import, in the order found: the first hundred are kept, all are counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowErrors {
+    kept: Vec<RowError>,
+    total: u64,
+}
+
+impl RowErrors {
+    /// How many errors are kept.
+    pub const KEPT: usize = 100;
+
+    /// Counts an error, and keeps it while there is room.
+    pub fn push(&mut self, error: RowError) {
+        self.total += 1;
+        if self.kept.len() < Self::KEPT {
+            self.kept.push(error);
+        }
+    }
+
+    /// Whether no error was found.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The errors kept, at most [`RowErrors::KEPT`].
+    pub fn as_slice(&self) -> &[RowError] {
+        &self.kept
+    }
+
+    /// How many errors were found, kept or not.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Ends the collection.
+    ///
+    /// # Errors
+    /// [`ImportError::Rows`] if anything was found.
+    pub fn into_result(self) -> Result<(), ImportError> {
+        if self.is_empty() {
+            Ok(())
+        } else {
+            Err(ImportError::Rows(self))
+        }
+    }
+
+    /// Ends the collection with an error that stopped the reading. A defect of the file joins the row errors found
+    /// before it, so that the first error stays the first; a failed reader hides them, since it may be tried again.
+    #[must_use]
+    pub fn then(mut self, stopped_by: ImportError) -> ImportError {
+        match stopped_by {
+            ImportError::File {
+                line: Some(line),
+                detail,
+            } if !self.is_empty() => {
+                self.push(RowError::new(line, None, detail));
+                ImportError::Rows(self)
+            }
+            error @ (ImportError::File { .. } | ImportError::Io(_) | ImportError::Rows(_)) => error,
+        }
+    }
+}
+
+impl fmt::Display for RowErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kept.first() {
+            Some(first) => first.fmt(f),
+            None => f.write_str("no row errors"),
+        }
+    }
+}
+
+/// The one form in which errors name their place.
+struct Located<'a> {
+    line: Option<u64>,
+    column: Option<&'a str>,
+    detail: &'a str,
+}
+
+impl fmt::Display for Located<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if let Some(column) = self.column {
+            write!(f, "column {column}: ")?;
+        }
+        f.write_str(self.detail)
+    }
+}
+
+/// `text` as an error may repeat it: whole, or its beginning and `…`.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_their_place() {
+        let error = RowError::new(3, Some("age"), "'x' is not an integer");
+        assert_eq!(
+            error.to_string(),
+            "line 3: column age: 'x' is not an integer"
+        );
+        assert_eq!(RowError::new(3, None, "odd").to_string(), "line 3: odd");
+        assert_eq!(ImportError::at(1, "odd").to_string(), "line 1: odd");
+    }
+
+    #[test]
+    fn a_hundred_errors_are_kept_and_all_are_counted() {
+        let mut errors = RowErrors::default();
+        for line in 2..252 {
+            errors.push(RowError::new(line, None, "odd"));
+        }
+        assert_eq!((errors.as_slice().len(), errors.total()), (100, 250));
+        assert_eq!(errors.into_result().unwrap_err().to_string(), "line 2: odd");
+    }
+
+    #[test]
+    fn no_errors_are_a_success() {
+        assert!(RowErrors::default().into_result().is_ok());
+    }
+
+    #[test]
+    fn what_stops_the_reading_comes_after_what_was_found() {
+        let stop = || ImportError::at(9, "stop");
+        assert_eq!(
+            RowErrors::default().then(stop()).to_string(),
+            "line 9: stop"
+        );
+        let mut errors = RowErrors::default();
+        errors.push(RowError::new(2, None, "odd"));
+        let ImportError::Rows(rows) = errors.clone().then(stop()) else {
+            panic!("row errors were found")
+        };
+        assert_eq!(rows.as_slice()[1].to_string(), "line 9: stop");
+        let io = ImportError::Io(io::ErrorKind::TimedOut.into());
+        assert!(matches!(errors.then(io), ImportError::Io(_)));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(shortened(&"é".repeat(100)), "é".repeat(100));
+        assert_eq!(shortened(&"é".repeat(101)), format!("{}…", "é".repeat(100)));
+    }
+}

@@ -1,0 +1,159 @@
+//! The second pass over a file: values for the columns of a table.
+
+use std::io::Read;
+
+use crate::delimited::{Delimiter, Reader, Record};
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::{Format, Limits};
+use crate::value::{Affinity, Value, convert};
+
+/// One row of a file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// Where the row begins, as row errors count: for text the physical line, from 1.
+    pub line: u64,
+    /// One value for each column of the file, in its order.
+    pub values: Vec<Value>,
+}
+
+/// The rows of a file, whatever its format.
+pub trait Rows {
+    /// Names of the columns, in the order of the file.
+    fn columns(&self) -> &[String];
+
+    /// The next row without defects, `None` after the last. Defects of the rows before it go to `errors`, which the
+    /// caller shares with its own, such as broken constraints.
+    ///
+    /// # Errors
+    /// [`ImportError::File`] and [`ImportError::Io`]; nothing can be read after either.
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError>;
+}
+
+/// Begins to read a file as values; `affinity` tells for each column of the file what the table wants.
+///
+/// # Errors
+/// [`ImportError::File`] for a file without a usable header, [`ImportError::Io`] if `input` fails.
+pub fn rows<'r, R: Read + 'r>(
+    input: R,
+    format: Format,
+    limits: Limits,
+    affinity: impl FnMut(&str) -> Affinity,
+) -> Result<Box<dyn Rows + 'r>, ImportError> {
+    let delimiter = match format {
+        Format::Csv => Delimiter::Comma,
+        Format::Psv => Delimiter::Pipe,
+    };
+    let reader = Reader::new(input, delimiter, limits)?;
+    Ok(Box::new(DelimitedRows::new(reader, affinity)))
+}
+
+struct DelimitedRows<R> {
+    columns: Vec<String>,
+    affinities: Vec<Affinity>,
+    reader: Reader<R>,
+    row: Row,
+}
+
+impl<R: Read> DelimitedRows<R> {
+    fn new(reader: Reader<R>, mut affinity: impl FnMut(&str) -> Affinity) -> Self {
+        let columns = reader.columns().to_vec();
+        Self {
+            affinities: columns.iter().map(|name| affinity(name)).collect(),
+            columns,
+            reader,
+            row: Row::default(),
+        }
+    }
+}
+
+impl<R: Read> Rows for DelimitedRows<R> {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError> {
+        while let Some(record) = self.reader.next_record(errors)? {
+            let found_before = errors.total();
+            fill(
+                &mut self.row,
+                record,
+                &self.columns,
+                &self.affinities,
+                errors,
+            );
+            if errors.total() == found_before {
+                return Ok(Some(&self.row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Converts all fields even after a wrong one: who repairs a file wants to see every defect.
+fn fill(
+    row: &mut Row,
+    record: &Record,
+    columns: &[String],
+    affinities: &[Affinity],
+    errors: &mut RowErrors,
+) {
+    row.line = record.line();
+    row.values.clear();
+    for ((text, column), affinity) in record.iter().zip(columns).zip(affinities) {
+        match convert(text, *affinity) {
+            Ok(value) => row.values.push(value),
+            Err(invalid) => errors.push(RowError::new(
+                record.line(),
+                Some(column),
+                invalid.to_string(),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn affinity(column: &str) -> Affinity {
+        match column {
+            "id" => Affinity::Integer,
+            "level" => Affinity::Real,
+            _ => Affinity::Text,
+        }
+    }
+
+    #[test]
+    fn rows_are_values_of_their_columns() {
+        let file = "id,name\n\n1,a\n,\n".as_bytes();
+        let mut rows = rows(file, Format::Csv, Limits::default(), affinity).unwrap();
+        let mut errors = RowErrors::default();
+        assert_eq!(rows.columns(), ["id", "name"]);
+        let first = rows.next_row(&mut errors).unwrap().unwrap();
+        assert_eq!(first.line, 3);
+        assert_eq!(first.values, [Value::Integer(1), Value::Text("a".into())]);
+        let second = rows.next_row(&mut errors).unwrap().unwrap();
+        assert_eq!(second.values, [Value::Null, Value::Text(String::new())]);
+        assert_eq!(rows.next_row(&mut errors).unwrap(), None);
+        assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn wrong_rows_are_left_out_and_named() {
+        let file = "id|level\nx|y\n1|2\n1\n".as_bytes();
+        let mut rows = rows(file, Format::Psv, Limits::default(), affinity).unwrap();
+        let mut errors = RowErrors::default();
+        let row = rows.next_row(&mut errors).unwrap().unwrap();
+        assert_eq!(row.values, [Value::Integer(1), Value::Real(2.0)]);
+        assert_eq!(rows.next_row(&mut errors).unwrap(), None);
+        let shown: Vec<_> = errors.as_slice().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            shown,
+            [
+                "line 2: column id: 'x' is not an integer",
+                "line 2: column level: 'y' is not a number",
+                "line 4: 1 field, the header has 2",
+            ]
+        );
+    }
+}

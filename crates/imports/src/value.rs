@@ -1,0 +1,201 @@
+//! Values for a table, and how the text of a field becomes one.
+
+use crate::error::shortened;
+use crate::infer::ColumnType;
+use crate::number;
+
+/// A value as the engine stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// A whole number.
+    Integer(i64),
+    /// A finite number.
+    Real(f64),
+    /// Text, possibly empty.
+    Text(String),
+    /// Bytes, possibly none.
+    Blob(Vec<u8>),
+}
+
+/// What a column of a table wants its values to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Affinity {
+    /// Demands whole numbers within 64 bits.
+    Integer,
+    /// Demands finite numbers.
+    Real,
+    /// Takes numbers as numbers and the rest as text.
+    Numeric,
+    /// Takes the text as it is.
+    Text,
+    /// Takes the text as it is, but an empty field as NULL.
+    None,
+}
+
+impl Affinity {
+    /// The affinity of a column by its declared type; `""` for a column without one. These are SQLite's rules
+    /// (<https://sqlite.org/datatype3.html>, 3.1), in their order: `CHARINT` is an integer, `FLOATING POINT` too.
+    pub fn of_declared_type(declared: &str) -> Self {
+        let declared = declared.to_ascii_uppercase();
+        let names = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
+        if names(&["INT"]) {
+            Self::Integer
+        } else if names(&["CHAR", "CLOB", "TEXT"]) {
+            Self::Text
+        } else if declared.trim().is_empty() || names(&["BLOB"]) {
+            Self::None
+        } else if names(&["REAL", "FLOA", "DOUB"]) {
+            Self::Real
+        } else {
+            Self::Numeric
+        }
+    }
+}
+
+impl From<ColumnType> for Affinity {
+    fn from(column_type: ColumnType) -> Self {
+        match column_type {
+            ColumnType::Integer => Self::Integer,
+            ColumnType::Real => Self::Real,
+            ColumnType::Text => Self::Text,
+        }
+    }
+}
+
+/// Why a text cannot be a value of a column; shown as `'x' is not an integer`. Values beyond 100 characters are cut.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidValue {
+    /// Not a whole number, or not within 64 bits.
+    #[error("'{}' is not an integer", shortened(.0))]
+    NotAnInteger(String),
+    /// Not a number, or not a finite one.
+    #[error("'{}' is not a number", shortened(.0))]
+    NotANumber(String),
+}
+
+/// The value of a field in a column of the given affinity. An empty field is the empty text in a text column and NULL
+/// in any other.
+///
+/// # Errors
+/// [`InvalidValue`] if an integer or real column is given anything else.
+pub fn convert(text: &str, affinity: Affinity) -> Result<Value, InvalidValue> {
+    if text.is_empty() && affinity != Affinity::Text {
+        return Ok(Value::Null);
+    }
+    match affinity {
+        Affinity::Integer => number::integer(text)
+            .map(Value::Integer)
+            .ok_or_else(|| InvalidValue::NotAnInteger(shortened(text))),
+        Affinity::Real => number::real(text)
+            .map(Value::Real)
+            .ok_or_else(|| InvalidValue::NotANumber(shortened(text))),
+        Affinity::Numeric => Ok(numeric(text)),
+        Affinity::Text | Affinity::None => Ok(Value::Text(text.to_owned())),
+    }
+}
+
+/// Whole numbers beyond 64 bits stay text: as real ones they would lose digits before the engine could decide.
+fn numeric(text: &str) -> Value {
+    if let Some(integer) = number::integer(text) {
+        return Value::Integer(integer);
+    }
+    match number::real(text) {
+        Some(real) if !number::is_whole(text) => Value::Real(real),
+        Some(_) | None => Value::Text(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    #[test]
+    fn conversions() {
+        let cases = [
+            (Affinity::Integer, "-12", Value::Integer(-12)),
+            (Affinity::Integer, "", Value::Null),
+            (Affinity::Real, "12", Value::Real(12.0)),
+            (Affinity::Real, "1.5", Value::Real(1.5)),
+            (Affinity::Real, "", Value::Null),
+            (Affinity::Numeric, "12", Value::Integer(12)),
+            (Affinity::Numeric, "1.5", Value::Real(1.5)),
+            (
+                Affinity::Numeric,
+                "9223372036854775808",
+                text("9223372036854775808"),
+            ),
+            (Affinity::Numeric, "1e999", text("1e999")),
+            (Affinity::Numeric, "007", text("007")),
+            (Affinity::Numeric, "x", text("x")),
+            (Affinity::Numeric, "", Value::Null),
+            (Affinity::Text, "12", text("12")),
+            (Affinity::Text, "", text("")),
+            (Affinity::None, "12", text("12")),
+            (Affinity::None, "", Value::Null),
+        ];
+        for (affinity, field, expected) in cases {
+            assert_eq!(
+                convert(field, affinity),
+                Ok(expected),
+                "{affinity:?} {field:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        let cases = [
+            (Affinity::Integer, "x", "'x' is not an integer"),
+            (Affinity::Integer, "1.0", "'1.0' is not an integer"),
+            (
+                Affinity::Integer,
+                "9223372036854775808",
+                "'9223372036854775808' is not an integer",
+            ),
+            (Affinity::Integer, " ", "' ' is not an integer"),
+            (Affinity::Real, "x", "'x' is not a number"),
+            (Affinity::Real, "1e999", "'1e999' is not a number"),
+            (Affinity::Real, "007", "'007' is not a number"),
+        ];
+        for (affinity, field, expected) in cases {
+            let refusal = convert(field, affinity).unwrap_err();
+            assert_eq!(refusal.to_string(), expected);
+        }
+        let long = convert(&"x".repeat(5_000), Affinity::Integer).unwrap_err();
+        assert_eq!(
+            long.to_string(),
+            format!("'{}…' is not an integer", "x".repeat(100))
+        );
+    }
+
+    #[test]
+    fn affinities_of_declared_types() {
+        let cases = [
+            ("INTEGER", Affinity::Integer),
+            ("unsigned big int", Affinity::Integer),
+            ("CHARINT", Affinity::Integer),
+            ("FLOATING POINT", Affinity::Integer),
+            ("VARCHAR(255)", Affinity::Text),
+            ("clob", Affinity::Text),
+            ("TEXT", Affinity::Text),
+            ("BLOB", Affinity::None),
+            ("", Affinity::None),
+            ("DOUBLE PRECISION", Affinity::Real),
+            ("float", Affinity::Real),
+            ("REAL", Affinity::Real),
+            ("DECIMAL(10,5)", Affinity::Numeric),
+            ("BOOLEAN", Affinity::Numeric),
+            ("DATETIME", Affinity::Numeric),
+            ("STRING", Affinity::Numeric),
+        ];
+        for (declared, expected) in cases {
+            assert_eq!(Affinity::of_declared_type(declared), expected, "{declared}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What holds for every file: what a writer quotes is read back, and how the bytes arrive makes no difference.
+
+use std::io::{self, Read};
+
+use branchyard_imports::delimited::{Delimiter, Reader};
+use branchyard_imports::{
+    Affinity, Format, ImportError, Limits, RowErrors, Value, convert, rows, scan,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Gives out a few bytes at a time, as a network may.
+struct Chunked<'a> {
+    bytes: &'a [u8],
+    sizes: std::iter::Cycle<std::vec::IntoIter<usize>>,
+}
+
+impl<'a> Chunked<'a> {
+    fn new(bytes: &'a [u8], sizes: Vec<usize>) -> Self {
+        let sizes = sizes.into_iter().cycle();
+        Self { bytes, sizes }
+    }
+}
+
+impl Read for Chunked<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = self.sizes.next().unwrap_or(1).min(buffer.len());
+        self.bytes.read(&mut buffer[..size])
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Style {
+    delimiter: Delimiter,
+    line_end: &'static str,
+    mark: &'static str,
+    last_line_end: bool,
+    always_quote: bool,
+}
+
+fn styles() -> impl Strategy<Value = Style> {
+    (
+        prop::sample::select(vec![Delimiter::Comma, Delimiter::Pipe]),
+        prop::sample::select(vec!["\n", "\r\n"]),
+        prop::sample::select(vec!["", "\u{feff}"]),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(delimiter, line_end, mark, last_line_end, always_quote)| Style {
+                delimiter,
+                line_end,
+                mark,
+                last_line_end,
+                always_quote,
+            },
+        )
+}
+
+/// Rows of one width, rich in the characters that mean something.
+fn tables() -> impl Strategy<Value = Vec<Vec<String>>> {
+    let field = prop_oneof![
+        3 => "[ab,|\"\r\n é😀\u{feff}]{0,8}",
+        1 => any::<String>(),
+    ];
+    (1usize..5).prop_flat_map(move |width| vec(vec(field.clone(), width), 0..8))
+}
+
+fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
+    vec(1usize..8, 1..6)
+}
+
+fn write_field(field: &str, style: &Style, file: &mut String) {
+    let special = |c: char| matches!(c, ',' | '|' | '"' | '\r' | '\n');
+    if style.always_quote || field.is_empty() || field.contains(special) {
+        file.push('"');
+        file.push_str(&field.replace('"', "\"\""));
+        file.push('"');
+    } else {
+        file.push_str(field);
+    }
+}
+
+fn write(table: &[Vec<String>], style: &Style) -> String {
+    let delimiter = match style.delimiter {
+        Delimiter::Comma => ",",
+        Delimiter::Pipe => "|",
+    };
+    let lines: Vec<String> = table
+        .iter()
+        .map(|row| {
+            let mut line = String::new();
+            for (position, field) in row.iter().enumerate() {
+                line.push_str(if position == 0 { "" } else { delimiter });
+                write_field(field, style, &mut line);
+            }
+            line
+        })
+        .collect();
+    let mut file = style.mark.to_owned() + &lines.join(style.line_end);
+    if style.last_line_end {
+        file.push_str(style.line_end);
+    }
+    file
+}
+
+fn with_header(mut table: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let width = table.first().map_or(1, Vec::len);
+    table.insert(0, (0..width).map(|column| format!("c{column}")).collect());
+    table
+}
+
+type Records = Vec<(u64, Vec<String>)>;
+
+/// Everything a reader says about a file: its records, its row errors and what stopped it.
+fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Option<String>) {
+    let mut records = Records::new();
+    let mut errors = RowErrors::default();
+    let stopped_by = Reader::new(input, delimiter, Limits::default()).and_then(|mut reader| {
+        while let Some(record) = reader.next_record(&mut errors)? {
+            records.push((record.line(), record.iter().map(str::to_owned).collect()));
+        }
+        Ok(())
+    });
+    (
+        records,
+        errors,
+        stopped_by.err().map(|error| error.to_string()),
+    )
+}
+
+/// Line on which each record of a written table begins.
+fn begins(table: &[Vec<String>], style: &Style) -> Vec<u64> {
+    let mut line = 1;
+    let begins = table.iter().map(|row| {
+        let begin = line;
+        let one_row = std::slice::from_ref(row);
+        let written = write(
+            one_row,
+            &Style {
+                last_line_end: true,
+                ..style.clone()
+            },
+        );
+        line += written.matches('\n').map(|_| 1).sum::<u64>();
+        begin
+    });
+    begins.collect()
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(table in tables(), style in styles(), sizes in chunk_sizes()) {
+        let table = with_header(table);
+        let file = write(&table, &style);
+        let (records, errors, stopped_by) = read_all(Chunked::new(file.as_bytes(), sizes), style.delimiter);
+        let expected: Records = begins(&table, &style).into_iter().zip(table).skip(1).collect();
+        prop_assert_eq!(stopped_by, None);
+        prop_assert_eq!(errors, RowErrors::default());
+        prop_assert_eq!(records, expected);
+    }
+
+    #[test]
+    fn chunks_make_no_difference(file in "(x,y\r?\n)?[ab,\"\r\n😀]{0,40}", sizes in chunk_sizes()) {
+        let whole = read_all(file.as_bytes(), Delimiter::Comma);
+        let chunked = read_all(Chunked::new(file.as_bytes(), sizes), Delimiter::Comma);
+        prop_assert_eq!(whole, chunked);
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(
+        header in prop::sample::select(vec!["", "a,b\n"]),
+        bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(b",\"\r\n1".to_vec())], 0..200),
+        sizes in chunk_sizes(),
+    ) {
+        let file = [header.as_bytes(), &bytes].concat();
+        let whole = read_all(&file[..], Delimiter::Comma);
+        prop_assert_eq!(whole, read_all(Chunked::new(&file, sizes), Delimiter::Comma));
+    }
+
+    /// The second pass accepts what the first one found.
+    #[test]
+    fn a_scanned_file_converts(lines in vec("[-+]?(0|[1-9][0-9]{0,19})?([.][0-9]{0,3})?(e[0-9]{1,3})?|x?", 0..6)) {
+        let file = format!("c\n{}", lines.join("\n"));
+        let found = scan(file.as_bytes(), Format::Csv, Limits::default()).unwrap();
+        let affinity = |column: &str| found.affinity(column);
+        let mut second = rows(file.as_bytes(), Format::Csv, Limits::default(), affinity).unwrap();
+        let mut errors = RowErrors::default();
+        let mut count = 0;
+        while second.next_row(&mut errors).unwrap().is_some() {
+            count += 1;
+        }
+        prop_assert!(errors.is_empty());
+        prop_assert_eq!(count, found.rows);
+    }
+
+    #[test]
+    fn integers_and_reals_convert_to_themselves(integer: i64, real in prop::num::f64::NORMAL) {
+        let converted = convert(&integer.to_string(), Affinity::Integer);
+        prop_assert_eq!(converted, Ok(Value::Integer(integer)));
+        prop_assert_eq!(convert(&format!("{real:e}"), Affinity::Real), Ok(Value::Real(real)));
+    }
+}
+
+#[test]
+fn a_large_file_passes_through_a_fixed_buffer() {
+    let row = b"1,\"two \xF0\x9F\x98\x80\"\r\n";
+    let input = b"id,name\r\n".chain(io::Cursor::new(row.repeat(200_000)));
+    let found = scan(input, Format::Csv, Limits::default()).unwrap();
+    assert_eq!(found.rows, 200_000);
+}
+
+#[test]
+fn row_errors_are_capped_but_counted() {
+    let file = format!("a,b\n{}", "1\n".repeat(250));
+    let Err(ImportError::Rows(errors)) = scan(file.as_bytes(), Format::Csv, Limits::default())
+    else {
+        panic!("every row is too short")
+    };
+    assert_eq!((errors.as_slice().len(), errors.total()), (100, 250));
+}

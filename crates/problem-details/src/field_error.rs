@@ -1,0 +1,184 @@
+//! One place in a request or import file, and what is wrong with it.
+
+use crate::clip::clip_owned;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Bytes in JSON after which the detail of one entry is clipped.
+pub const FIELD_DETAIL_MAX_BYTES: usize = 4 * 1024;
+
+/// Bytes in JSON after which a pointer, a parameter name or a column name is clipped.
+pub const FIELD_PLACE_MAX_BYTES: usize = 1024;
+
+/// One entry of a problem's `errors`. What has no value is left out of the document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FieldError {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
+    detail: String,
+}
+
+impl FieldError {
+    /// At a place of the JSON body, as an RFC 6901 pointer: `/from/branch`. [`json_pointer`] makes one
+    /// from names that come from outside.
+    #[must_use]
+    pub fn at_pointer(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            pointer: Some(clip_owned(pointer.into(), FIELD_PLACE_MAX_BYTES)),
+            ..Self::anywhere(detail.into())
+        }
+    }
+
+    /// At a query parameter, a header or a path parameter.
+    #[must_use]
+    pub fn at_parameter(parameter: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self {
+            parameter: Some(clip_owned(parameter.into(), FIELD_PLACE_MAX_BYTES)),
+            ..Self::anywhere(detail.into())
+        }
+    }
+
+    /// At a line of an import file, counted from 1.
+    #[must_use]
+    pub fn at_line(line: u64, detail: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            ..Self::anywhere(detail.into())
+        }
+    }
+
+    /// Narrows a line down to a column.
+    #[must_use]
+    pub fn in_column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(clip_owned(column.into(), FIELD_PLACE_MAX_BYTES));
+        self
+    }
+
+    /// The JSON pointer into the body.
+    #[must_use]
+    pub fn pointer(&self) -> Option<&str> {
+        self.pointer.as_deref()
+    }
+
+    /// The query parameter, header or path parameter.
+    #[must_use]
+    pub fn parameter(&self) -> Option<&str> {
+        self.parameter.as_deref()
+    }
+
+    /// The line of the import file.
+    #[must_use]
+    pub fn line(&self) -> Option<u64> {
+        self.line
+    }
+
+    /// The column of the import file.
+    #[must_use]
+    pub fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    fn anywhere(detail: String) -> Self {
+        Self {
+            pointer: None,
+            parameter: None,
+            line: None,
+            column: None,
+            detail: clip_owned(detail, FIELD_DETAIL_MAX_BYTES),
+        }
+    }
+}
+
+/// A name as one token of a JSON pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`.
+#[must_use]
+pub fn escape_pointer_token(token: &str) -> Cow<'_, str> {
+    if token.contains(['~', '/']) {
+        // `~` first, or the escapes of `/` would be escaped again.
+        Cow::Owned(token.replace('~', "~0").replace('/', "~1"))
+    } else {
+        Cow::Borrowed(token)
+    }
+}
+
+/// The JSON pointer through these member names and array indices; of none, the whole body (`""`).
+#[must_use]
+pub fn json_pointer<I>(tokens: I) -> String
+where
+    I: IntoIterator,
+    I::Item: AsRef<str>,
+{
+    let mut pointer = String::new();
+    for token in tokens {
+        pointer.push('/');
+        pointer.push_str(&escape_pointer_token(token.as_ref()));
+    }
+    pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FIELD_DETAIL_MAX_BYTES, FIELD_PLACE_MAX_BYTES, FieldError, json_pointer};
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(entry: &FieldError, expected: &str) {
+        assert_eq!(serde_json::to_string(entry).unwrap(), expected);
+    }
+
+    #[test]
+    fn absent_fields_are_left_out() {
+        check(
+            &FieldError::at_pointer("/from/branch", "is required"),
+            r#"{"pointer":"/from/branch","detail":"is required"}"#,
+        );
+        check(
+            &FieldError::at_parameter("page_size", "must be at least 1"),
+            r#"{"parameter":"page_size","detail":"must be at least 1"}"#,
+        );
+        check(
+            &FieldError::at_line(3, "too few values"),
+            r#"{"line":3,"detail":"too few values"}"#,
+        );
+        check(
+            &FieldError::at_line(3, "'x' is not an integer").in_column("age"),
+            r#"{"line":3,"column":"age","detail":"'x' is not an integer"}"#,
+        );
+    }
+
+    #[test]
+    fn long_texts_are_clipped() {
+        let entry = FieldError::at_pointer("p".repeat(100_000), "d".repeat(100_000));
+        assert_eq!(entry.pointer().unwrap().len(), FIELD_PLACE_MAX_BYTES);
+        assert_eq!(entry.detail().len(), FIELD_DETAIL_MAX_BYTES);
+    }
+
+    #[test]
+    fn pointers_of_the_rfc() {
+        let none: [&str; 0] = [];
+        assert_eq!(json_pointer(none), "");
+        assert_eq!(json_pointer([""]), "/");
+        assert_eq!(json_pointer(["foo", "0"]), "/foo/0");
+        assert_eq!(json_pointer(["a/b", "m~n", "~1"]), "/a~1b/m~0n/~01");
+    }
+
+    proptest! {
+        #[test]
+        fn a_pointer_finds_its_member(name in any::<String>(), inner in any::<String>()) {
+            let document = serde_json::json!({ &name: { &inner: 7 } });
+            let pointer = json_pointer([&name, &inner]);
+            prop_assert_eq!(document.pointer(&pointer), Some(&serde_json::json!(7)));
+        }
+    }
+}

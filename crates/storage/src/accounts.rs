@@ -1,0 +1,242 @@
+//! Users, organizations, memberships.
+
+use branchyard_domain::entities::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
+use branchyard_domain::ports::{AccountRepository, MetadataError};
+use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
+use diesel::prelude::*;
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, one, read, time};
+use crate::error::Failed;
+use crate::schema::{accounts, emails, members, organizations, users};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = accounts)]
+pub(crate) struct AccountRow {
+    id: String,
+    name: String,
+    name_key: String,
+    kind: String,
+    created_at: i64,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = users)]
+pub(crate) struct UserRow {
+    id: String,
+    display_name: Option<String>,
+    bio: Option<String>,
+    location: Option<String>,
+    website_url: Option<String>,
+    profile_pic_url: Option<String>,
+    password_hash: Option<String>,
+    is_admin: bool,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = emails)]
+pub(crate) struct EmailRow {
+    user_id: String,
+    position: i32,
+    address: String,
+    is_primary: bool,
+    is_verified: bool,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = organizations)]
+struct OrganizationRow {
+    id: String,
+    display_name: Option<String>,
+    description: Option<String>,
+    base_role: String,
+}
+
+fn account_row(id: AccountId, name: &OwnerName, kind: AccountKind, created_at: Timestamp) -> AccountRow {
+    AccountRow {
+        id: id.to_string(),
+        name: name.to_string(),
+        name_key: name.key(),
+        kind: kind.word().to_owned(),
+        created_at: created_at.as_micros(),
+    }
+}
+
+/// A user from the rows of the three tables; the addresses in the order of their positions.
+pub(crate) fn user(account: AccountRow, user: UserRow, emails: Vec<EmailRow>) -> Read<User> {
+    let mut emails: Vec<Email> = emails
+        .into_iter()
+        .map(|row| Email { address: row.address, is_primary: row.is_primary, is_verified: row.is_verified })
+        .collect();
+    emails.sort_by_key(|email| !email.is_primary);
+    Ok(User {
+        id: read("accounts.id", account.id)?,
+        name: read("accounts.name", account.name)?,
+        display_name: user.display_name,
+        bio: user.bio,
+        location: user.location,
+        website_url: user.website_url,
+        profile_pic_url: user.profile_pic_url,
+        emails,
+        password_hash: user.password_hash,
+        is_admin: user.is_admin,
+        created_at: time(account.created_at),
+    })
+}
+
+fn add_user(conn: &mut AnyConnection, user: &User) -> std::result::Result<(), Failed> {
+    let id = user.id.to_string();
+    diesel::insert_into(accounts::table)
+        .values(account_row(user.id, &user.name, AccountKind::User, user.created_at))
+        .execute(conn)?;
+    diesel::insert_into(users::table)
+        .values(UserRow {
+            id: id.clone(),
+            display_name: user.display_name.clone(),
+            bio: user.bio.clone(),
+            location: user.location.clone(),
+            website_url: user.website_url.clone(),
+            profile_pic_url: user.profile_pic_url.clone(),
+            password_hash: user.password_hash.clone(),
+            is_admin: user.is_admin,
+        })
+        .execute(conn)?;
+    for (email, position) in user.emails.iter().zip(0..) {
+        diesel::insert_into(emails::table)
+            .values(EmailRow {
+                user_id: id.clone(),
+                position,
+                address: email.address.clone(),
+                is_primary: email.is_primary,
+                is_verified: email.is_verified,
+            })
+            .execute(conn)?;
+    }
+    Ok(())
+}
+
+impl AccountRepository for SqlUnit {
+    fn account_by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
+        self.run("find an account", |conn| {
+            let row = accounts::table
+                .filter(accounts::name_key.eq(name.key()))
+                .select(AccountRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, |row| {
+                Ok(Account {
+                    id: read("accounts.id", row.id)?,
+                    name: read("accounts.name", row.name)?,
+                    kind: read("accounts.kind", row.kind)?,
+                })
+            })
+        })
+    }
+
+    fn user_add(&mut self, user: &User) -> Result<()> {
+        self.run_unless_taken("add a user", |conn| add_user(conn, user))
+    }
+
+    fn user_get(&mut self, id: AccountId) -> Result<Option<User>> {
+        self.run("read a user", |conn| {
+            let rows: Option<(AccountRow, UserRow)> = users::table
+                .inner_join(accounts::table.on(accounts::id.eq(users::id)))
+                .filter(users::id.eq(id.to_string()))
+                .select((AccountRow::as_select(), UserRow::as_select()))
+                .first(conn)
+                .optional()?;
+            let Some((account_row, user_row)) = rows else { return Ok(None) };
+            let emails = emails::table
+                .filter(emails::user_id.eq(id.to_string()))
+                .order(emails::position)
+                .select(EmailRow::as_select())
+                .load(conn)?;
+            Ok(Some(user(account_row, user_row, emails)?))
+        })
+    }
+
+    fn organization_add(&mut self, organization: &Organization) -> Result<()> {
+        self.run_unless_taken("add an organization", |conn| {
+            diesel::insert_into(accounts::table)
+                .values(account_row(
+                    organization.id,
+                    &organization.name,
+                    AccountKind::Organization,
+                    organization.created_at,
+                ))
+                .execute(conn)?;
+            diesel::insert_into(organizations::table)
+                .values(OrganizationRow {
+                    id: organization.id.to_string(),
+                    display_name: organization.display_name.clone(),
+                    description: organization.description.clone(),
+                    base_role: organization.base_role.word().to_owned(),
+                })
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>> {
+        self.run("read an organization", |conn| {
+            let row: Option<(AccountRow, OrganizationRow)> = organizations::table
+                .inner_join(accounts::table.on(accounts::id.eq(organizations::id)))
+                .filter(organizations::id.eq(id.to_string()))
+                .select((AccountRow::as_select(), OrganizationRow::as_select()))
+                .first(conn)
+                .optional()?;
+            one(row, |(account, organization)| {
+                Ok(Organization {
+                    id: read("accounts.id", account.id)?,
+                    name: read("accounts.name", account.name)?,
+                    display_name: organization.display_name,
+                    description: organization.description,
+                    base_role: read("organizations.base_role", organization.base_role)?,
+                    created_at: time(account.created_at),
+                })
+            })
+        })
+    }
+
+    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<()> {
+        self.run("put a member", |conn| {
+            let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))
+                .set(members::role.eq(role.word()))
+                .execute(conn)?;
+            if changed == 0 {
+                diesel::insert_into(members::table)
+                    .values((
+                        members::organization_id.eq(organization.to_string()),
+                        members::user_id.eq(user.to_string()),
+                        members::role.eq(role.word()),
+                        members::added_at.eq(at.as_micros()),
+                    ))
+                    .execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        self.run("read a member", |conn| {
+            let row: Option<(String, String, i64)> = members::table
+                .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
+                .filter(members::organization_id.eq(organization.to_string()))
+                .filter(members::user_id.eq(user.to_string()))
+                .select((accounts::name, members::role, members::added_at))
+                .first(conn)
+                .optional()?;
+            one(row, |(name, role, added_at)| {
+                Ok(Member {
+                    user_id: user,
+                    username: read("accounts.name", name)?,
+                    role: read("members.role", role)?,
+                    added_at: time(added_at),
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Collaborators.
+
+use branchyard_domain::entities::{Collaborator, Role};
+use branchyard_domain::ports::{CollaboratorRepository, MetadataError};
+use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
+use diesel::prelude::*;
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, all, limit, one, read, time};
+use crate::error::Failed;
+use crate::schema::{accounts, collaborators};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+type Row = (String, String, String, i64);
+
+fn collaborator((user_id, name, role, added_at): Row) -> Read<Collaborator> {
+    Ok(Collaborator {
+        user_id: read("collaborators.user_id", user_id)?,
+        username: read("accounts.name", name)?,
+        role: read("collaborators.role", role)?,
+        added_at: time(added_at),
+    })
+}
+
+fn get(
+    conn: &mut AnyConnection,
+    database: DatabaseId,
+    user: AccountId,
+) -> std::result::Result<Option<Collaborator>, Failed> {
+    let row: Option<Row> = collaborators::table
+        .inner_join(accounts::table.on(accounts::id.eq(collaborators::user_id)))
+        .filter(collaborators::database_id.eq(database.to_string()))
+        .filter(collaborators::user_id.eq(user.to_string()))
+        .select((collaborators::user_id, accounts::name, collaborators::role, collaborators::added_at))
+        .first(conn)
+        .optional()?;
+    one(row, collaborator)
+}
+
+impl CollaboratorRepository for SqlUnit {
+    fn collaborator_put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
+        self.run("put a collaborator", |conn| {
+            let changed = diesel::update(collaborators::table.find((database.to_string(), user.to_string())))
+                .set(collaborators::role.eq(role.word()))
+                .execute(conn)?;
+            if changed > 0 {
+                return Ok(false);
+            }
+            diesel::insert_into(collaborators::table)
+                .values((
+                    collaborators::database_id.eq(database.to_string()),
+                    collaborators::user_id.eq(user.to_string()),
+                    collaborators::role.eq(role.word()),
+                    collaborators::added_at.eq(at.as_micros()),
+                ))
+                .execute(conn)?;
+            Ok(true)
+        })
+    }
+
+    fn collaborator_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+        self.run("read a collaborator", |conn| get(conn, database, user))
+    }
+
+    fn collaborator_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+        self.run("remove a collaborator", |conn| {
+            let found = get(conn, database, user)?;
+            if found.is_some() {
+                diesel::delete(collaborators::table.find((database.to_string(), user.to_string()))).execute(conn)?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn collaborator_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<Collaborator>> {
+        self.run("list collaborators", |conn| {
+            let mut query = collaborators::table
+                .inner_join(accounts::table.on(accounts::id.eq(collaborators::user_id)))
+                .filter(collaborators::database_id.eq(database.to_string()))
+                .into_boxed();
+            if let Some(after) = after {
+                query = query.filter(accounts::name_key.gt(after.to_owned()));
+            }
+            let rows: Vec<Row> = query
+                .order(accounts::name_key)
+                .limit(limit(most))
+                .select((collaborators::user_id, accounts::name, collaborators::role, collaborators::added_at))
+                .load(conn)?;
+            all(rows, collaborator)
+        })
+    }
+}

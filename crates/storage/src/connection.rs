@@ -1,0 +1,197 @@
+//! Connections: which engine, how each is set up, and the pools.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use diesel::connection::{AnsiTransactionManager, SimpleConnection};
+use diesel::prelude::*;
+use diesel::r2d2::R2D2Connection;
+
+use crate::error::OpenError;
+use crate::file;
+
+/// A connection to either engine. SQLite stands last because it accepts any path; the variant is chosen by [`Target`].
+#[derive(diesel::MultiConnection)]
+pub(crate) enum AnyConnection {
+    Pg(PgConnection),
+    Sqlite(SqliteConnection),
+}
+
+/// Where the store is.
+#[derive(Clone)]
+pub(crate) enum Target {
+    Postgres(String),
+    Sqlite { path: String },
+}
+
+impl Target {
+    pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
+        let path = match url.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => return Ok(Self::Postgres(url.to_owned())),
+            Some(("sqlite", path)) => path,
+            Some((scheme, _)) => return Err(OpenError::Scheme { scheme: scheme.to_owned() }),
+            None => url,
+        };
+        match path {
+            "" => Err(OpenError::NoPath),
+            ":memory:" => Err(OpenError::InMemory(path.to_owned())),
+            _ => Ok(Self::Sqlite { path: path.to_owned() }),
+        }
+    }
+
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self, Self::Sqlite { .. })
+    }
+}
+
+/// A pooled connection that can be marked as not to be used again.
+pub(crate) struct Pooled {
+    pub(crate) any: AnyConnection,
+    pub(crate) broken: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConnectError {
+    #[error(transparent)]
+    Connect(#[from] ConnectionError),
+    #[error(transparent)]
+    Query(#[from] diesel::result::Error),
+}
+
+pub(crate) struct Manager(Target);
+
+impl r2d2::ManageConnection for Manager {
+    type Connection = Pooled;
+    type Error = ConnectError;
+
+    fn connect(&self) -> Result<Pooled, ConnectError> {
+        let any = match &self.0 {
+            Target::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
+            Target::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
+        };
+        Ok(Pooled { any, broken: false })
+    }
+
+    fn is_valid(&self, conn: &mut Pooled) -> Result<(), ConnectError> {
+        Ok(conn.any.ping()?)
+    }
+
+    /// A unit that panicked leaves its transaction open: closing the connection ends it.
+    fn has_broken(&self, conn: &mut Pooled) -> bool {
+        conn.broken || std::thread::panicking() || conn.any.is_broken()
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+}
+
+#[derive(Debug)]
+struct SetUp {
+    purpose: Purpose,
+    wait: Duration,
+    statement: Duration,
+}
+
+impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
+    fn on_acquire(&self, conn: &mut Pooled) -> Result<(), ConnectError> {
+        let wait = self.wait.as_millis();
+        match &mut conn.any {
+            AnyConnection::Sqlite(sqlite) => {
+                // The first: what follows may meet a lock. `FULL`: an acknowledged change survives a power cut in WAL mode too.
+                sqlite.batch_execute(&format!(
+                    "PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+                ))?;
+                if self.purpose == Purpose::Read {
+                    sqlite.batch_execute("PRAGMA query_only = ON")?;
+                }
+            }
+            AnyConnection::Pg(pg) => {
+                let statement = self.statement.as_millis();
+                // English, because some errors are told apart by their text (`error::is_passing`); not everyone may set it.
+                let _ = pg.batch_execute("SET lc_messages = 'C'");
+                pg.batch_execute(&format!(
+                    "SET lock_timeout = {wait}; SET statement_timeout = {statement}; SET client_min_messages = warning; \
+                     SET application_name = 'branchyard'"
+                ))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the last reason why connecting failed: r2d2 itself only reports that time ran out.
+#[derive(Debug, Clone, Default)]
+struct LastError(Arc<Mutex<Option<String>>>);
+
+impl r2d2::HandleError<ConnectError> for LastError {
+    fn handle_error(&self, error: ConnectError) {
+        tracing::warn!(%error, "no connection to the metadata store");
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+    }
+}
+
+/// No connection was to be had in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection to the metadata store within {} ms: {}", .waited.as_millis(), .reason.as_deref().unwrap_or("all are in use"))]
+pub(crate) struct NoConnection {
+    waited: Duration,
+    reason: Option<String>,
+}
+
+pub(crate) type PooledConnection = r2d2::PooledConnection<Manager>;
+
+/// A bounded pool; the wait for one of its connections is bounded too.
+pub(crate) struct Pool {
+    pool: r2d2::Pool<Manager>,
+    errors: LastError,
+    wait: Duration,
+}
+
+impl Pool {
+    pub(crate) fn open(
+        target: &Target,
+        purpose: Purpose,
+        size: u32,
+        wait: Duration,
+        statement: Duration,
+    ) -> Result<Self, OpenError> {
+        let errors = LastError::default();
+        let pool = r2d2::Pool::builder()
+            .max_size(size.max(1))
+            .min_idle(Some(1))
+            .connection_timeout(wait)
+            // A connection is tried by the BEGIN of its unit, which is repeated on another one.
+            .test_on_check_out(false)
+            .error_handler(Box::new(errors.clone()))
+            .connection_customizer(Box::new(SetUp { purpose, wait, statement }));
+        let pool = if target.is_sqlite() { pool.idle_timeout(None).max_lifetime(None) } else { pool };
+        let pool = pool.build(Manager(target.clone())).map_err(|error| OpenError::Connect {
+            reason: errors.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_else(|| error.to_string()),
+        })?;
+        Ok(Self { pool, errors, wait })
+    }
+
+    pub(crate) fn get(&self) -> Result<PooledConnection, NoConnection> {
+        self.pool.get().map_err(|_| NoConnection {
+            waited: self.wait,
+            reason: self.errors.0.lock().unwrap_or_else(PoisonError::into_inner).take(),
+        })
+    }
+
+    /// How many connections may have gone stale together.
+    pub(crate) fn size(&self) -> u32 {
+        self.pool.max_size()
+    }
+}
+
+/// Begins a transaction with `sql` as its first statement.
+pub(crate) fn begin(conn: &mut AnyConnection, postgres: &str, sqlite: &str) -> QueryResult<()> {
+    match conn {
+        AnyConnection::Pg(conn) => AnsiTransactionManager::begin_transaction_sql(conn, postgres),
+        AnyConnection::Sqlite(conn) => AnsiTransactionManager::begin_transaction_sql(conn, sqlite),
+    }
+}

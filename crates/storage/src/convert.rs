@@ -1,0 +1,161 @@
+//! Between columns and values. What a column holds is parsed like anything else that comes from outside.
+
+use branchyard_domain::entities::{
+    AccountKind, FileType, MemberRole, OperationKind, Role, Visibility,
+};
+use branchyard_domain::ports::OperationState;
+use branchyard_domain::values::{
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, Invalid, OperationId, OwnerName, PullNumber, RefName,
+    ReleaseId, Timestamp, TokenId, UploadId,
+};
+
+use crate::error::Unreadable;
+
+pub(crate) type Read<T> = Result<T, Unreadable>;
+
+/// A value stored in one column.
+pub(crate) trait Stored: Sized {
+    type Column;
+    fn read(column: Self::Column) -> Result<Self, String>;
+}
+
+/// Reads a column, naming it if that fails.
+pub(crate) fn read<T: Stored>(name: &'static str, column: T::Column) -> Read<T> {
+    T::read(column).map_err(|why| Unreadable { column: name, why })
+}
+
+/// The same for a column that may be null.
+pub(crate) fn read_if<T: Stored>(name: &'static str, column: Option<T::Column>) -> Read<Option<T>> {
+    column.map(|column| read(name, column)).transpose()
+}
+
+/// A column that has to be there because of another one.
+pub(crate) fn present<T>(name: &'static str, column: Option<T>) -> Read<T> {
+    column.ok_or_else(|| Unreadable { column: name, why: "nothing, where the state wants a value".to_owned() })
+}
+
+macro_rules! stored_texts {
+    ($($type:ty),+ $(,)?) => {$(
+        impl Stored for $type {
+            type Column = String;
+            fn read(column: String) -> Result<Self, String> {
+                Self::parse(&column).map_err(|Invalid(why)| why)
+            }
+        }
+    )+};
+}
+
+stored_texts!(
+    AccountId, TokenId, DatabaseId, CommentId, ReleaseId, OperationId, UploadId, EventId, OwnerName, DatabaseName, RefName,
+    CommitHash,
+);
+
+impl Stored for PullNumber {
+    type Column = i64;
+    fn read(column: i64) -> Result<Self, String> {
+        Self::new(column).map_err(|Invalid(why)| why)
+    }
+}
+
+/// Counts and sizes: never negative, at most what a signed column holds.
+macro_rules! stored_counts {
+    ($($type:ty),+) => {$(
+        impl Stored for $type {
+            type Column = i64;
+            fn read(column: i64) -> Result<Self, String> {
+                Self::try_from(column).map_err(|error| error.to_string())
+            }
+        }
+    )+};
+}
+
+stored_counts!(u32, u64);
+
+impl<const N: usize> Stored for [u8; N] {
+    type Column = Vec<u8>;
+    fn read(column: Vec<u8>) -> Result<Self, String> {
+        Self::try_from(column).map_err(|column| format!("{} bytes, not {N}", column.len()))
+    }
+}
+
+/// An enum stored as a word.
+pub(crate) trait Word: Copy {
+    fn word(self) -> &'static str;
+}
+
+macro_rules! words {
+    ($($type:ident { $($variant:ident = $word:literal),+ $(,)? })+) => {$(
+        impl Word for $type {
+            fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl Stored for $type {
+            type Column = String;
+            fn read(column: String) -> Result<Self, String> {
+                match column.as_str() {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(format!("'{column}'")),
+                }
+            }
+        }
+    )+};
+}
+
+words! {
+    AccountKind { User = "user", Organization = "organization" }
+    Role { Read = "read", Write = "write", Admin = "admin" }
+    MemberRole { Owner = "owner", Member = "member" }
+    Visibility { Public = "public", Private = "private" }
+    OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import" }
+    OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
+    FileType {
+        Csv = "csv", Psv = "psv", Xlsx = "xlsx", Json = "json", Sql = "sql", Yaml = "yaml", Parquet = "parquet", Sqlite = "sqlite",
+    }
+}
+
+pub(crate) fn time(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+/// A size or count for a signed column.
+pub(crate) fn signed(column: &'static str, value: u64) -> Read<i64> {
+    i64::try_from(value).map_err(|_| Unreadable { column, why: format!("{value}, which is too large") })
+}
+
+/// A page size as SQL wants it.
+pub(crate) fn limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A count as the port wants it.
+pub(crate) fn count(rows: i64) -> u64 {
+    u64::try_from(rows).unwrap_or(0)
+}
+
+/// Turns rows into entities, failing with the first that does not parse.
+pub(crate) fn all<R, T>(rows: Vec<R>, read: impl FnMut(R) -> Read<T>) -> Result<Vec<T>, crate::error::Failed> {
+    Ok(rows.into_iter().map(read).collect::<Read<Vec<T>>>()?)
+}
+
+/// The same for at most one row.
+pub(crate) fn one<R, T>(row: Option<R>, read: impl FnMut(R) -> Read<T>) -> Result<Option<T>, crate::error::Failed> {
+    Ok(row.map(read).transpose()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_parse_names_its_column() {
+        let error = read::<Role>("role", "owner".to_owned()).unwrap_err();
+        assert_eq!(error.to_string(), "column role holds what it should not: 'owner'");
+        assert!(read::<u32>("attempts", -1).is_err());
+        assert!(read::<[u8; 32]>("hash", vec![0; 31]).is_err());
+        assert!(signed("size", u64::MAX).is_err());
+    }
+}

@@ -1,0 +1,278 @@
+//! Databases.
+
+use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+use diesel::dsl::exists;
+use diesel::prelude::*;
+
+use crate::connection::MultiBackend;
+use crate::convert::{Read, Word, all, count, limit, one, read, read_if, time};
+use crate::schema::{collaborators, databases, members};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+type Boxed<'q> = databases::BoxedQuery<'q, MultiBackend>;
+
+/// More than any `search_key` can have; a longer pattern is found nowhere, and SQLite refuses patterns above 50,000 bytes.
+const LONGEST_SEARCH: usize = 20_000;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = databases)]
+struct DatabaseRow {
+    id: String,
+    owner_id: String,
+    owner_name: String,
+    owner_key: String,
+    name: String,
+    name_key: String,
+    description: Option<String>,
+    search_key: String,
+    visibility: String,
+    default_branch: String,
+    parent_id: Option<String>,
+    network_id: String,
+    created_at: i64,
+    last_write_at: Option<i64>,
+    size_bytes: i64,
+    star_count: i64,
+    version: i64,
+    deleted_at: Option<i64>,
+}
+
+/// Name and description in lower case, apart by a character that neither has.
+fn search_key(database: &Database) -> String {
+    let description = database.description.as_deref().unwrap_or_default();
+    format!("{}\u{1f}{}", database.locator.name.key(), description.to_lowercase())
+}
+
+impl DatabaseRow {
+    fn new(database: &Database) -> Self {
+        Self {
+            id: database.id.to_string(),
+            owner_id: database.owner_id.to_string(),
+            owner_name: database.locator.owner.to_string(),
+            owner_key: database.locator.owner.key(),
+            name: database.locator.name.to_string(),
+            name_key: database.locator.name.key(),
+            description: database.description.clone(),
+            search_key: search_key(database),
+            visibility: database.visibility.word().to_owned(),
+            default_branch: database.default_branch.to_string(),
+            parent_id: database.parent_id.map(|id| id.to_string()),
+            network_id: database.network_id.to_string(),
+            created_at: database.created_at.as_micros(),
+            last_write_at: database.last_write_at.map(Timestamp::as_micros),
+            size_bytes: database.size_bytes,
+            star_count: database.star_count,
+            version: database.version,
+            deleted_at: database.deleted_at.map(Timestamp::as_micros),
+        }
+    }
+
+    fn database(self) -> Read<Database> {
+        Ok(Database {
+            id: read("databases.id", self.id)?,
+            owner_id: read("databases.owner_id", self.owner_id)?,
+            locator: DatabaseLocator {
+                owner: read("databases.owner_name", self.owner_name)?,
+                name: read("databases.name", self.name)?,
+            },
+            description: self.description,
+            visibility: read("databases.visibility", self.visibility)?,
+            default_branch: read("databases.default_branch", self.default_branch)?,
+            parent_id: read_if("databases.parent_id", self.parent_id)?,
+            network_id: read("databases.network_id", self.network_id)?,
+            created_at: time(self.created_at),
+            last_write_at: self.last_write_at.map(time),
+            size_bytes: self.size_bytes,
+            star_count: self.star_count,
+            version: self.version,
+            deleted_at: self.deleted_at.map(time),
+        })
+    }
+}
+
+/// Live databases that `viewer` may see, as a page after a pair of keys.
+fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
+    let mut query = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+    query = match viewer.map(|viewer| viewer.to_string()) {
+        None => query.filter(databases::visibility.eq(Visibility::Public.word())),
+        Some(viewer) => query.filter(
+            databases::visibility
+                .eq(Visibility::Public.word())
+                .or(databases::owner_id.eq(viewer.clone()))
+                .or(exists(
+                    members::table
+                        .filter(members::organization_id.eq(databases::owner_id))
+                        .filter(members::user_id.eq(viewer.clone())),
+                ))
+                .or(exists(
+                    collaborators::table
+                        .filter(collaborators::database_id.eq(databases::id))
+                        .filter(collaborators::user_id.eq(viewer)),
+                )),
+        ),
+    };
+    if let Some((owner, name)) = after {
+        // Said twice, so that the index is entered at the owner.
+        query = query.filter(databases::owner_key.ge(owner.to_owned())).filter(
+            databases::owner_key.gt(owner.to_owned()).or(databases::name_key.gt(name.to_owned())),
+        );
+    }
+    query.order((databases::owner_key, databases::name_key)).limit(limit(most))
+}
+
+/// The pattern that finds a text anywhere.
+fn anywhere(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for c in text.to_lowercase().chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
+impl DatabaseRepository for SqlUnit {
+    fn database_add(&mut self, database: &Database) -> Result<()> {
+        self.run_unless_taken("add a database", |conn| {
+            diesel::insert_into(databases::table).values(DatabaseRow::new(database)).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+        self.run("find a database", |conn| {
+            let row = databases::table
+                .filter(databases::owner_key.eq(owner.key()))
+                .filter(databases::name_key.eq(name.key()))
+                .filter(databases::deleted_at.is_null())
+                .select(DatabaseRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, DatabaseRow::database)
+        })
+    }
+
+    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
+        self.run("read a database", |conn| {
+            let row =
+                databases::table.find(id.to_string()).select(DatabaseRow::as_select()).first(conn).optional()?;
+            one(row, DatabaseRow::database)
+        })
+    }
+
+    fn database_update(&mut self, database: &Database) -> Result<bool> {
+        self.run_unless_taken("change a database", |conn| {
+            let changed = diesel::update(
+                databases::table
+                    .filter(databases::id.eq(database.id.to_string()))
+                    .filter(databases::version.eq(database.version)),
+            )
+            .set((
+                databases::description.eq(database.description.as_deref()),
+                databases::search_key.eq(search_key(database)),
+                databases::visibility.eq(database.visibility.word()),
+                databases::default_branch.eq(database.default_branch.as_str()),
+                databases::last_write_at.eq(database.last_write_at.map(Timestamp::as_micros)),
+                databases::size_bytes.eq(database.size_bytes),
+                databases::deleted_at.eq(database.deleted_at.map(Timestamp::as_micros)),
+                databases::version.eq(database.version.saturating_add(1)),
+            ))
+            .execute(conn)?;
+            Ok(changed > 0)
+        })
+    }
+
+    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+        self.run("note a write to a database", |conn| {
+            diesel::update(databases::table.find(id.to_string()))
+                .set((databases::last_write_at.eq(at.as_micros()), databases::size_bytes.eq(size_bytes)))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn database_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Result<Vec<Database>> {
+        let mut query = page(viewer, after, most);
+        if let Some(owner) = &filter.owner {
+            query = query.filter(databases::owner_key.eq(owner.key()));
+        }
+        if let Some(visibility) = filter.visibility {
+            query = query.filter(databases::visibility.eq(visibility.word()));
+        }
+        if let Some(text) = &filter.contains {
+            if text.len() > LONGEST_SEARCH {
+                return Ok(Vec::new());
+            }
+            query = query.filter(databases::search_key.like(anywhere(text)).escape('\\'));
+        }
+        self.run("list databases", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
+    }
+
+    fn database_count(&mut self, owner: AccountId) -> Result<u64> {
+        self.run("count databases", |conn| {
+            let rows = databases::table
+                .filter(databases::owner_id.eq(owner.to_string()))
+                .filter(databases::deleted_at.is_null())
+                .count()
+                .get_result(conn)?;
+            Ok(count(rows))
+        })
+    }
+
+    fn fork_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        parent: DatabaseId,
+        after: Option<(&str, &str)>,
+        most: usize,
+    ) -> Result<Vec<Database>> {
+        let query = page(viewer, after, most).filter(databases::parent_id.eq(parent.to_string()));
+        self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
+    }
+
+    fn fork_count(&mut self, network: DatabaseId) -> Result<u64> {
+        self.run("count forks", |conn| {
+            let rows = databases::table
+                .filter(databases::network_id.eq(network.to_string()))
+                .filter(databases::parent_id.is_not_null())
+                .filter(databases::deleted_at.is_null())
+                .count()
+                .get_result(conn)?;
+            Ok(count(rows))
+        })
+    }
+
+    fn database_ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {
+        self.run("list ids of databases", |conn| {
+            let mut query = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+            if let Some(after) = after {
+                query = query.filter(databases::id.gt(after.to_string()));
+            }
+            let rows: Vec<String> =
+                query.order(databases::id).limit(limit(most)).select(databases::id).load(conn)?;
+            all(rows, |id| read("databases.id", id))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_means_its_text() {
+        assert_eq!(anywhere("50%_Öl\\"), "%50\\%\\_öl\\\\%");
+    }
+}

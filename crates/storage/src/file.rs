@@ -1,0 +1,132 @@
+//! The SQLite metadata file.
+//!
+//! The SQLite in this process is DoltLite's, and whatever it creates itself (a zero-byte file included) is in DoltLite's own
+//! format, with other locking and no WAL. It opens a file that *is* standard SQLite as such. So a new metadata file starts as
+//! a copy of an empty standard image, complete before it has its name.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::OpenError;
+
+/// An empty database of one page, written by stock SQLite.
+const EMPTY: &[u8; 4096] = include_bytes!("empty.sqlite");
+
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Makes the file if it is missing, never over an existing one, and refuses what is not standard SQLite.
+pub(crate) fn prepare(path: &Path) -> Result<(), OpenError> {
+    let failed = |source| OpenError::File { path: path.display().to_string(), source };
+    match File::open(path) {
+        Ok(file) => check(file, path),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            create(path).map_err(failed)?;
+            // Another process may have been first; then its file counts.
+            check(File::open(path).map_err(failed)?, path)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn check(mut file: File, path: &Path) -> Result<(), OpenError> {
+    let mut head = [0; MAGIC.len()];
+    match file.read_exact(&mut head) {
+        Ok(()) if &head == MAGIC => Ok(()),
+        Ok(()) => Err(OpenError::NotSqlite { path: path.display().to_string() }),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+            Err(OpenError::NotSqlite { path: path.display().to_string() })
+        }
+        Err(source) => Err(OpenError::File { path: path.display().to_string(), source }),
+    }
+}
+
+fn create(path: &Path) -> std::io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let temporary = folder.join(name);
+    let made = write_all(&temporary).and_then(|()| put_in_place(&temporary, path));
+    // Gone already when it was renamed.
+    match std::fs::remove_file(&temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => tracing::warn!(%error, path = %temporary.display(), "left behind"),
+        _ => {}
+    }
+    made?;
+    File::open(&folder)?.sync_all()
+}
+
+fn write_all(path: &Path) -> std::io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(EMPTY)?;
+    file.sync_all()
+}
+
+/// A hard link fails when the name is taken, where a rename would replace what has it.
+fn put_in_place(temporary: &Path, path: &Path) -> std::io::Result<()> {
+    match std::fs::hard_link(temporary, path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        // A file system without hard links: two processes that start at the same moment both write the same empty image.
+        Err(_) if !path.exists() => std::fs::rename(temporary, path),
+        Err(error) => Err(error),
+    }
+}
+
+/// The URI under which SQLite opens exactly this file, without ever creating it.
+pub(crate) fn uri(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len() + 16);
+    uri.push_str("file:");
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => uri.push(char::from(byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri.push_str("?mode=rw");
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_file_is_a_standard_image_and_an_old_one_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meta.sqlite");
+        prepare(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), EMPTY);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
+        let mut changed = EMPTY.to_vec();
+        changed[4095] = 1;
+        std::fs::write(&path, &changed).unwrap();
+        prepare(&path).unwrap();
+        create(&path).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), changed);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meta.sqlite");
+        for content in [b"".as_slice(), b"SQLite", b"something that is longer than sixteen bytes"] {
+            std::fs::write(&path, content).unwrap();
+            assert!(matches!(prepare(&path), Err(OpenError::NotSqlite { .. })));
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+        assert!(matches!(prepare(&folder.path().join("no/such/folder")), Err(OpenError::File { .. })));
+    }
+
+    #[test]
+    fn a_path_with_special_characters_stays_a_path() {
+        assert_eq!(uri("/a b/c?d#e%f"), "file:/a%20b/c%3Fd%23e%25f?mode=rw");
+    }
+}

@@ -1,0 +1,345 @@
+//! Structured values as JSON text. The mirrors are this crate's own and carry a version: an entity can change shape while
+//! rows written before stay readable. A changed mirror becomes `V2` beside `V1`; nothing here panics on what it reads.
+
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{
+    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, RowProblem, Side, Work,
+};
+use branchyard_domain::values::PullNumber;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::convert::{Read, Word, read, read_if};
+use crate::error::Unreadable;
+
+/// The envelope: `{"v":"1", …}`.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "v")]
+enum Versioned<T> {
+    #[serde(rename = "1")]
+    V1(T),
+}
+
+fn encode<T: Serialize>(column: &'static str, value: T) -> Read<String> {
+    serde_json::to_string(&Versioned::V1(value)).map_err(|error| Unreadable { column, why: error.to_string() })
+}
+
+fn decode<T: DeserializeOwned>(column: &'static str, text: &str) -> Read<T> {
+    match serde_json::from_str(text) {
+        Ok(Versioned::V1(value)) => Ok(value),
+        Err(error) => Err(Unreadable { column, why: error.to_string() }),
+    }
+}
+
+macro_rules! mirrors {
+    ($($mirror:ident = $entity:ident { $($variant:ident),+ $(,)? })+) => {$(
+        #[derive(Serialize, Deserialize, Clone, Copy)]
+        #[serde(rename_all = "snake_case")]
+        enum $mirror { $($variant),+ }
+
+        impl From<$entity> for $mirror {
+            fn from(value: $entity) -> Self {
+                match value { $($entity::$variant => Self::$variant),+ }
+            }
+        }
+
+        impl From<$mirror> for $entity {
+            fn from(value: $mirror) -> Self {
+                match value { $($mirror::$variant => Self::$variant),+ }
+            }
+        }
+    )+};
+}
+
+mirrors! {
+    SideV1 = Side { Ours, Theirs }
+    ImportModeV1 = ImportMode { Create, Overwrite, Update, Replace }
+    PullActionV1 = PullAction { Opened, Closed, Reopened, Merged }
+    FailureKindV1 = FailureKind {
+        Content, MergeConflict, NotFound, Conflict, Unprocessable, Canceled, PermissionDenied, Internal, Unavailable,
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct LocatorV1 {
+    owner: String,
+    name: String,
+}
+
+impl From<&DatabaseLocator> for LocatorV1 {
+    fn from(locator: &DatabaseLocator) -> Self {
+        Self { owner: locator.owner.to_string(), name: locator.name.to_string() }
+    }
+}
+
+impl LocatorV1 {
+    fn locator(self, column: &'static str) -> Read<DatabaseLocator> {
+        Ok(DatabaseLocator { owner: read(column, self.owner)?, name: read(column, self.name)? })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum WorkV1 {
+    SqlWrite { from_branch: String, to_branch: String, statements: String, message: String },
+    Merge { pull: i64, message: String, resolve: BTreeMap<String, SideV1> },
+    Fork { owner_id: String, owner: String, fork_id: String },
+    Import(ImportV1),
+}
+
+#[derive(Serialize, Deserialize)]
+struct ImportV1 {
+    upload_id: String,
+    branch: String,
+    table: String,
+    file_name: String,
+    file_type: String,
+    mode: ImportModeV1,
+    primary_keys: Vec<String>,
+    message: String,
+    pull_branch: Option<String>,
+    column_map: BTreeMap<String, String>,
+}
+
+const WORK: &str = "operations.work";
+
+pub(crate) fn from_work(work: &Work) -> Read<String> {
+    let mirror = match work {
+        Work::SqlWrite { from_branch, to_branch, statements, message } => WorkV1::SqlWrite {
+            from_branch: from_branch.to_string(),
+            to_branch: to_branch.to_string(),
+            statements: statements.clone(),
+            message: message.clone(),
+        },
+        Work::Merge { pull, message, resolve } => WorkV1::Merge {
+            pull: pull.get(),
+            message: message.clone(),
+            resolve: resolve.iter().map(|(table, side)| (table.clone(), (*side).into())).collect(),
+        },
+        Work::Fork { owner_id, owner, fork_id } => WorkV1::Fork {
+            owner_id: owner_id.to_string(),
+            owner: owner.to_string(),
+            fork_id: fork_id.to_string(),
+        },
+        Work::Import(import) => WorkV1::Import(ImportV1 {
+            upload_id: import.upload_id.to_string(),
+            branch: import.branch.to_string(),
+            table: import.table.clone(),
+            file_name: import.file_name.clone(),
+            file_type: import.file_type.word().to_owned(),
+            mode: import.mode.into(),
+            primary_keys: import.primary_keys.clone(),
+            message: import.message.clone(),
+            pull_branch: import.pull_branch.as_ref().map(ToString::to_string),
+            column_map: import.column_map.clone(),
+        }),
+    };
+    encode(WORK, mirror)
+}
+
+pub(crate) fn to_work(text: &str) -> Read<Work> {
+    Ok(match decode(WORK, text)? {
+        WorkV1::SqlWrite { from_branch, to_branch, statements, message } => Work::SqlWrite {
+            from_branch: read(WORK, from_branch)?,
+            to_branch: read(WORK, to_branch)?,
+            statements,
+            message,
+        },
+        WorkV1::Merge { pull, message, resolve } => Work::Merge {
+            pull: read(WORK, pull)?,
+            message,
+            resolve: resolve.into_iter().map(|(table, side)| (table, side.into())).collect(),
+        },
+        WorkV1::Fork { owner_id, owner, fork_id } => {
+            Work::Fork { owner_id: read(WORK, owner_id)?, owner: read(WORK, owner)?, fork_id: read(WORK, fork_id)? }
+        }
+        WorkV1::Import(import) => Work::Import(ImportRequest {
+            upload_id: read(WORK, import.upload_id)?,
+            branch: read(WORK, import.branch)?,
+            table: import.table,
+            file_name: import.file_name,
+            file_type: read(WORK, import.file_type)?,
+            mode: import.mode.into(),
+            primary_keys: import.primary_keys,
+            message: import.message,
+            pull_branch: read_if(WORK, import.pull_branch)?,
+            column_map: import.column_map,
+        }),
+    })
+}
+
+#[derive(Serialize, Deserialize)]
+struct OutcomeV1 {
+    commit: Option<String>,
+    pull: Option<i64>,
+    database: Option<(String, LocatorV1)>,
+}
+
+const OUTCOME: &str = "operations.outcome";
+
+pub(crate) fn from_outcome(outcome: &Outcome) -> Read<String> {
+    encode(
+        OUTCOME,
+        OutcomeV1 {
+            commit: outcome.commit.as_ref().map(ToString::to_string),
+            pull: outcome.pull.map(PullNumber::get),
+            database: outcome.database.as_ref().map(|(id, locator)| (id.to_string(), locator.into())),
+        },
+    )
+}
+
+pub(crate) fn to_outcome(text: &str) -> Read<Outcome> {
+    let mirror: OutcomeV1 = decode(OUTCOME, text)?;
+    let database = match mirror.database {
+        None => None,
+        Some((id, locator)) => Some((read(OUTCOME, id)?, locator.locator(OUTCOME)?)),
+    };
+    Ok(Outcome { commit: read_if(OUTCOME, mirror.commit)?, pull: read_if(OUTCOME, mirror.pull)?, database })
+}
+
+#[derive(Serialize, Deserialize)]
+struct FailureV1 {
+    kind: FailureKindV1,
+    detail: String,
+    rows: Vec<RowProblemV1>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RowProblemV1 {
+    line: u64,
+    column: Option<String>,
+    detail: String,
+}
+
+const FAILURE: &str = "operations.failure";
+
+pub(crate) fn from_failure(failure: &Failure) -> Read<String> {
+    let rows = failure
+        .rows
+        .iter()
+        .map(|row| RowProblemV1 { line: row.line, column: row.column.clone(), detail: row.detail.clone() })
+        .collect();
+    encode(FAILURE, FailureV1 { kind: failure.kind.into(), detail: failure.detail.clone(), rows })
+}
+
+pub(crate) fn to_failure(text: &str) -> Read<Failure> {
+    let mirror: FailureV1 = decode(FAILURE, text)?;
+    let rows = mirror
+        .rows
+        .into_iter()
+        .map(|row| RowProblem { line: row.line, column: row.column, detail: row.detail })
+        .collect();
+    Ok(Failure { kind: mirror.kind.into(), detail: mirror.detail, rows })
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum EventV1 {
+    Push {
+        branch: String,
+        head: String,
+        previous: String,
+    },
+    BranchCreated {
+        branch: String,
+    },
+    BranchDeleted {
+        branch: String,
+    },
+    Pull {
+        number: i64,
+        action: PullActionV1,
+        from: LocatorV1,
+        from_branch: String,
+        to_branch: String,
+        author: String,
+        sender: String,
+    },
+}
+
+const EVENT: &str = "events.event";
+
+pub(crate) fn from_event(kind: &EventKind) -> Read<String> {
+    let mirror = match kind {
+        EventKind::Push { branch, head, previous } => EventV1::Push {
+            branch: branch.to_string(),
+            head: head.to_string(),
+            previous: previous.to_string(),
+        },
+        EventKind::BranchCreated { branch } => EventV1::BranchCreated { branch: branch.to_string() },
+        EventKind::BranchDeleted { branch } => EventV1::BranchDeleted { branch: branch.to_string() },
+        EventKind::Pull { number, action, from, from_branch, to_branch, author, sender } => EventV1::Pull {
+            number: number.get(),
+            action: (*action).into(),
+            from: from.into(),
+            from_branch: from_branch.to_string(),
+            to_branch: to_branch.to_string(),
+            author: author.to_string(),
+            sender: sender.to_string(),
+        },
+    };
+    encode(EVENT, mirror)
+}
+
+pub(crate) fn to_event(text: &str) -> Read<EventKind> {
+    Ok(match decode(EVENT, text)? {
+        EventV1::Push { branch, head, previous } => EventKind::Push {
+            branch: read(EVENT, branch)?,
+            head: read(EVENT, head)?,
+            previous: read(EVENT, previous)?,
+        },
+        EventV1::BranchCreated { branch } => EventKind::BranchCreated { branch: read(EVENT, branch)? },
+        EventV1::BranchDeleted { branch } => EventKind::BranchDeleted { branch: read(EVENT, branch)? },
+        EventV1::Pull { number, action, from, from_branch, to_branch, author, sender } => EventKind::Pull {
+            number: read(EVENT, number)?,
+            action: action.into(),
+            from: from.locator(EVENT)?,
+            from_branch: read(EVENT, from_branch)?,
+            to_branch: read(EVENT, to_branch)?,
+            author: read(EVENT, author)?,
+            sender: read(EVENT, sender)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What stores out there hold. A change here is a change of format: add `V2`.
+    #[test]
+    fn the_stored_form_stays() {
+        let text = r#"{"v":"1","kind":"merge","pull":7,"message":"m","resolve":{"t":"ours"}}"#;
+        let work = to_work(text).unwrap();
+        assert_eq!(
+            work,
+            Work::Merge {
+                pull: PullNumber::new(7).unwrap(),
+                message: "m".to_owned(),
+                resolve: BTreeMap::from([("t".to_owned(), Side::Ours)]),
+            }
+        );
+        assert_eq!(from_work(&work).unwrap(), text);
+        let failure = Failure::new(FailureKind::MergeConflict, "both");
+        assert_eq!(
+            from_failure(&failure).unwrap(),
+            r#"{"v":"1","kind":"merge_conflict","detail":"both","rows":[]}"#
+        );
+        assert_eq!(from_outcome(&Outcome::default()).unwrap(), r#"{"v":"1","commit":null,"pull":null,"database":null}"#);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error() {
+        for text in [
+            "",
+            "{}",
+            r#"{"v":"2","kind":"merge"}"#,
+            r#"{"v":"1","kind":"dance"}"#,
+            r#"{"v":"1","kind":"merge","pull":0,"message":"m","resolve":{}}"#,
+            r#"{"v":"1","kind":"fork","owner_id":"x","owner":"ann","fork_id":"y"}"#,
+        ] {
+            assert!(to_work(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Operations: the queue of accepted work.
+
+use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
+use branchyard_domain::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
+use diesel::dsl::exists;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, all, count, limit, one, present, read, time};
+use crate::error::{Failed, Unreadable};
+use crate::json;
+use crate::schema::{accounts, databases, operations};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = operations)]
+struct OperationRow {
+    id: String,
+    database_id: String,
+    kind: String,
+    work: String,
+    fork_owner_id: Option<String>,
+    fork_name_key: Option<String>,
+    #[diesel(embed)]
+    status: StatusRow,
+    attempts: i64,
+    created_by: String,
+    created_at: i64,
+    started_at: Option<i64>,
+    finished_at: Option<i64>,
+}
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = operations, treat_none_as_null = true)]
+struct StatusRow {
+    state: String,
+    outcome: Option<String>,
+    failure: Option<String>,
+}
+
+#[derive(QueryableByName)]
+struct IdRow {
+    #[diesel(sql_type = Text)]
+    id: String,
+}
+
+/// The next operation to run. In a database with a live lease nothing may; where a lease ended, that operation goes before
+/// the queued ones, because it may have begun; else the oldest queued one. Of all databases, the oldest such operation: a
+/// database whose turn is taken holds nobody up.
+const NEXT: &str = "\
+SELECT o.id AS id FROM operations AS o
+WHERE o.finished_at IS NULL
+  AND (o.state = 'queued' OR o.lease_until <= $1)
+  AND NOT EXISTS (
+      SELECT 1 FROM operations AS r
+      WHERE r.database_id = o.database_id AND r.finished_at IS NULL AND r.state = 'running'
+        AND (r.lease_until > $1 OR o.state = 'queued' OR r.id < o.id))
+  AND (o.state = 'running' OR NOT EXISTS (
+      SELECT 1 FROM operations AS q
+      WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
+ORDER BY o.id LIMIT 1";
+
+fn status_row(status: &OperationStatus) -> Read<StatusRow> {
+    let (state, outcome, failure) = match status {
+        OperationStatus::Queued => (OperationState::Queued, None, None),
+        OperationStatus::Running => (OperationState::Running, None, None),
+        OperationStatus::Succeeded(outcome) => (OperationState::Succeeded, Some(json::from_outcome(outcome)?), None),
+        OperationStatus::Failed(failure) => (OperationState::Failed, None, Some(json::from_failure(failure)?)),
+    };
+    Ok(StatusRow { state: state.word().to_owned(), outcome, failure })
+}
+
+impl OperationRow {
+    fn new(operation: &Operation) -> Read<Self> {
+        let fork_owner_id = match &operation.work {
+            Work::Fork { owner_id, .. } => Some(owner_id.to_string()),
+            _ => None,
+        };
+        Ok(Self {
+            id: operation.id.to_string(),
+            database_id: operation.database_id.to_string(),
+            kind: operation.work.kind().word().to_owned(),
+            work: json::from_work(&operation.work)?,
+            // A fork keeps the name of what it is made from.
+            fork_name_key: fork_owner_id.is_some().then(|| operation.locator.name.key()),
+            fork_owner_id,
+            status: status_row(&operation.status)?,
+            attempts: operation.attempts.into(),
+            created_by: operation.created_by.to_string(),
+            created_at: operation.created_at.as_micros(),
+            started_at: operation.started_at.map(Timestamp::as_micros),
+            finished_at: operation.finished_at.map(Timestamp::as_micros),
+        })
+    }
+}
+
+/// The row with the names of its database and its creator.
+type Joined = (OperationRow, (String, String), String);
+
+fn operation((row, (owner, name), creator): Joined) -> Read<Operation> {
+    let status = match read("operations.state", row.status.state)? {
+        OperationState::Queued => OperationStatus::Queued,
+        OperationState::Running => OperationStatus::Running,
+        OperationState::Succeeded => {
+            OperationStatus::Succeeded(json::to_outcome(&present("operations.outcome", row.status.outcome)?)?)
+        }
+        OperationState::Failed => {
+            OperationStatus::Failed(json::to_failure(&present("operations.failure", row.status.failure)?)?)
+        }
+    };
+    Ok(Operation {
+        id: read("operations.id", row.id)?,
+        database_id: read("operations.database_id", row.database_id)?,
+        locator: DatabaseLocator { owner: read("databases.owner_name", owner)?, name: read("databases.name", name)? },
+        work: json::to_work(&row.work)?,
+        status,
+        created_by: read("operations.created_by", row.created_by)?,
+        created_by_name: read("accounts.name", creator)?,
+        created_at: time(row.created_at),
+        started_at: row.started_at.map(time),
+        finished_at: row.finished_at.map(time),
+        attempts: read("operations.attempts", row.attempts)?,
+    })
+}
+
+/// The select that [`operation`] reads.
+macro_rules! joined {
+    () => {
+        operations::table
+            .inner_join(databases::table.on(databases::id.eq(operations::database_id)))
+            .inner_join(accounts::table.on(accounts::id.eq(operations::created_by)))
+            .select((OperationRow::as_select(), (databases::owner_name, databases::name), accounts::name))
+    };
+}
+
+fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operation>, Failed> {
+    let row: Option<Joined> = joined!().filter(operations::id.eq(id.to_owned())).first(conn).optional()?;
+    one(row, operation)
+}
+
+/// Only work to be done is added, and only done work is settled.
+fn want(holds: bool, why: &str) -> Read<()> {
+    if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
+}
+
+impl OperationRepository for SqlUnit {
+    fn operation_add(&mut self, operation: &Operation) -> Result<()> {
+        self.run("add an operation", |conn| {
+            want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;
+            diesel::insert_into(operations::table).values(OperationRow::new(operation)?).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>> {
+        self.run("read an operation", |conn| get(conn, &id.to_string()))
+    }
+
+    fn operation_list(
+        &mut self,
+        database: DatabaseId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        most: usize,
+    ) -> Result<Vec<Operation>> {
+        self.run("list operations", |conn| {
+            let mut query = joined!().filter(operations::database_id.eq(database.to_string())).into_boxed();
+            if let Some(state) = filter.state {
+                query = query.filter(operations::state.eq(state.word()));
+            }
+            if let Some(kind) = filter.kind {
+                query = query.filter(operations::kind.eq(kind.word()));
+            }
+            if let Some(before) = before {
+                query = query.filter(operations::id.lt(before.to_string()));
+            }
+            let rows: Vec<Joined> = query.order(operations::id.desc()).limit(limit(most)).load(conn)?;
+            all(rows, operation)
+        })
+    }
+
+    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {
+        self.run("count queued operations", |conn| {
+            let rows = operations::table
+                .filter(operations::database_id.eq(database.to_string()))
+                .filter(operations::finished_at.is_null())
+                .filter(operations::state.eq(OperationState::Queued.word()))
+                .count()
+                .get_result(conn)?;
+            Ok(count(rows))
+        })
+    }
+
+    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
+        self.run("list pending operations", |conn| {
+            let rows: Vec<Joined> = joined!()
+                .filter(operations::database_id.eq(database.to_string()))
+                .filter(operations::finished_at.is_null())
+                .order(operations::id)
+                .load(conn)?;
+            all(rows, operation)
+        })
+    }
+
+    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
+        self.run("lease an operation", |conn| {
+            let next: Option<IdRow> =
+                diesel::sql_query(NEXT).bind::<BigInt, _>(now.as_micros()).get_result(conn).optional()?;
+            let Some(IdRow { id }) = next else { return Ok(None) };
+            diesel::update(operations::table.find(&id))
+                .set((
+                    operations::state.eq(OperationState::Running.word()),
+                    operations::lease_holder.eq(holder),
+                    operations::lease_until.eq(until.as_micros()),
+                    operations::attempts.eq(operations::attempts + 1),
+                ))
+                .execute(conn)?;
+            diesel::update(operations::table.find(&id).filter(operations::started_at.is_null()))
+                .set(operations::started_at.eq(now.as_micros()))
+                .execute(conn)?;
+            get(conn, &id)
+        })
+    }
+
+    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
+        self.run("prolong a lease", |conn| {
+            let extended =
+                diesel::update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
+                    .set(operations::lease_until.eq(until.as_micros()))
+                    .execute(conn)?;
+            Ok(extended > 0)
+        })
+    }
+
+    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+        self.run("settle an operation", |conn| {
+            want(operation.settled(), "unsettled, where it ends")?;
+            let finished_at = present("operations.finished_at", operation.finished_at)?;
+            let mut query = diesel::update(operations::table.find(operation.id.to_string())).into_boxed();
+            query = match holder {
+                Some(holder) => query.filter(operations::lease_holder.eq(holder)),
+                None => query.filter(operations::state.eq(OperationState::Queued.word())),
+            };
+            let settled = query
+                .set((
+                    status_row(&operation.status)?,
+                    operations::lease_holder.eq(None::<String>),
+                    operations::lease_until.eq(None::<i64>),
+                    operations::started_at.eq(operation.started_at.map(Timestamp::as_micros)),
+                    operations::finished_at.eq(Some(finished_at.as_micros())),
+                ))
+                .execute(conn)?;
+            Ok(settled > 0)
+        })
+    }
+
+    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()> {
+        self.run("hand an operation back", |conn| {
+            diesel::update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
+                .set((
+                    operations::state.eq(OperationState::Queued.word()),
+                    operations::lease_holder.eq(None::<String>),
+                    operations::lease_until.eq(None::<i64>),
+                ))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
+        self.run("find a fork in the making", |conn| {
+            let making = operations::table
+                .filter(operations::fork_owner_id.eq(owner.to_string()))
+                .filter(operations::fork_name_key.eq(name.key()))
+                .filter(operations::finished_at.is_null());
+            Ok(diesel::select(exists(making)).get_result(conn)?)
+        })
+    }
+
+    fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+        self.run("purge operations", |conn| {
+            let removed =
+                diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros()))).execute(conn)?;
+            Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
+        })
+    }
+}

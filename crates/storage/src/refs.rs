@@ -1,0 +1,221 @@
+//! Branches and tags.
+
+use branchyard_domain::entities::{Branch, Tag};
+use branchyard_domain::ports::{MetadataError, RefRepository};
+use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
+
+use crate::convert::{Read, all, limit, one, read, time};
+use crate::schema::{branches, tags};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = branches)]
+struct BranchRow {
+    database_id: String,
+    name: String,
+    head: String,
+    updated_at: i64,
+}
+
+impl BranchRow {
+    fn branch(self) -> Read<Branch> {
+        Ok(Branch {
+            name: read("branches.name", self.name)?,
+            head: read("branches.head", self.head)?,
+            updated_at: time(self.updated_at),
+        })
+    }
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = tags)]
+struct TagRow {
+    database_id: String,
+    name: String,
+    commit_hash: String,
+    message: Option<String>,
+    tagged_at: i64,
+}
+
+impl TagRow {
+    fn tag(self) -> Read<Tag> {
+        Ok(Tag {
+            name: read("tags.name", self.name)?,
+            commit: read("tags.commit_hash", self.commit_hash)?,
+            message: self.message,
+            tagged_at: time(self.tagged_at),
+        })
+    }
+}
+
+#[derive(QueryableByName)]
+struct HashRow {
+    #[diesel(sql_type = Text)]
+    hash: String,
+}
+
+/// Each arm is a range of an index, cut at the page size, so that a page costs the same wherever it is.
+const NAMED_COMMITS: &str = "\
+SELECT hash FROM (
+    SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = $1 AND head > $2 ORDER BY head LIMIT $3) AS b
+    UNION
+    SELECT * FROM (SELECT DISTINCT commit_hash AS hash FROM tags WHERE database_id = $1 AND commit_hash > $2
+        ORDER BY commit_hash LIMIT $3) AS t
+    UNION
+    SELECT merged_commit FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_commit > $2
+    UNION
+    SELECT merged_base FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_base > $2
+    UNION
+    SELECT merged_source FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_source > $2
+) AS named ORDER BY hash LIMIT $3";
+
+impl RefRepository for SqlUnit {
+    fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+        self.run_unless_taken("add a branch", |conn| {
+            let row = BranchRow {
+                database_id: database.to_string(),
+                name: branch.name.to_string(),
+                head: branch.head.to_string(),
+                updated_at: branch.updated_at.as_micros(),
+            };
+            diesel::insert_into(branches::table).values(row).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn branch_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
+        self.run("read a branch", |conn| {
+            let row = branches::table
+                .find((database.to_string(), name.as_str()))
+                .select(BranchRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, BranchRow::branch)
+        })
+    }
+
+    fn branch_move(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        head: &CommitHash,
+        at: Timestamp,
+    ) -> Result<bool> {
+        self.run("move a branch", |conn| {
+            let moved = diesel::update(
+                branches::table
+                    .filter(branches::database_id.eq(database.to_string()))
+                    .filter(branches::name.eq(name.as_str()))
+                    .filter(branches::head.eq(expected.as_str())),
+            )
+            .set((branches::head.eq(head.as_str()), branches::updated_at.eq(at.as_micros())))
+            .execute(conn)?;
+            Ok(moved > 0)
+        })
+    }
+
+    fn branch_remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+        self.run("remove a branch", |conn| {
+            let removed = diesel::delete(
+                branches::table
+                    .filter(branches::database_id.eq(database.to_string()))
+                    .filter(branches::name.eq(name.as_str()))
+                    .filter(branches::head.eq(expected.as_str())),
+            )
+            .execute(conn)?;
+            Ok(removed > 0)
+        })
+    }
+
+    fn branch_list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Branch>> {
+        self.run("list branches", |conn| {
+            let mut query = branches::table.filter(branches::database_id.eq(database.to_string())).into_boxed();
+            if let Some(after) = after {
+                query = query.filter(branches::name.gt(after.to_owned()));
+            }
+            let rows = query.order(branches::name).limit(limit(most)).select(BranchRow::as_select()).load(conn)?;
+            all(rows, BranchRow::branch)
+        })
+    }
+
+    fn tag_add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+        self.run_unless_taken("add a tag", |conn| {
+            let row = TagRow {
+                database_id: database.to_string(),
+                name: tag.name.to_string(),
+                commit_hash: tag.commit.to_string(),
+                message: tag.message.clone(),
+                tagged_at: tag.tagged_at.as_micros(),
+            };
+            diesel::insert_into(tags::table).values(row).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn tag_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
+        self.run("read a tag", |conn| {
+            let row = tags::table
+                .find((database.to_string(), name.as_str()))
+                .select(TagRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, TagRow::tag)
+        })
+    }
+
+    fn tag_remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+        self.run("remove a tag", |conn| {
+            let removed = diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
+            Ok(removed > 0)
+        })
+    }
+
+    fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Tag>> {
+        self.run("list tags", |conn| {
+            let mut query = tags::table.filter(tags::database_id.eq(database.to_string())).into_boxed();
+            if let Some(after) = after {
+                query = query.filter(tags::name.gt(after.to_owned()));
+            }
+            let rows = query.order(tags::name).limit(limit(most)).select(TagRow::as_select()).load(conn)?;
+            all(rows, TagRow::tag)
+        })
+    }
+
+    fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        self.run("copy branches and tags", |conn| {
+            for copy in [
+                "INSERT INTO branches (database_id, name, head, updated_at) \
+                 SELECT $1, name, head, updated_at FROM branches WHERE database_id = $2",
+                "INSERT INTO tags (database_id, name, commit_hash, message, tagged_at) \
+                 SELECT $1, name, commit_hash, message, tagged_at FROM tags WHERE database_id = $2",
+            ] {
+                diesel::sql_query(copy)
+                    .bind::<Text, _>(to.to_string())
+                    .bind::<Text, _>(from.to_string())
+                    .execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn named_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        most: usize,
+    ) -> Result<Vec<CommitHash>> {
+        self.run("list named commits", |conn| {
+            let rows: Vec<HashRow> = diesel::sql_query(NAMED_COMMITS)
+                .bind::<Text, _>(database.to_string())
+                .bind::<Text, _>(after.map(CommitHash::as_str).unwrap_or_default().to_owned())
+                .bind::<BigInt, _>(limit(most))
+                .load(conn)?;
+            all(rows, |row| read("a named commit", row.hash))
+        })
+    }
+}

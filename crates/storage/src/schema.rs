@@ -1,0 +1,263 @@
+//! The tables as both engines have them. One set: where the engines differ (BLOB and BYTEA, collations), diesel does not care.
+
+diesel::table! {
+    accounts (id) {
+        id -> Text,
+        name -> Text,
+        name_key -> Text,
+        kind -> Text,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    users (id) {
+        id -> Text,
+        display_name -> Nullable<Text>,
+        bio -> Nullable<Text>,
+        location -> Nullable<Text>,
+        website_url -> Nullable<Text>,
+        profile_pic_url -> Nullable<Text>,
+        password_hash -> Nullable<Text>,
+        is_admin -> Bool,
+    }
+}
+
+diesel::table! {
+    emails (user_id, position) {
+        user_id -> Text,
+        position -> Integer,
+        address -> Text,
+        is_primary -> Bool,
+        is_verified -> Bool,
+    }
+}
+
+diesel::table! {
+    organizations (id) {
+        id -> Text,
+        display_name -> Nullable<Text>,
+        description -> Nullable<Text>,
+        base_role -> Text,
+    }
+}
+
+diesel::table! {
+    members (organization_id, user_id) {
+        organization_id -> Text,
+        user_id -> Text,
+        role -> Text,
+        added_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    tokens (id) {
+        id -> Text,
+        user_id -> Text,
+        name -> Text,
+        hash -> Binary,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+        last_used_at -> Nullable<BigInt>,
+        last_used_address -> Nullable<Text>,
+        last_used_agent -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    databases (id) {
+        id -> Text,
+        owner_id -> Text,
+        owner_name -> Text,
+        owner_key -> Text,
+        name -> Text,
+        name_key -> Text,
+        description -> Nullable<Text>,
+        search_key -> Text,
+        visibility -> Text,
+        default_branch -> Text,
+        parent_id -> Nullable<Text>,
+        network_id -> Text,
+        created_at -> BigInt,
+        last_write_at -> Nullable<BigInt>,
+        size_bytes -> BigInt,
+        star_count -> BigInt,
+        version -> BigInt,
+        deleted_at -> Nullable<BigInt>,
+        next_pull -> BigInt,
+    }
+}
+
+diesel::table! {
+    collaborators (database_id, user_id) {
+        database_id -> Text,
+        user_id -> Text,
+        role -> Text,
+        added_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    branches (database_id, name) {
+        database_id -> Text,
+        name -> Text,
+        head -> Text,
+        updated_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    tags (database_id, name) {
+        database_id -> Text,
+        name -> Text,
+        commit_hash -> Text,
+        message -> Nullable<Text>,
+        tagged_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    pulls (database_id, number) {
+        database_id -> Text,
+        number -> BigInt,
+        title -> Text,
+        description -> Nullable<Text>,
+        state -> Text,
+        closed_at -> Nullable<BigInt>,
+        merged_at -> Nullable<BigInt>,
+        merged_by -> Nullable<Text>,
+        merged_commit -> Nullable<Text>,
+        merged_base -> Nullable<Text>,
+        merged_source -> Nullable<Text>,
+        creator_id -> Text,
+        from_database_id -> Text,
+        from_owner -> Text,
+        from_name -> Text,
+        from_branch -> Text,
+        to_branch -> Text,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+        version -> BigInt,
+    }
+}
+
+diesel::table! {
+    comments (id) {
+        id -> Text,
+        database_id -> Text,
+        number -> BigInt,
+        author_id -> Text,
+        body -> Text,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    releases (id) {
+        id -> Text,
+        database_id -> Text,
+        tag -> Text,
+        title -> Text,
+        commit_hash -> Text,
+        description -> Nullable<Text>,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    operations (id) {
+        id -> Text,
+        database_id -> Text,
+        kind -> Text,
+        work -> Text,
+        fork_owner_id -> Nullable<Text>,
+        fork_name_key -> Nullable<Text>,
+        state -> Text,
+        outcome -> Nullable<Text>,
+        failure -> Nullable<Text>,
+        lease_holder -> Nullable<Text>,
+        lease_until -> Nullable<BigInt>,
+        attempts -> BigInt,
+        created_by -> Text,
+        created_at -> BigInt,
+        started_at -> Nullable<BigInt>,
+        finished_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    uploads (id) {
+        id -> Text,
+        database_id -> Text,
+        user_id -> Text,
+        secret_hash -> Binary,
+        content_length -> BigInt,
+        num_parts -> BigInt,
+        file_type -> Text,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+        used_by -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    upload_parts (upload_id, number) {
+        upload_id -> Text,
+        number -> BigInt,
+        size -> BigInt,
+        md5 -> Binary,
+    }
+}
+
+diesel::table! {
+    answers (caller_id, scope, idempotency_key) {
+        caller_id -> Text,
+        scope -> Text,
+        idempotency_key -> Text,
+        request_hash -> Binary,
+        answer -> Binary,
+        created_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    events (position) {
+        position -> BigInt,
+        id -> Text,
+        database_id -> Text,
+        at -> BigInt,
+        event -> Text,
+    }
+}
+
+diesel::table! {
+    branchyard_migrations (version) {
+        version -> Text,
+        hash -> Text,
+        applied_at -> BigInt,
+    }
+}
+
+diesel::allow_tables_to_appear_in_same_query!(
+    accounts,
+    users,
+    emails,
+    organizations,
+    members,
+    tokens,
+    databases,
+    collaborators,
+    branches,
+    tags,
+    pulls,
+    comments,
+    releases,
+    operations,
+    uploads,
+    upload_parts,
+    answers,
+    events,
+);

@@ -1,0 +1,254 @@
+-- Everything Branchyard keeps besides the databases themselves. Times are microseconds since 1970, ids hyphenated UUIDs.
+-- What is sorted or looked up is COLLATE "C": byte by byte, as SQLite does and as the port promises.
+
+-- People and organizations share one name space.
+CREATE TABLE accounts (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
+    name_key TEXT COLLATE "C" NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('user', 'organization')),
+    created_at BIGINT NOT NULL
+);
+
+CREATE TABLE users (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    display_name TEXT,
+    bio TEXT,
+    location TEXT,
+    website_url TEXT,
+    profile_pic_url TEXT,
+    password_hash TEXT,
+    is_admin BOOLEAN NOT NULL
+);
+
+CREATE TABLE emails (
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    position INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    is_primary BOOLEAN NOT NULL,
+    is_verified BOOLEAN NOT NULL,
+    PRIMARY KEY (user_id, position)
+);
+CREATE UNIQUE INDEX emails_one_primary ON emails (user_id) WHERE is_primary;
+
+CREATE TABLE organizations (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY REFERENCES accounts (id),
+    display_name TEXT,
+    description TEXT,
+    base_role TEXT NOT NULL CHECK (base_role IN ('read', 'write', 'admin'))
+);
+
+CREATE TABLE members (
+    organization_id TEXT COLLATE "C" NOT NULL REFERENCES organizations (id),
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    role TEXT NOT NULL CHECK (role IN ('owner', 'member')),
+    added_at BIGINT NOT NULL,
+    PRIMARY KEY (organization_id, user_id)
+);
+CREATE INDEX members_by_user ON members (user_id);
+
+-- Only the SHA-256 of a token is kept.
+CREATE TABLE tokens (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    name TEXT NOT NULL,
+    hash BYTEA NOT NULL UNIQUE CHECK (length(hash) = 32),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    last_used_at BIGINT,
+    last_used_address TEXT,
+    last_used_agent TEXT
+);
+CREATE INDEX tokens_by_user ON tokens (user_id, id);
+
+-- The owner's name is repeated here because lists go by it; names never change. `search_key` is what "contains" looks in:
+-- name and description in lower case (of all of Unicode, which neither engine's lower() promises).
+CREATE TABLE databases (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    owner_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    owner_name TEXT NOT NULL,
+    owner_key TEXT COLLATE "C" NOT NULL,
+    name TEXT NOT NULL,
+    name_key TEXT COLLATE "C" NOT NULL,
+    description TEXT,
+    search_key TEXT COLLATE "C" NOT NULL,
+    visibility TEXT NOT NULL CHECK (visibility IN ('public', 'private')),
+    default_branch TEXT COLLATE "C" NOT NULL,
+    parent_id TEXT COLLATE "C" REFERENCES databases (id),
+    network_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    created_at BIGINT NOT NULL,
+    last_write_at BIGINT,
+    size_bytes BIGINT NOT NULL,
+    star_count BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    deleted_at BIGINT,
+    next_pull BIGINT NOT NULL DEFAULT 1
+);
+CREATE UNIQUE INDEX databases_live_name ON databases (owner_id, name_key) WHERE deleted_at IS NULL;
+CREATE INDEX databases_by_owner ON databases (owner_id);
+CREATE INDEX databases_listed ON databases (owner_key, name_key) WHERE deleted_at IS NULL;
+CREATE INDEX databases_live ON databases (id) WHERE deleted_at IS NULL;
+CREATE INDEX databases_by_parent ON databases (parent_id, owner_key, name_key);
+CREATE INDEX databases_by_network ON databases (network_id);
+
+CREATE TABLE collaborators (
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    role TEXT NOT NULL CHECK (role IN ('read', 'write', 'admin')),
+    added_at BIGINT NOT NULL,
+    PRIMARY KEY (database_id, user_id)
+);
+CREATE INDEX collaborators_by_user ON collaborators (user_id);
+
+-- Names are compared byte by byte.
+CREATE TABLE branches (
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    name TEXT COLLATE "C" NOT NULL,
+    head TEXT COLLATE "C" NOT NULL CHECK (length(head) = 40),
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (database_id, name)
+);
+CREATE INDEX branches_by_head ON branches (database_id, head);
+
+CREATE TABLE tags (
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    name TEXT COLLATE "C" NOT NULL,
+    commit_hash TEXT COLLATE "C" NOT NULL CHECK (length(commit_hash) = 40),
+    message TEXT,
+    tagged_at BIGINT NOT NULL,
+    PRIMARY KEY (database_id, name)
+);
+CREATE INDEX tags_by_commit ON tags (database_id, commit_hash);
+
+CREATE TABLE pulls (
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    number BIGINT NOT NULL CHECK (number >= 1),
+    title TEXT NOT NULL,
+    description TEXT,
+    state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'merged')),
+    closed_at BIGINT CHECK ((closed_at IS NOT NULL) = (state = 'closed')),
+    merged_at BIGINT CHECK ((merged_at IS NOT NULL) = (state = 'merged')),
+    merged_by TEXT CHECK ((merged_by IS NOT NULL) = (state = 'merged')),
+    merged_commit TEXT COLLATE "C" CHECK ((merged_commit IS NOT NULL) = (state = 'merged')),
+    merged_base TEXT COLLATE "C" CHECK ((merged_base IS NOT NULL) = (state = 'merged')),
+    merged_source TEXT COLLATE "C" CHECK ((merged_source IS NOT NULL) = (state = 'merged')),
+    creator_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    from_database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    from_owner TEXT NOT NULL,
+    from_name TEXT NOT NULL,
+    from_branch TEXT COLLATE "C" NOT NULL,
+    to_branch TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    PRIMARY KEY (database_id, number)
+);
+CREATE UNIQUE INDEX pulls_open ON pulls (database_id, from_database_id, from_branch, to_branch) WHERE state = 'open';
+CREATE INDEX pulls_by_state ON pulls (database_id, state, number);
+CREATE INDEX pulls_by_creator ON pulls (creator_id);
+CREATE INDEX pulls_by_source ON pulls (from_database_id);
+
+CREATE TABLE comments (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    database_id TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    author_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    body TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    FOREIGN KEY (database_id, number) REFERENCES pulls (database_id, number)
+);
+CREATE INDEX comments_by_pull ON comments (database_id, number, created_at, id);
+CREATE INDEX comments_by_author ON comments (author_id);
+
+CREATE TABLE releases (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    tag TEXT COLLATE "C" NOT NULL,
+    title TEXT NOT NULL,
+    commit_hash TEXT COLLATE "C" NOT NULL CHECK (length(commit_hash) = 40),
+    description TEXT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    UNIQUE (database_id, tag)
+);
+CREATE INDEX releases_newest ON releases (database_id, created_at DESC, tag);
+
+-- `kind`, `fork_owner_id` and `fork_name_key` repeat what `work` says, for the queries that need it. Ids sort by creation.
+CREATE TABLE operations (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    kind TEXT NOT NULL CHECK (kind IN ('sql_write', 'merge', 'fork', 'import')),
+    work TEXT NOT NULL,
+    fork_owner_id TEXT COLLATE "C",
+    fork_name_key TEXT COLLATE "C",
+    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'succeeded', 'failed')),
+    outcome TEXT CHECK ((outcome IS NOT NULL) = (state = 'succeeded')),
+    failure TEXT CHECK ((failure IS NOT NULL) = (state = 'failed')),
+    lease_holder TEXT,
+    lease_until BIGINT,
+    attempts BIGINT NOT NULL,
+    created_by TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    created_at BIGINT NOT NULL,
+    started_at BIGINT,
+    finished_at BIGINT,
+    CHECK ((finished_at IS NOT NULL) = (state IN ('succeeded', 'failed'))),
+    CHECK ((lease_holder IS NOT NULL) = (state = 'running')),
+    CHECK ((lease_until IS NOT NULL) = (state = 'running'))
+);
+CREATE INDEX operations_listed ON operations (database_id, id);
+CREATE INDEX operations_unsettled ON operations (database_id, state, id) WHERE finished_at IS NULL;
+CREATE INDEX operations_queue ON operations (id) WHERE finished_at IS NULL;
+CREATE INDEX operations_forking ON operations (fork_owner_id, fork_name_key) WHERE finished_at IS NULL AND fork_owner_id IS NOT NULL;
+CREATE INDEX operations_settled ON operations (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX operations_by_creator ON operations (created_by);
+
+-- `used_by` names an operation that may be gone: the session then is to be collected, so there is no foreign key.
+CREATE TABLE uploads (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    secret_hash BYTEA NOT NULL CHECK (length(secret_hash) = 32),
+    content_length BIGINT NOT NULL,
+    num_parts BIGINT NOT NULL,
+    file_type TEXT NOT NULL CHECK (file_type IN ('csv', 'psv', 'xlsx', 'json', 'sql', 'yaml', 'parquet', 'sqlite')),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_by TEXT COLLATE "C"
+);
+CREATE INDEX uploads_by_database ON uploads (database_id);
+CREATE INDEX uploads_by_user ON uploads (user_id);
+CREATE INDEX uploads_unused ON uploads (expires_at) WHERE used_by IS NULL;
+CREATE INDEX uploads_used ON uploads (used_by) WHERE used_by IS NOT NULL;
+
+CREATE TABLE upload_parts (
+    upload_id TEXT COLLATE "C" NOT NULL REFERENCES uploads (id) ON DELETE CASCADE,
+    number BIGINT NOT NULL,
+    size BIGINT NOT NULL,
+    md5 BYTEA NOT NULL CHECK (length(md5) = 16),
+    PRIMARY KEY (upload_id, number)
+);
+
+-- Answers given for idempotency keys.
+CREATE TABLE answers (
+    caller_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    scope TEXT COLLATE "C" NOT NULL,
+    idempotency_key TEXT COLLATE "C" NOT NULL,
+    request_hash BYTEA NOT NULL CHECK (length(request_hash) = 32),
+    answer BYTEA NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (caller_id, scope, idempotency_key)
+);
+CREATE INDEX answers_by_age ON answers (created_at);
+
+-- The outbox. `position` is the order in which events were appended; units that write never overlap, so it is the order of
+-- their commits as well.
+CREATE TABLE events (
+    position BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id TEXT COLLATE "C" NOT NULL UNIQUE,
+    database_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    at BIGINT NOT NULL,
+    event TEXT NOT NULL
+);
+CREATE INDEX events_by_database ON events (database_id, position);
+CREATE INDEX events_by_age ON events (at);

@@ -1,0 +1,261 @@
+//! Who may use whom. The table of `docs/ARCHITECTURE.md`, as a check.
+
+use crate::finding::{Finding, settle};
+use crate::process;
+use crate::workspace::{Dependency, Kind, Package, Workspace, cargo, short};
+use anyhow::{Context, Result};
+use std::process::Command;
+
+/// What each crate may depend on, of ours. A crate without a row fails.
+const ALLOWED: &[(&str, Uses)] = &[
+    ("problem-details", Uses::Only(&[])),
+    ("auth", Uses::Only(&[])),
+    ("imports", Uses::Only(&[])),
+    ("domain", Uses::Only(&["auth"])),
+    ("engine-doltlite", Uses::Only(&["domain"])),
+    ("storage", Uses::Only(&["domain", "auth"])),
+    ("hooks", Uses::Only(&["domain", "auth"])),
+    ("deployments", Uses::Only(&["domain", "auth"])),
+    (
+        "api-common",
+        Uses::Only(&["domain", "auth", "problem-details"]),
+    ),
+    ("api-v2", ADAPTER),
+    ("api-v1alpha1", ADAPTER),
+    ("api-hosted-v1", ADAPTER),
+    ("web", Uses::Only(&["api-common", "domain", "auth"])),
+    ("testkit", Uses::All),
+    ("branchyard", Uses::AllButTestkit),
+    ("xtask", Uses::Only(&[])),
+];
+
+/// An adapter translates. It never reaches the engine, the store or another adapter.
+const ADAPTER: Uses = Uses::Only(&["api-common", "domain", "problem-details"]);
+
+#[derive(Clone, Copy)]
+enum Uses {
+    Only(&'static [&'static str]),
+    AllButTestkit,
+    All,
+}
+
+/// Foreign crates with a place of their own. A name that ends in `*` stands for all that begin like it.
+const PLACES: &[Place] = &[
+    Place {
+        crates: &["diesel", "diesel_migrations", "r2d2"],
+        users: &["storage"],
+        optional_users: &[],
+        instead: "keep metadata behind the `Metadata` port of `domain`",
+    },
+    Place {
+        crates: &["rusqlite"],
+        users: &["engine-doltlite"],
+        optional_users: &[],
+        instead: "keep SQL on databases behind the `Engine` port of `domain`",
+    },
+    Place {
+        crates: &["doltlite", "libsqlite3-sys"],
+        users: &["engine-doltlite", "storage", "branchyard"],
+        optional_users: &[],
+        instead: "there is one SQLite in the process, and only the engine, the store and the binary link it",
+    },
+    Place {
+        crates: &["pq-sys"],
+        users: &["storage", "branchyard"],
+        optional_users: &[],
+        instead: "only the store speaks to Postgres",
+    },
+    Place {
+        crates: &["actix-*"],
+        users: &[
+            "api-common",
+            "api-v2",
+            "api-v1alpha1",
+            "api-hosted-v1",
+            "web",
+            "branchyard",
+            "testkit",
+        ],
+        optional_users: &["problem-details"],
+        instead: "keep the web framework in the adapters",
+    },
+    Place {
+        crates: &["reqwest"],
+        users: &["hooks", "branchyard", "testkit"],
+        optional_users: &[],
+        instead: "outgoing requests are made by `hooks` and the binary only",
+    },
+];
+
+struct Place {
+    crates: &'static [&'static str],
+    users: &'static [&'static str],
+    /// They may have it behind a feature.
+    optional_users: &'static [&'static str],
+    instead: &'static str,
+}
+
+/// What never comes with `domain`, however deep: those who embed it have their own.
+const NEVER_WITH_DOMAIN: &[&str] = &[
+    "actix*",
+    "async-std",
+    "axum*",
+    "diesel*",
+    "doltlite",
+    "futures*",
+    "hyper*",
+    "libsqlite3-sys",
+    "pq-sys",
+    "reqwest",
+    "rusqlite",
+    "smol",
+    "sqlx*",
+    "tokio*",
+];
+
+pub(crate) fn run(workspace: &Workspace) -> Result<()> {
+    let mut findings = edges(workspace);
+    // Every feature on, or an embedder who turns one on gets a surprise.
+    let tree = process::read(
+        Command::new(cargo())
+            .current_dir(&workspace.root)
+            .args(["tree", "--package", "branchyard-domain"])
+            .args(["--edges", "normal", "--all-features", "--prefix", "none"]),
+    )
+    .context("cannot list what comes with domain")?;
+    findings.extend(domain_tree(&tree));
+    settle("layers", &findings)
+}
+
+fn edges(workspace: &Workspace) -> Vec<Finding> {
+    let ours: Vec<&str> = workspace.packages.iter().map(Package::short).collect();
+    let mut findings = Vec::new();
+    for package in &workspace.packages {
+        let allowed = ALLOWED.iter().find(|(name, _)| *name == package.short());
+        let Some((_, uses)) = allowed else {
+            findings.push(Finding::new(
+                format!(
+                    "crate `{}` has no row in the table of layers",
+                    package.short()
+                ),
+                "add it to ALLOWED in xtask/src/layers.rs and to the table in docs/ARCHITECTURE.md",
+            ));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            if ours.contains(&short(&dependency.name)) {
+                findings.extend(own_edge(package, dependency, *uses));
+            } else {
+                findings.extend(foreign_edge(package, dependency));
+            }
+        }
+    }
+    findings
+}
+
+fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
+    let (from, to) = (package.short(), short(&dependency.name));
+    // Tests may also use testkit, the fakes and contract suites of `domain`, and their own crate with another feature.
+    let in_tests =
+        dependency.kind == Kind::Dev && (["testkit", "domain"].contains(&to) || from == to);
+    let allowed = match uses {
+        Uses::All => true,
+        Uses::AllButTestkit => to != "testkit",
+        Uses::Only(names) => names.contains(&to),
+    };
+    if in_tests || allowed {
+        return None;
+    }
+    if to == "testkit" {
+        return Some(Finding::new(
+            format!("`{from}` uses `testkit` outside its tests"),
+            format!("in {from}'s Cargo.toml, move `branchyard-testkit` to [dev-dependencies]"),
+        ));
+    }
+    let may = match uses {
+        Uses::Only([]) => "nothing of ours".to_owned(),
+        Uses::Only(names) => names.join(", "),
+        Uses::AllButTestkit | Uses::All => "everything".to_owned(),
+    };
+    Some(Finding::new(
+        format!(
+            "`{from}` must not use `{to}` ({} dependency); it may use {may}",
+            kind_name(dependency.kind)
+        ),
+        format!(
+            "take `{}` out of {from}'s Cargo.toml and reach it through a port of `domain`, wired in bins/branchyard; if the edge is \
+             right, say why in docs/ARCHITECTURE.md and change ALLOWED in xtask/src/layers.rs",
+            dependency.name
+        ),
+    ))
+}
+
+fn foreign_edge(package: &Package, dependency: &Dependency) -> Option<Finding> {
+    let from = package.short();
+    let place = PLACES
+        .iter()
+        .find(|place| matches_any(place.crates, &dependency.name))?;
+    let behind_feature = dependency.optional && place.optional_users.contains(&from);
+    if dependency.kind == Kind::Dev || place.users.contains(&from) || behind_feature {
+        return None;
+    }
+    Some(Finding::new(
+        format!(
+            "`{from}` must not use `{}` ({} dependency); it belongs to {}",
+            dependency.name,
+            kind_name(dependency.kind),
+            place.users.join(", ")
+        ),
+        format!(
+            "take it out of {from}'s Cargo.toml: {}{}",
+            place.instead,
+            if place.optional_users.contains(&from) {
+                "; here it may only be optional, behind a feature"
+            } else {
+                ""
+            }
+        ),
+    ))
+}
+
+/// `tree`: one package a line, the name first.
+fn domain_tree(tree: &str) -> Vec<Finding> {
+    let mut names: Vec<&str> = tree
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| matches_any(NEVER_WITH_DOMAIN, name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| {
+            Finding::new(
+                format!("`{name}` comes with `domain`, which must bring no web, async or SQL crate"),
+                format!(
+                    "`cargo tree -p branchyard-domain -e normal -i {name}` shows the way it came; drop that dependency or its feature"
+                ),
+            )
+        })
+        .collect()
+}
+
+fn matches_any(patterns: &[&str], name: &str) -> bool {
+    patterns
+        .iter()
+        .any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => *pattern == name,
+        })
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Normal => "normal",
+        Kind::Build => "build",
+        Kind::Dev => "dev",
+    }
+}
+
+#[cfg(test)]
+mod tests;

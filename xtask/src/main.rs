@@ -1,0 +1,66 @@
+//! Checks and chores of the workspace: `cargo xtask <command>`.
+//!
+//! `cargo xtask ci` is the whole of CI on a developer's machine; the other commands are its parts. A check collects all that is wrong
+//! before it fails, and every finding ends with how to fix it.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks to its user"
+)]
+
+mod ci;
+mod deny;
+mod finding;
+mod layers;
+mod openapi;
+mod process;
+mod snapshots;
+mod tidy;
+mod workspace;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+use workspace::Workspace;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  ci [--install-tools]   every check, as CI runs them; needs a Postgres, see BRANCHYARD_TEST_POSTGRES_URL
+                         --install-tools: install cargo-deny under target/tools when it is missing
+  layers                 who may use whom, among our crates and of a few foreign ones
+  tidy                   the tree's conventions
+  openapi [--check]      write the committed OpenAPI documents, or compare them
+                         BRANCHYARD_BIN=<file>: ask this binary instead of building one
+  deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match command(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain of causes, never a backtrace: what went wrong is in the tree, not in here.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn command(args: &[&str]) -> Result<()> {
+    match args {
+        ["ci"] => ci::run(&Workspace::load()?, deny::Missing::Fail),
+        ["ci", "--install-tools"] => ci::run(&Workspace::load()?, deny::Missing::Install),
+        ["layers"] => layers::run(&Workspace::load()?),
+        ["tidy"] => tidy::run(&Workspace::load()?),
+        ["openapi"] => openapi::write(&Workspace::load()?),
+        ["openapi", "--check"] => openapi::check(&Workspace::load()?, None),
+        ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
+        ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [] => bail!("no command given\n\n{USAGE}"),
+        other => bail!("unknown command `{}`\n\n{USAGE}", other.join(" ")),
+    }
+}

@@ -1,0 +1,93 @@
+//! Links from our pages to files of the tree lead somewhere.
+
+use super::at;
+use crate::finding::Finding;
+use std::path::Path;
+
+pub(super) fn check(root: &Path, page: &Path, text: &str) -> Vec<Finding> {
+    let folder = root.join(page.parent().unwrap_or(Path::new("")));
+    let mut findings = Vec::new();
+    for (line, link) in links(text) {
+        let path = link.split(['#', '?']).next().unwrap_or_default();
+        let elsewhere = link.contains("://") || link.starts_with("mailto:");
+        if elsewhere || path.is_empty() {
+            continue;
+        }
+        // GitHub reads a leading `/` as the root of the tree.
+        let target = match path.strip_prefix('/') {
+            Some(rest) => root.join(rest),
+            None => folder.join(path),
+        };
+        if !target.exists() {
+            findings.push(at(
+                &page.to_string_lossy(),
+                line,
+                &format!("the link to `{link}` leads nowhere"),
+                "correct the path (relative to the page), or remove the link",
+            ));
+        }
+    }
+    findings
+}
+
+/// The targets of `[text](target)` and `[name]: target`, outside code, with their lines.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        // Every second piece between backticks is code.
+        let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        let inline = line
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        let defined = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("]: "))
+            .map(|(_, target)| target);
+        for target in inline.chain(defined) {
+            // A title may follow.
+            if let Some(target) = target.split_whitespace().next() {
+                let target = target.trim_start_matches('<').trim_end_matches('>');
+                found.push((index + 1, target.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_found_outside_code() {
+        let text = "a [b](c.md#d) and [e](f.md \"title\")\n```\n[x](y.md)\n```\n`[x](y.md)` ![i](p.png)\n[ref]: g.md\n";
+        let expected = [(1, "c.md#d"), (1, "f.md"), (5, "p.png"), (6, "g.md")];
+        let found = links(text);
+        let found: Vec<(usize, &str)> = found
+            .iter()
+            .map(|(line, link)| (*line, link.as_str()))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn dead_links_are_named() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "[a](../Cargo.toml#x) [b](/Cargo.toml) [c](main.rs) [d](https://host.example/x) [e](#here) [f](gone.md)";
+        let found = check(root, Path::new("src/page.md"), text);
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0]
+                .to_string()
+                .starts_with("src/page.md:1: the link to `gone.md`")
+        );
+    }
+}
