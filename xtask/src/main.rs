@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   layers                 who may use whom, among our crates and of a few foreign ones
   tidy                   the tree's conventions
   openapi [--check]      write the committed OpenAPI documents, or compare them
-                         BRANCHYARD_BIN=<file>: ask this binary instead of building one
+                         XTASK_BRANCHYARD=<file>: ask this binary instead of building one
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
 
 fn main() -> ExitCode {

@@ -24,7 +24,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// `binary`: ask this one instead of `BRANCHYARD_BIN` or a fresh build.
+/// `binary`: ask this one instead of `XTASK_BRANCHYARD` or a fresh build.
 pub(crate) fn check(workspace: &Workspace, binary: Option<&Path>) -> Result<()> {
     let mut findings = Vec::new();
     for (version, path) in DOCUMENTS {
@@ -66,7 +66,7 @@ fn compare(path: &str, committed: &str, printed: &str) -> Option<Finding> {
 }
 
 fn document(workspace: &Workspace, version: &str, binary: Option<&Path>) -> Result<String> {
-    let mut command = match (binary, std::env::var_os("BRANCHYARD_BIN")) {
+    let mut command = match (binary, std::env::var_os("XTASK_BRANCHYARD")) {
         (Some(binary), _) => Command::new(binary),
         (None, Some(binary)) => Command::new(binary),
         (None, None) => {

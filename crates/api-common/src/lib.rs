@@ -1,1 +1,67 @@
-//! placeholder
+//! What Branchyard's API adapters share on actix-web.
+//!
+//! The binary builds one [`AppState`] and hands it to every worker; an adapter's `configure` does the rest:
+//!
+//! ```ignore
+//! let keys = ServerKeys::from_secret(secret); // 32 bytes, the same on every node
+//! let config = HttpConfig::new("https://yard.example".to_owned()); // public fields, with defaults
+//! let state = AppState::new(hub, config, keys); // cheap to clone
+//! HttpServer::new(move || {
+//!     App::new().app_data(web::Data::new(state.clone())).configure(branchyard_api_v2::configure)
+//! })
+//! ```
+//!
+//! [`layer`] (request ids, problem documents, CORS, cache headers) is wrapped around the adapter's scope by `configure`; it may
+//! be wrapped around the whole `App` as well, `App::new().wrap(actix_web::middleware::from_fn(api_common::layer))`, and then
+//! covers the other routes too. Wrapping twice does no harm.
+//!
+//! A handler takes a [`Call`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
+//! [`Answer`]. What goes wrong is a [`Failure`]; the layer renders it as a problem document.
+
+mod answer;
+mod body;
+mod call;
+mod caller;
+mod conditional;
+mod config;
+mod failure;
+mod fields;
+mod idempotency;
+mod json;
+mod keys;
+mod last_use;
+mod layer;
+mod paging;
+mod parts;
+mod pool;
+mod query;
+mod refusal;
+mod request_id;
+mod routes;
+mod slots;
+mod state;
+mod time;
+mod upload;
+mod urls;
+
+pub use answer::{Answer, etag_of};
+pub use call::Call;
+pub use conditional::IfMatch;
+pub use config::{HttpConfig, PoolSizes, SqlLimits};
+pub use failure::Failure;
+pub use fields::{Faults, Fields};
+pub use idempotency::Key;
+pub use json::Json;
+pub use keys::ServerKeys;
+pub use layer::layer;
+pub use paging::{Listed, PageRequest, page};
+pub use pool::{Pool, PoolError};
+pub use query::Query;
+pub use refusal::Refusal;
+pub use request_id::RequestId;
+pub use routes::Endpoint;
+pub use slots::{ReadSlot, Slots};
+pub use state::AppState;
+pub use time::{parse_http_seconds, rfc3339};
+pub use upload::{UploadBody, UploadReader, upload_channel};
+pub use urls::{Urls, segment};

@@ -1,1 +1,17 @@
-//! placeholder
+//! API v2: translates between its wire contract and the domain, and does nothing else.
+//!
+//! [`configure`] mounts everything below `/api/v2`; it needs `web::Data<branchyard_api_common::AppState>` in the application's
+//! data. [`openapi`] gives the OpenAPI document.
+
+mod convert;
+mod handlers;
+mod openapi;
+mod routes;
+mod sink;
+mod wire;
+
+pub use openapi::openapi;
+pub use routes::configure;
+
+/// Where the API is mounted.
+pub const BASE: &str = "/api/v2";

@@ -16,5 +16,7 @@ pub mod values;
 
 #[cfg(feature = "fakes")]
 pub mod fakes;
+#[cfg(feature = "fakes")]
+pub mod suites;
 
 pub use usecases::{Hub, Ports};

@@ -20,6 +20,7 @@ use pq_sys as _;
 
 mod accounts;
 mod answers;
+mod blobs;
 mod collaborators;
 mod connection;
 mod convert;
@@ -39,6 +40,7 @@ mod tokens;
 mod unit;
 mod uploads;
 
+pub use blobs::FolderBlobs;
 pub use error::{MigrationError, OpenError};
 pub use migrations::Status;
 pub use store::{Options, Store};

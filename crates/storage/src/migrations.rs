@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::migration::{Migration, MigrationConnection, MigrationSource, MigrationVersion};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool};
@@ -178,8 +178,6 @@ fn apply_all(conn: &mut AnyConnection, now: i64) -> Result<Vec<String>, Migratio
     Ok(pending)
 }
 
-use diesel::connection::TransactionManager;
-
 /// Waits for the lock of migrations by asking again and again: a session that *blocks* on it holds a snapshot, for which a
 /// concurrent index build waits, which the migrating session waits for in turn.
 fn lock(conn: &mut AnyConnection, patience: Duration) -> Result<(), MigrationError> {
@@ -214,7 +212,7 @@ impl Store {
     /// # Errors
     /// [`MigrationError`]; its text says what to do.
     pub fn check(&self) -> Result<Status, MigrationError> {
-        status(&mut self.for_migrations()?.any)
+        status(&mut self.readers.get().map_err(failed("being connected"))?.any)
     }
 
     /// The migrations still to be applied, oldest first.

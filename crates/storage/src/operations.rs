@@ -258,6 +258,21 @@ impl OperationRepository for SqlUnit {
         })
     }
 
+    fn operation_recover(&mut self) -> Result<u64> {
+        self.run("end all leases", |conn| {
+            // They stay running, so that they go before what is queued, and belong to nobody.
+            let ended =
+                diesel::update(
+                    operations::table
+                        .filter(operations::finished_at.is_null())
+                        .filter(operations::state.eq(OperationState::Running.word())),
+                )
+                    .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
+                    .execute(conn)?;
+            Ok(count(i64::try_from(ended).unwrap_or(i64::MAX)))
+        })
+    }
+
     fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()> {
         self.run("hand an operation back", |conn| {
             diesel::update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))

@@ -34,7 +34,6 @@ impl Default for Options {
 pub struct Store {
     pub(crate) readers: Pool,
     pub(crate) writers: Pool,
-    pub(crate) options: Options,
 }
 
 impl Store {
@@ -43,7 +42,7 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`] says what to do about it.
-    pub fn open(url: &str, options: Options) -> Result<Self, OpenError> {
+    pub fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
         let target = Target::parse(url)?;
         let mut writers = options.writers;
         if let Target::Sqlite { path } = &target {
@@ -54,7 +53,7 @@ impl Store {
         let pool = |purpose, size| Pool::open(&target, purpose, size, options.wait, options.statement);
         let writers = pool(Purpose::Write, writers)?;
         let readers = pool(Purpose::Read, options.readers)?;
-        Ok(Self { readers, writers, options })
+        Ok(Self { readers, writers })
     }
 }
 

@@ -5,7 +5,8 @@
 //! same, but any of its statements may fail to be serialized and the whole unit has to be run again, which a unit handed out
 //! as a value cannot do by itself; row locks would leave it to every method to lock the right rows. The lock is released when
 //! the transaction is visible to all, so reading what the one before wrote is safe. It costs one round trip, and it caps all
-//! nodes together at one writer at a time: about 1 / (round trips × latency) units a second. When that is too little, the key
+//! nodes together at one writer at a time: about 1 / (round trips × latency) units a second (measured
+//! on two busy cores, debug build, local server: 1,000 small units a second, with one thread as with eight). When that is too little, the key
 //! of the lock can become the database's, and the few units that span databases take two in order.
 
 use branchyard_domain::ports::{MetadataError, Unit};

@@ -1,1 +1,20 @@
-//! placeholder
+//! A whole Branchyard server under test: real stores in a folder of its own, a real socket on a free port, actors who speak
+//! HTTP. For `dev-dependencies` only; it panics where a test should stop.
+//!
+//! ```no_run
+//! let server = branchyard_testkit::Server::start();
+//! let ada = server.user("ada");
+//! ada.database("rivers");
+//! let answer = ada.get("/databases/ada/rivers");
+//! assert_eq!(answer.status, 200);
+//! ```
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test stops where its set-up fails")]
+
+mod actor;
+mod answer;
+mod server;
+mod upload;
+
+pub use actor::Actor;
+pub use answer::Answer;
+pub use server::Server;

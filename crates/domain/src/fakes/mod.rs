@@ -1,1 +1,74 @@
-//! x
+//! In-memory implementations of every port: for tests, and to see what a port has to do without a database around it.
+//!
+//! [`hub()`] gives a [`Hub`] over all of them, with handles to each.
+
+mod blobs;
+mod clock;
+mod engine;
+mod formats;
+mod ids;
+mod metadata;
+mod rows;
+
+use std::sync::Arc;
+
+pub use blobs::MemoryBlobs;
+pub use clock::FixedClock;
+pub use engine::MemoryEngine;
+pub use formats::PlainFormats;
+pub use ids::SeededIds;
+pub use metadata::{MemoryMetadata, SaveFault};
+pub use rows::Collected;
+
+use crate::usecases::Limits;
+use crate::{Hub, Ports};
+
+/// A hub over fakes, and the fakes.
+#[derive(Clone)]
+pub struct FakeHub {
+    /// The hub.
+    pub hub: Hub,
+    /// Its metadata store.
+    pub metadata: Arc<MemoryMetadata>,
+    /// Its engine.
+    pub engine: Arc<MemoryEngine>,
+    /// Its blob store.
+    pub blobs: Arc<MemoryBlobs>,
+    /// Its clock.
+    pub clock: Arc<FixedClock>,
+    /// Its ids.
+    pub ids: Arc<SeededIds>,
+}
+
+/// A hub over fakes with default limits; everything it does is the same in every run.
+pub fn hub() -> FakeHub {
+    hub_with(Limits::default())
+}
+
+/// A hub over fakes with these limits.
+pub fn hub_with(limits: Limits) -> FakeHub {
+    let metadata = Arc::new(MemoryMetadata::default());
+    let engine = Arc::new(MemoryEngine::default());
+    let blobs = Arc::new(MemoryBlobs::default());
+    let clock = Arc::new(FixedClock::default());
+    let ids = Arc::new(SeededIds::new(1));
+    let ports = Ports {
+        metadata: metadata.clone(),
+        engine: engine.clone(),
+        blobs: blobs.clone(),
+        formats: Arc::new(PlainFormats),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    };
+    FakeHub { hub: Hub::new(ports, limits), metadata, engine, blobs, clock, ids }
+}
+
+/// A lock that a panic elsewhere does not spoil: tests go on to report it.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Something a fake was asked to do that it cannot; the text is for whoever reads the failing test.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(&'static str);

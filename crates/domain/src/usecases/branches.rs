@@ -47,7 +47,7 @@ impl<'a> Branches<'a> {
             other => other?,
         }
         emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchCreated { branch: branch.name.clone() })?;
-        once::keep(unit.as_mut(), once, &branch, now)?;
+        once::keep(self.0, unit.as_mut(), once, &branch, now)?;
         unit.save()?;
         Ok(branch)
     }

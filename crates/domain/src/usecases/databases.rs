@@ -148,7 +148,7 @@ impl<'a> Databases<'a> {
             unit.collaborator_put(id, user.id, Role::Admin, now)?;
         }
         let view = view(unit.as_mut(), Some(user.id), database, Role::Admin)?;
-        once::keep(unit.as_mut(), once, &view, now)?;
+        once::keep(self.0, unit.as_mut(), once, &view, now)?;
         unit.save()?;
         Ok(view)
     }

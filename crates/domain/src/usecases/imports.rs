@@ -142,7 +142,7 @@ impl<'a> Imports<'a> {
         }
         unit.upload_add(&upload)?;
         let opened = OpenedUpload { upload, secret };
-        once::keep(unit.as_mut(), once, &opened, now)?;
+        once::keep(self.0, unit.as_mut(), once, &opened, now)?;
         unit.save()?;
         Ok(opened)
     }
@@ -238,7 +238,7 @@ impl<'a> Imports<'a> {
         if !unit.upload_use(upload_id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
-        once::keep(unit.as_mut(), once, &operation, now)?;
+        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
         self.0.wake.one();
         Ok(operation)

@@ -31,6 +31,7 @@ pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 
+use crate::errors::Fault;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata};
 use crate::values::Timestamp;
 
@@ -162,9 +163,28 @@ impl Hub {
         Self { inner: Arc::new(Inner { ports, limits, wake: operations::Wake::default() }) }
     }
 
+    /// Whether the metadata store answers.
+    ///
+    /// # Errors
+    /// [`Fault`] when it does not.
+    pub fn ready(&self) -> Result<(), Fault> {
+        self.inner.ports.metadata.read()?.database_ids(None, 1)?;
+        Ok(())
+    }
+
     /// Now, by the hub's clock.
     pub fn now(&self) -> Timestamp {
         self.inner.now()
+    }
+
+    /// A fresh id, for what adapters number themselves (requests, for example).
+    pub fn fresh_id(&self) -> uuid::Uuid {
+        self.inner.ports.ids.uuid(self.inner.now())
+    }
+
+    /// Fills `buffer` from the cryptographically secure source, for adapters that seal or sign.
+    pub fn random(&self, buffer: &mut [u8]) {
+        self.inner.ports.ids.fill(buffer);
     }
 
     /// The limits in force.

@@ -1,5 +1,6 @@
 //! Idempotency: the answer of a request is kept in the transaction of its effect.
 
+use super::Inner;
 use crate::errors::Fault;
 use crate::ports::{MetadataError, SavedAnswer, Unit};
 use crate::values::{AccountId, Timestamp};
@@ -19,8 +20,16 @@ pub struct Once<'a, T> {
 }
 
 /// Saves the answer for `value`, when a key was given.
-pub(super) fn keep<T>(unit: &mut dyn Unit, once: Option<&Once<'_, T>>, value: &T, now: Timestamp) -> Result<(), Fault> {
+pub(super) fn keep<T>(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    once: Option<&Once<'_, T>>,
+    value: &T,
+    now: Timestamp,
+) -> Result<(), Fault> {
     let Some(once) = once else { return Ok(()) };
+    // An expired answer is invisible, but would still stand in the way of a new one.
+    unit.answer_purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
     let answer = SavedAnswer {
         caller: once.caller,
         scope: once.scope.clone(),

@@ -30,21 +30,23 @@ pub struct SqlWrite {
 /// Wakes idle workers when there is something to do.
 #[derive(Default)]
 pub(crate) struct Wake {
-    waiting: Mutex<u64>,
+    queued: Mutex<u64>,
     signal: Condvar,
 }
 
 impl Wake {
     pub(crate) fn one(&self) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.queued.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.signal.notify_all();
     }
 
-    fn wait(&self, seen: u64, at_most: Duration) -> u64 {
-        let guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.signal.wait_timeout_while(guard, at_most, |now| *now == seen);
-        let (guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *guard
+    fn count(&self) -> u64 {
+        *self.queued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, seen: u64, at_most: Duration) {
+        let guard = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.signal.wait_timeout_while(guard, at_most, |now| *now == seen));
     }
 }
 
@@ -115,7 +117,7 @@ impl<'a> Operations<'a> {
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let operation = enqueue(self.0, unit.as_mut(), database, user, work, now)?;
-        once::keep(unit.as_mut(), once, &operation, now)?;
+        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
         self.0.wake.one();
         Ok(operation)
@@ -142,6 +144,19 @@ impl<'a> Operations<'a> {
     pub fn get(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
         let mut unit = self.0.ports.metadata.read()?;
         Ok(readable(unit.as_mut(), user, id)?.0)
+    }
+
+    /// An operation that this user may cancel, should it still be queued.
+    ///
+    /// # Errors
+    /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`].
+    pub fn cancelable_by(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let (operation, role) = readable(unit.as_mut(), user, id)?;
+        if operation.created_by != user.id && role < Some(Role::Write) {
+            return Err(OperationError::Denied);
+        }
+        Ok(operation)
     }
 
     /// Whether a caller sees a database named in a result.
@@ -173,7 +188,7 @@ impl<'a> Operations<'a> {
         if !unit.operation_settle(&operation, None)? {
             return Err(OperationError::NotQueued);
         }
-        once::keep(unit.as_mut(), once, &operation, now)?;
+        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
         Ok(operation)
     }
@@ -215,9 +230,14 @@ impl<'a> Operations<'a> {
         Ok(held)
     }
 
-    /// Waits until there may be something to run, at most so long. `seen` is what the call before gave, 0 at first.
-    pub fn wait(&self, seen: u64, at_most: Duration) -> u64 {
-        self.0.wake.wait(seen, at_most)
+    /// How often something was queued here so far. Taken before looking for work, it makes [`Operations::wait`] miss nothing.
+    pub fn signals(&self) -> u64 {
+        self.0.wake.count()
+    }
+
+    /// Waits until something was queued since `seen`, at most so long.
+    pub fn wait(&self, seen: u64, at_most: Duration) {
+        self.0.wake.wait(seen, at_most);
     }
 
     /// Removes what is past its retention: settled operations, saved answers, events, abandoned uploads.

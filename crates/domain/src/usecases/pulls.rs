@@ -116,7 +116,7 @@ impl<'a> Pulls<'a> {
             unit.as_mut(), &base, &source, (from_branch, to_branch), user, wanted.title, wanted.description.map(LongText::into_string), now,
         )?;
         self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, &user.name, now)?;
-        once::keep(unit.as_mut(), once, &pull, now)?;
+        once::keep(self.0, unit.as_mut(), once, &pull, now)?;
         unit.save()?;
         Ok(pull)
     }
@@ -138,6 +138,18 @@ impl<'a> Pulls<'a> {
     /// [`PullError::NoSuchPull`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, number: PullNumber) -> Result<Pull, PullError> {
         self.0.ports.metadata.read()?.pull_get(access.database().id, number)?.ok_or(PullError::NoSuchPull)
+    }
+
+    /// A pull that the holder of the access may edit.
+    ///
+    /// # Errors
+    /// [`PullError::NoSuchPull`]; [`PullError::NotYours`] for a pull of somebody else without the write role.
+    pub fn editable(&self, access: &DatabaseAccess<Participate>, number: PullNumber) -> Result<Pull, PullError> {
+        let pull = self.get(access, number)?;
+        if pull.creator_id != access.who().id && access.role() < Role::Write {
+            return Err(PullError::NotYours);
+        }
+        Ok(pull)
     }
 
     /// Pulls by number descending, before `before`.
@@ -268,7 +280,7 @@ impl<'a> Pulls<'a> {
             updated_at: now,
         };
         unit.comment_add(base.id, number, user.id, &comment)?;
-        once::keep(unit.as_mut(), once, &comment, now)?;
+        once::keep(self.0, unit.as_mut(), once, &comment, now)?;
         unit.save()?;
         Ok(comment)
     }
@@ -307,7 +319,7 @@ impl<'a> Pulls<'a> {
             OperationError::Fault(fault) => PullError::Fault(fault),
             _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
         })?;
-        once::keep(unit.as_mut(), once, &operation, now)?;
+        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
         self.0.wake.one();
         Ok(operation)

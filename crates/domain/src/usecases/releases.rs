@@ -72,7 +72,7 @@ impl<'a> Releases<'a> {
             Err(MetadataError::Taken) => return Err(ReleaseError::Exists(release.tag.to_string())),
             other => other?,
         }
-        once::keep(unit.as_mut(), once, &release, now)?;
+        once::keep(self.0, unit.as_mut(), once, &release, now)?;
         unit.save()?;
         Ok(release)
     }

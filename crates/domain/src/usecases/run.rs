@@ -26,6 +26,7 @@ use crate::values::{CommitHash, RefName, Timestamp};
 const MOVED_RETRIES: u32 = 8;
 /// How often an operation is begun before a fault of the server is reported as its failure.
 const ATTEMPTS: u32 = 5;
+const INTERNAL: &str = "an internal error; the operator can find it by the operation's id";
 
 /// Why a run did not settle an operation as succeeded.
 enum Stop {
@@ -59,6 +60,10 @@ struct Run<'a> {
 /// Runs a leased operation to its end.
 pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<(), Fault> {
     let mut run = Run { inner, operation, holder };
+    if run.operation.attempts > ATTEMPTS {
+        // It took the worker down each time.
+        return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
+    }
     match run.with_heartbeat() {
         Ok(()) | Err(Stop::Lost) => Ok(()),
         Err(Stop::Failed(failure)) => run.settle_failed(failure),
@@ -189,7 +194,7 @@ impl Run<'_> {
                 Fault::Blobs(error) if error.full => {
                     Failure::new(FailureKind::Unavailable, "the storage is full; try again later")
                 }
-                _ => Failure::new(FailureKind::Internal, "an internal error; the operator can find it by the operation's id"),
+                _ => Failure::new(FailureKind::Internal, INTERNAL),
             };
             self.settle_failed(failure)?;
             return Err(fault);

@@ -42,7 +42,7 @@ impl<'a> Tags<'a> {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
-        once::keep(unit.as_mut(), once, &tag, now)?;
+        once::keep(self.0, unit.as_mut(), once, &tag, now)?;
         unit.save()?;
         Ok(tag)
     }

@@ -36,8 +36,8 @@ impl<'a> Tokens<'a> {
         secret: PlainToken,
         once: Option<&Once<'_, MintedToken>>,
     ) -> Result<MintedToken, TokenError> {
-        if !(1..=100).contains(&name.chars().count()) || name.trim().is_empty() {
-            return Err(Invalid::new("a token name has 1 to 100 characters and is not blank").into());
+        if !(1..=100).contains(&name.chars().count()) || name.trim().is_empty() || name.contains('\0') {
+            return Err(Invalid::new("a token name has 1 to 100 characters, no NUL, and is not blank").into());
         }
         let now = self.0.now();
         let token = Token {
@@ -56,7 +56,7 @@ impl<'a> Tokens<'a> {
         }
         unit.token_add(&token)?;
         let minted = MintedToken { token, secret };
-        once::keep(unit.as_mut(), once, &minted, now)?;
+        once::keep(self.0, unit.as_mut(), once, &minted, now)?;
         unit.save()?;
         Ok(minted)
     }

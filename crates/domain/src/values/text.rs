@@ -12,12 +12,15 @@ macro_rules! texts {
             /// The most it may hold.
             pub const MAX: usize = $max;
 
-            /// Checks the length and, where it matters, that it is not blank.
+            /// Checks the length, that there is no NUL (which not every store can hold) and, where it matters, that it is not blank.
             ///
             /// # Errors
             /// [`Invalid`] naming the rule.
             pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
                 let text = text.into();
+                if text.contains('\0') {
+                    return Err(Invalid::new(concat!($what, " must not contain NUL")));
+                }
                 if !$blank && text.trim().is_empty() {
                     return Err(Invalid::new(concat!($what, " must not be blank")));
                 }

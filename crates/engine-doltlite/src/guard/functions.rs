@@ -14,7 +14,7 @@ pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()>
     // Innocuous, so that views, triggers and defaults may go on using them.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
     let longest = usize::try_from(connection.limit(Limit::SQLITE_LIMIT_LENGTH)?).unwrap_or(usize::MAX);
-    connection.create_scalar_function("instr", 2, flags, |context| Ok(instr(context.get_raw(0), context.get_raw(1))))?;
+    connection.create_scalar_function("instr", 2, flags, |context| instr(context.get_raw(0), context.get_raw(1)))?;
     connection.create_scalar_function("replace", 3, flags, move |context| replace(context, longest))?;
     for (name, ends) in [("trim", (true, true)), ("ltrim", (true, false)), ("rtrim", (false, true))] {
         connection.create_scalar_function(name, 1, flags, move |context| Ok(trim(context, ends)))?;
@@ -66,20 +66,21 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> Option<i64> {
-    let (hay, pin) = (text(haystack)?, text(needle)?);
+fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> rusqlite::Result<Option<i64>> {
+    let (Some(hay), Some(pin)) = (text(haystack), text(needle)) else { return Ok(None) };
     let bytes = matches!((haystack, needle), (ValueRef::Blob(_), ValueRef::Blob(_)));
     if pin.is_empty() {
-        return Some(1);
+        return Ok(Some(1));
     }
+    let finder = Finder::new(&hay, &pin)?;
     // In text a match may only begin where a character does.
-    let at = Finder::new(&pin).find(&hay, 0, |at| bytes || at == 0 || !is_continuation(hay[at]));
+    let at = finder.find(0, |at| bytes || at == 0 || !is_continuation(hay[at]));
     let before = match at {
-        None => return Some(0),
+        None => return Ok(Some(0)),
         Some(at) if bytes => at,
         Some(at) => usize::from(at > 0) + hay[..at].iter().skip(1).filter(|byte| !is_continuation(**byte)).count(),
     };
-    i64::try_from(before + 1).ok()
+    Ok(i64::try_from(before + 1).ok())
 }
 
 fn replace(context: &Context<'_>, longest: usize) -> rusqlite::Result<Value> {
@@ -94,14 +95,14 @@ fn replace(context: &Context<'_>, longest: usize) -> rusqlite::Result<Value> {
         });
     }
     let Some(by) = text(context.get_raw(2)) else { return Ok(Value::Null) };
-    let finder = Finder::new(&pattern);
+    let finder = Finder::new(&source, &pattern)?;
     let mut result = Vec::with_capacity(source.len());
     let mut from = 0;
-    while let Some(at) = finder.find(&source, from, |_| true) {
+    while let Some(at) = finder.find(from, |_| true) {
         result.extend_from_slice(&source[from..at]);
         result.extend_from_slice(&by);
         if result.len() > longest {
-            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), Some("string or blob too big".into())));
+            return Err(too_big());
         }
         from = at + pattern.len();
     }
@@ -119,20 +120,8 @@ fn trim(context: &Context<'_>, (start, end): (bool, bool)) -> Value {
     } else {
         b" "[..].into()
     };
-    let mut members = HashSet::new();
-    let mut at = 0;
-    while at < set.len() {
-        let mut next = at + 1;
-        if set[at] >= 0xc0 {
-            while next < set.len() && is_continuation(set[next]) {
-                next += 1;
-            }
-        }
-        members.insert(&set[at..next]);
-        at = next;
-    }
-    // Characters are up to four bytes long; what is longer is no character and matches nothing.
-    let member = |bytes: &[u8]| members.contains(bytes);
+    let members = Members::of(&set);
+    let member = |bytes: &[u8]| members.contain(bytes);
     let mut slice = &rest[..];
     if start {
         while let Some(length) = (1..=slice.len().min(4)).find(|n| member(&slice[..*n])) {
@@ -152,41 +141,150 @@ fn as_text(bytes: Vec<u8>) -> Value {
     Value::Text(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// Knuth, Morris, Pratt: time is the sum of the lengths.
-struct Finder<'a> {
-    needle: &'a [u8],
-    fallback: Vec<usize>,
+fn too_big() -> Error {
+    Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), Some("string or blob too big".into()))
+}
+
+/// A set of characters, each of up to four bytes; what is longer is no character and matches nothing.
+struct Members {
+    single: [bool; 256],
+    longer: HashSet<u32>,
+}
+
+impl Members {
+    fn of(set: &[u8]) -> Self {
+        // The engine takes a NUL for the end of the set.
+        let set = set.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut members = Self { single: [false; 256], longer: HashSet::new() };
+        let mut at = 0;
+        while at < set.len() {
+            let mut next = at + 1;
+            if set[at] >= 0xc0 {
+                while next < set.len() && is_continuation(set[next]) {
+                    next += 1;
+                }
+            }
+            match next - at {
+                1 => members.single[usize::from(set[at])] = true,
+                2..=4 => {
+                    members.longer.insert(packed(&set[at..next]));
+                }
+                _ => {}
+            }
+            at = next;
+        }
+        members
+    }
+
+    fn contain(&self, bytes: &[u8]) -> bool {
+        match bytes {
+            [byte] => self.single[usize::from(*byte)],
+            _ => !self.longer.is_empty() && self.longer.contains(&packed(bytes)),
+        }
+    }
+}
+
+/// Up to four bytes as one number; those of several bytes begin with a byte that is not zero.
+fn packed(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+/// Finds in a time that is the sum of the lengths.
+enum Finder<'a> {
+    /// The standard library's search takes no memory, and only text.
+    Text(&'a str, &'a str),
+    /// Knuth, Morris, Pratt.
+    Bytes { haystack: &'a [u8], needle: &'a [u8], fallback: Vec<u32> },
 }
 
 impl<'a> Finder<'a> {
-    fn new(needle: &'a [u8]) -> Self {
-        let mut fallback = vec![0; needle.len()];
+    /// The longest needle that is not text.
+    const MOST_BYTES: usize = 1 << 20;
+
+    fn new(haystack: &'a [u8], needle: &'a [u8]) -> rusqlite::Result<Self> {
+        if let (Ok(haystack), Ok(needle)) = (std::str::from_utf8(haystack), std::str::from_utf8(needle)) {
+            return Ok(Self::Text(haystack, needle));
+        }
+        if needle.len() > Self::MOST_BYTES {
+            return Err(too_big());
+        }
+        let mut fallback: Vec<u32> = vec![0; needle.len()];
         let mut length = 0;
         for at in 1..needle.len() {
             while length > 0 && needle[at] != needle[length] {
-                length = fallback[length - 1];
+                length = fallback[length - 1] as usize;
             }
             length += usize::from(needle[at] == needle[length]);
-            fallback[at] = length;
+            fallback[at] = u32::try_from(length).unwrap_or(0);
         }
-        Self { needle, fallback }
+        Ok(Self::Bytes { haystack, needle, fallback })
     }
 
     /// The first match from `from` on that is `welcome`.
-    fn find(&self, haystack: &[u8], from: usize, welcome: impl Fn(usize) -> bool) -> Option<usize> {
+    fn find(&self, from: usize, welcome: impl Fn(usize) -> bool) -> Option<usize> {
+        let (haystack, needle, fallback) = match self {
+            Self::Text(haystack, needle) => return haystack.get(from..)?.find(needle).map(|at| from + at),
+            Self::Bytes { haystack, needle, fallback } => (haystack, needle, fallback),
+        };
         let mut length = 0;
         for (at, byte) in haystack.iter().enumerate().skip(from) {
-            while length > 0 && *byte != self.needle[length] {
-                length = self.fallback[length - 1];
+            while length > 0 && *byte != needle[length] {
+                length = fallback[length - 1] as usize;
             }
-            length += usize::from(*byte == self.needle[length]);
-            if length == self.needle.len() {
+            length += usize::from(*byte == needle[length]);
+            if length == needle.len() {
                 if welcome(at + 1 - length) {
                     return Some(at + 1 - length);
                 }
-                length = self.fallback[length - 1];
+                length = fallback[length - 1] as usize;
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rusqlite::types::Value;
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            1 => Just(Value::Null),
+            1 => (-20_i64..2000).prop_map(Value::Integer),
+            1 => any::<f64>().prop_filter("NaN is NULL", |x| !x.is_nan()).prop_map(Value::Real),
+            1 => (-1000_i32..1000).prop_map(|n| Value::Real(f64::from(n) / 8.0)),
+            6 => "[ab éß€😀\0]{0,6}".prop_map(Value::Text),
+            3 => proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(0x80), Just(0xc3), Just(0xa9), Just(0)], 0..6)
+                .prop_map(Value::Blob),
+        ]
+    }
+
+    proptest! {
+        /// The engine's own functions say the same, but for text that is not UTF-8.
+        #[test]
+        fn results_are_those_of_the_engine(x in value(), y in value(), z in value()) {
+            let stock = Connection::open_in_memory().unwrap();
+            let ours = Connection::open_in_memory().unwrap();
+            replace_unbounded(&ours).unwrap();
+            for sql in [
+                "select instr(?1, ?2), typeof(?3)",
+                "select cast(replace(?1, ?2, ?3) as blob), typeof(replace(?1, ?2, ?3))",
+                "select cast(trim(?1, ?2) as blob), typeof(trim(?1, ?2)), ?3",
+                "select cast(ltrim(?1, ?2) as blob), cast(rtrim(?1, ?2) as blob), ?3",
+                "select cast(trim(?1) as blob), cast(ltrim(?1) as blob), cast(rtrim(?1) as blob), ?2, ?3",
+            ] {
+                let ask = |connection: &Connection| -> (Value, Value) {
+                    connection.query_row(sql, [&x, &y, &z], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+                };
+                let (expected, got) = (ask(&stock), ask(&ours));
+                let garbled = |value: &Value| matches!(value, Value::Blob(bytes) if std::str::from_utf8(bytes).is_err());
+                if !(garbled(&expected.0) || garbled(&expected.1)) {
+                    prop_assert_eq!(expected, got, "{}", sql);
+                }
+            }
+        }
     }
 }

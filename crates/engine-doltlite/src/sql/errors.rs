@@ -64,13 +64,20 @@ pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> Engi
 pub(crate) struct Place<'a> {
     /// All of it.
     pub whole: &'a str,
-    /// From the statement on.
-    pub rest: &'a str,
+    /// The statement.
+    pub text: &'a str,
+    /// Where the statement begins.
+    pub start: usize,
     /// Whose.
     pub mode: Mode,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// All of a text.
+    pub(crate) fn all(sql: &'a str, mode: Mode) -> Self {
+        Self { whole: sql, text: sql, start: 0, mode }
+    }
+
     /// Nothing, or only the beginning of a statement.
     pub(crate) fn ends_early(&self) -> SqlFailure {
         SqlFailure::Syntax { position: self.whole.len() + 1, near: String::new() }
@@ -83,14 +90,14 @@ impl Place<'_> {
                 SqlFailure::Engine(format!("{name} is not available in SQL; list branches and tags through the API"))
             }
             Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
-            Refusal::Write | Refusal::Never => SqlFailure::NotAllowed(tokens::first_word(self.rest).to_owned()),
+            Refusal::Write | Refusal::Never => SqlFailure::NotAllowed(tokens::first_word(self.text).to_owned()),
         }
     }
 
     /// What the first word alone forbids, whatever follows.
     pub(crate) fn refused_by_first_word(&self) -> Option<SqlFailure> {
-        let word = tokens::first_word(self.rest);
-        match (tokens::kind(self.rest), self.mode) {
+        let word = tokens::first_word(self.text);
+        match (tokens::kind(self.text), self.mode) {
             // The guard looks at each pragma.
             (tokens::Kind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
             (tokens::Kind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
@@ -104,7 +111,7 @@ impl Place<'_> {
     pub(crate) fn failure(&self, error: &Error, seen: &Seen) -> SqlFailure {
         if let Error::SqlInputError { msg, sql, offset, .. } = error {
             if let Some(near) = syntax_near(msg) {
-                let base = self.whole.len().saturating_sub(sql.len());
+                let base = self.start + self.text.len().saturating_sub(sql.len());
                 let offset = usize::try_from(*offset).unwrap_or(0);
                 return SqlFailure::Syntax { position: base + offset + near.len() + 1, near: near.to_owned() };
             }
@@ -115,7 +122,7 @@ impl Place<'_> {
         }
         if let Some(near) = syntax_near(&text) {
             // Without an offset: where the text stands first.
-            let at = self.whole.find(near).unwrap_or(0);
+            let at = self.start + self.text.find(near).unwrap_or(0);
             return SqlFailure::Syntax { position: at + near.len() + 1, near: near.to_owned() };
         }
         if let Some(refusal) = &seen.refusal {

@@ -43,6 +43,91 @@ fn comment_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].windows(2).position(|pair| pair == b"*/").map_or(bytes.len(), |at| from + at + 2)
 }
 
+/// Where statements end, as `sqlite3_complete` sees it: at a semicolon, but that of a trigger only after its END.
+#[derive(Clone, Copy)]
+enum Within {
+    Start,
+    Statement,
+    Explain,
+    Create,
+    Trigger,
+    TriggerSemicolon,
+    TriggerEnd,
+}
+
+impl Within {
+    fn after_word(self, word: &str) -> Self {
+        let is = |other: &str| word.eq_ignore_ascii_case(other);
+        match self {
+            Self::Start if is("EXPLAIN") => Self::Explain,
+            Self::Start | Self::Explain if is("CREATE") => Self::Create,
+            Self::Explain if !(is("EXPLAIN") || is("TEMP") || is("TEMPORARY") || is("TRIGGER") || is("END")) => Self::Explain,
+            Self::Create if is("TEMP") || is("TEMPORARY") => Self::Create,
+            Self::Create if is("TRIGGER") => Self::Trigger,
+            Self::TriggerSemicolon if is("END") => Self::TriggerEnd,
+            other => other.after_other(),
+        }
+    }
+
+    fn after_other(self) -> Self {
+        match self {
+            Self::Trigger | Self::TriggerSemicolon | Self::TriggerEnd => Self::Trigger,
+            Self::Start | Self::Statement | Self::Explain | Self::Create => Self::Statement,
+        }
+    }
+
+    /// `None` where the statement is over.
+    fn after_semicolon(self) -> Option<Self> {
+        match self {
+            Self::Trigger | Self::TriggerSemicolon => Some(Self::TriggerSemicolon),
+            _ => None,
+        }
+    }
+}
+
+/// The length of the first statement with its semicolon.
+pub(crate) fn statement_length(sql: &str) -> usize {
+    let bytes = sql.as_bytes();
+    let mut within = Within::Start;
+    let mut at = sql.len() - skip_blank(sql).len();
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b';' => {
+                at += 1;
+                match within.after_semicolon() {
+                    Some(next) => within = next,
+                    None => return at,
+                }
+            }
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0c => at += 1,
+            b'-' if bytes.get(at + 1) == Some(&b'-') => {
+                at = memchr(b'\n', bytes, at).map_or(bytes.len(), |end| end + 1);
+            }
+            b'/' if bytes.get(at + 1) == Some(&b'*') => at = comment_end(bytes, at + 2),
+            b'\'' | b'"' | b'`' | b'[' => {
+                let close = if *byte == b'[' { b']' } else { *byte };
+                // A doubled quote reads as two strings side by side: the same end.
+                at = memchr(close, bytes, at + 1).map_or(bytes.len(), |end| end + 1);
+                within = within.after_other();
+            }
+            _ if is_word(*byte) => {
+                let end = bytes[at..].iter().position(|byte| !is_word(*byte)).map_or(bytes.len(), |length| at + length);
+                within = within.after_word(&String::from_utf8_lossy(&bytes[at..end]));
+                at = end;
+            }
+            _ => {
+                at += 1;
+                within = within.after_other();
+            }
+        }
+    }
+    sql.len()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
+}
+
 /// The first word of a statement as written; empty when there is no statement. Something that is no word is given as one character.
 pub(crate) fn first_word(sql: &str) -> &str {
     let sql = skip_blank(sql);
@@ -72,6 +157,22 @@ pub(crate) fn kind(sql: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statements_end_at_their_semicolon() {
+        for (first, rest) in [
+            ("select 1;", " select 2"),
+            ("select ';', \"a;\"\"b\", [c;d], `e;f` -- ;\n /* ; */;", ""),
+            ("create trigger x after insert on t begin select case 1 when 1 then 2 end; delete from t; end;", "select 1"),
+            ("CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END ;", ";"),
+            ("create table trigger_end(a);", "end;"),
+            ("select 'open; ", ""),
+            (" ;; select 1;", ";"),
+        ] {
+            let sql = format!("{first}{rest}");
+            assert_eq!(&sql[..statement_length(&sql)], first);
+        }
+    }
 
     #[test]
     fn first_words() {

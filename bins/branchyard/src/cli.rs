@@ -1,0 +1,171 @@
+//! The command line. Its words are a contract: scripts rely on them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A self-hosted home for versioned SQL databases.
+#[derive(Debug, Parser)]
+#[command(name = "branchyard", version, about)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the server's state and configuration are.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Place {
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Folder that holds everything [default: branchyard-data].
+    #[arg(long, value_name = "DIR", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// Metadata store: a SQLite path or a postgres:// URL [default: a file in the data folder].
+    #[arg(long, value_name = "URL", global = true)]
+    pub metadata_url: Option<String>,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Serve {
+    /// Where state and configuration are.
+    #[command(flatten)]
+    pub place: Place,
+    /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Public origin, as clients see it [default: http:// and the listen address].
+    #[arg(long, value_name = "URL")]
+    pub public_url: Option<String>,
+    /// Refuse to start when migrations are pending, instead of running them.
+    #[arg(long)]
+    pub no_migrate: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server.
+    Serve(Serve),
+    /// Run a server with a sample owner and real data loaded.
+    Demo {
+        /// Address and port to listen on.
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+        listen: String,
+        /// Folder that holds everything.
+        #[arg(long, value_name = "DIR", default_value = "branchyard-demo")]
+        data_dir: PathBuf,
+    },
+    /// Manage users.
+    User {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+        /// What to do.
+        #[command(subcommand)]
+        action: UserAction,
+    },
+    /// Manage organizations.
+    Org {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+        /// What to do.
+        #[command(subcommand)]
+        action: OrgAction,
+    },
+    /// Manage API tokens.
+    Token {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+        /// What to do.
+        #[command(subcommand)]
+        action: TokenAction,
+    },
+    /// Bring the metadata store up to date.
+    Migrate {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+        /// Only say whether anything is pending; exit 1 if so.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Print the OpenAPI document of an API version.
+    Openapi {
+        /// Which API.
+        #[arg(value_enum)]
+        api: Api,
+    },
+    /// Ask a running server whether it is ready; exit 1 if not.
+    Healthcheck {
+        /// Origin of the server.
+        #[arg(long, default_value = "http://127.0.0.1:8080")]
+        url: String,
+    },
+    /// Check the configuration and everything stored; exit 1 on findings.
+    Doctor {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// The API versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Api {
+    /// API v2.
+    V2,
+}
+
+/// What to do with users.
+#[derive(Debug, Subcommand)]
+pub enum UserAction {
+    /// Make a user.
+    Create {
+        /// User name.
+        name: String,
+        /// Primary email address; commits carry it.
+        #[arg(long)]
+        email: String,
+        /// Read a password from standard input.
+        #[arg(long)]
+        password_stdin: bool,
+        /// Make the user an administrator of the server.
+        #[arg(long)]
+        admin: bool,
+    },
+}
+
+/// What to do with organizations.
+#[derive(Debug, Subcommand)]
+pub enum OrgAction {
+    /// Make an organization.
+    Create {
+        /// Its name.
+        name: String,
+        /// The user who owns it.
+        #[arg(long, value_name = "USER")]
+        owner: String,
+    },
+}
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenAction {
+    /// Make a token and print it, alone, on standard output. It cannot be shown again.
+    Create {
+        /// Whose token.
+        #[arg(long, value_name = "USER")]
+        user: String,
+        /// A label to know it by.
+        #[arg(long, value_name = "LABEL")]
+        name: String,
+        /// How long it works.
+        #[arg(long, value_name = "30d|60d|90d|1y")]
+        expires: String,
+    },
+}

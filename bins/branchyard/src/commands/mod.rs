@@ -1,0 +1,50 @@
+//! The commands besides `serve` and `demo`.
+
+mod accounts;
+mod doctor;
+mod healthcheck;
+mod migrate;
+mod tokens;
+
+use std::io::Write as _;
+
+use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
+use crate::compose::{Pending, Stores, World};
+use crate::config::Config;
+use crate::{cli, demo, serve};
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// What to tell the person who ran it.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
+        Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
+        Command::Demo { listen, data_dir } => demo::run(listen, data_dir),
+        Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
+            accounts::create_user(&stores(&place)?.hub, &name, email, password_stdin, admin)
+        }
+        Command::Org { place, action: OrgAction::Create { name, owner } } => {
+            accounts::create_organization(&stores(&place)?.hub, &name, &owner)
+        }
+        Command::Token { place, action: TokenAction::Create { user, name, expires } } => {
+            tokens::create(&stores(&place)?.hub, &user, &name, &expires)
+        }
+        Command::Migrate { place, check } => migrate::run(&Config::load(&place)?, check),
+        Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
+        Command::Healthcheck { url } => healthcheck::run(&url),
+        Command::Doctor { place } => doctor::run(&Config::load(&place)?),
+    }
+}
+
+/// Admin commands work beside a running server: the metadata store is shared, and the engine's files are not written.
+fn stores(place: &cli::Place) -> anyhow::Result<Stores> {
+    Stores::open(&Config::load(place)?, &World::default(), Pending::Migrate)
+}
+
+/// Writes a line to standard output, which scripts read.
+pub(crate) fn print(line: impl std::fmt::Display) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,101 @@
+//! Wiring: from a configuration to a [`Hub`].
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use branchyard_domain::ports::{Clock, Ids};
+use branchyard_domain::{Hub, Ports};
+use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_storage::{FolderBlobs, Store};
+
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use crate::formats::FileFormats;
+use crate::system::{SystemClock, SystemIds};
+
+/// What tests put in the place of the machine's clock and randomness.
+#[derive(Clone)]
+pub struct World {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids and secrets.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), ids: Arc::new(SystemIds) }
+    }
+}
+
+/// The stores of a data folder, opened.
+pub struct Stores {
+    /// Where everything is.
+    pub dir: DataDir,
+    /// The metadata store, which also migrates.
+    pub metadata: Arc<Store>,
+    /// The engine.
+    pub engine: Arc<DoltliteEngine>,
+    /// The hub over them.
+    pub hub: Hub,
+}
+
+/// What to do about migrations that are pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pending {
+    /// Run them.
+    Migrate,
+    /// Refuse to go on.
+    Refuse,
+}
+
+impl Stores {
+    /// Opens everything a configuration names.
+    ///
+    /// # Errors
+    /// Says what could not be opened, and why.
+    pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+        let dir = DataDir::open(&config.data_dir)?;
+        let metadata = open_metadata(config, &dir)?;
+        match pending {
+            Pending::Migrate => {
+                metadata.migrate(world.clock.now()).context("cannot bring the metadata store up to date")?;
+            }
+            Pending::Refuse => metadata.require_current()?,
+        }
+        let options = branchyard_engine_doltlite::Options::default();
+        let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
+        let engine = Arc::new(engine);
+        let blobs = FolderBlobs::open(dir.uploads()).context("cannot open the folder of uploads")?;
+        let limits = branchyard_imports::Limits {
+            columns: config.imports.max_columns,
+            value_bytes: config.imports.max_value_bytes,
+        };
+        let ports = Ports {
+            metadata: Arc::clone(&metadata) as _,
+            engine: Arc::clone(&engine) as _,
+            blobs: Arc::new(blobs),
+            formats: Arc::new(FileFormats { limits }),
+            clock: Arc::clone(&world.clock),
+            ids: Arc::clone(&world.ids),
+        };
+        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()) })
+    }
+
+    /// The uploads in flight.
+    ///
+    /// # Errors
+    /// When their folder cannot be made.
+    pub fn blobs(&self) -> anyhow::Result<FolderBlobs> {
+        FolderBlobs::open(self.dir.uploads()).context("cannot open the folder of uploads")
+    }
+}
+
+/// Opens the metadata store alone.
+///
+/// # Errors
+/// Says what to do about it.
+pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
+    let url = config.metadata_url(&dir.metadata())?;
+    Ok(Arc::new(Store::open(&url, branchyard_storage::Options::default())?))
+}

@@ -1,0 +1,21 @@
+//! The data set, as shipped (`demo-data/SOURCES.md` names its source and licence).
+
+/// A table of the data set.
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) file: &'static str,
+    pub(super) csv: &'static str,
+    pub(super) key: &'static [&'static str],
+}
+
+/// In the order in which they refer to each other.
+pub(super) const TABLES: [Table; 3] = [
+    Table { name: "currencies", file: "currencies.csv", csv: include_str!("../../demo-data/currencies.csv"), key: &["code"] },
+    Table { name: "countries", file: "countries.csv", csv: include_str!("../../demo-data/countries.csv"), key: &["code"] },
+    Table {
+        name: "languages_spoken",
+        file: "languages_spoken.csv",
+        csv: include_str!("../../demo-data/languages_spoken.csv"),
+        key: &["country", "language"],
+    },
+];

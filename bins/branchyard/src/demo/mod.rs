@@ -1,0 +1,80 @@
+//! `branchyard demo`: a server with a sample owner and real data loaded.
+
+mod data;
+mod story;
+
+use std::path::PathBuf;
+
+use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_domain::Hub;
+use branchyard_domain::errors::PeopleError;
+use branchyard_domain::values::OwnerName;
+
+use crate::commands::print;
+use crate::compose::{Pending, World};
+use crate::config::Config;
+use crate::serve::{Running, start_logging};
+
+/// Runs the demo until a signal ends it. The data is loaded on the first run.
+///
+/// # Errors
+/// When the server cannot start, or the data cannot be loaded.
+pub fn run(listen: String, data_dir: PathBuf) -> anyhow::Result<()> {
+    start_logging();
+    let config = Config { data_dir, listen, ..Config::default() };
+    let running = Running::start(&config, &World::default(), Pending::Migrate)?;
+    if is_new(&running.hub)? {
+        print("loading countries, currencies and languages …")?;
+        story::tell(&running.hub)?;
+    }
+    let token = token(&running.hub)?;
+    print(greeting(&running.address(), &token, &config))?;
+    print(format!("listening on {}", running.address()))?;
+    running.until_stopped()
+}
+
+fn is_new(hub: &Hub) -> anyhow::Result<bool> {
+    match hub.people().find_user(&OwnerName::parse(story::OWNER)?) {
+        Ok(_) => Ok(false),
+        Err(PeopleError::NoSuchUser(_)) => Ok(true),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// A token of its own for each run; it cannot be shown a second time.
+fn token(hub: &Hub) -> anyhow::Result<String> {
+    let user = hub.people().find_user(&OwnerName::parse(story::OWNER)?)?;
+    for old in hub.tokens().list(&user, None, 100)? {
+        if old.name == "demo" {
+            hub.tokens().delete(&user, old.id)?;
+        }
+    }
+    let minted = hub.tokens().create(&user, "demo", TokenExpiry::Days30, PlainToken::mint(&mut rand::rng()), None)?;
+    Ok(minted.secret.expose().to_owned())
+}
+
+fn greeting(address: &str, token: &str, config: &Config) -> String {
+    let api = format!("{address}/api/v2");
+    let atlas = format!("{api}/databases/{}/{}", story::OWNER, story::DATABASE);
+    let dir = config.data_dir.display();
+    format!(
+        r#"
+Branchyard is running at {address}
+
+  database   {owner}/{database}: countries, currencies and the languages spoken
+  token      {token}
+             of {owner}; shown once, works for 30 days
+  data       {dir}; stop with Ctrl-C, wipe by deleting the folder
+
+Try these; each line works as pasted:
+
+  curl '{atlas}/sql?q=select+name,population+from+countries+order+by+population+desc+limit+5'
+  curl '{atlas}/pulls'
+  curl '{atlas}/pulls/2/diff'
+  curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' '{atlas}/sql-writes' -d '{{"from_branch":"main","to_branch":"mine","q":"update countries set population = population + 1 where code = '"'NZ'"'"}}'
+  curl -H 'Authorization: Bearer {token}' '{api}/user'
+"#,
+        owner = story::OWNER,
+        database = story::DATABASE,
+    )
+}

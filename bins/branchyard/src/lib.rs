@@ -1,0 +1,16 @@
+//! Composition: configuration, wiring, life cycle and commands of the `branchyard` server.
+//!
+//! A library beside the binary, so that tests can start the very server that people deploy. No rule of the product lives
+//! here: those are in `branchyard-domain`; how things look on the wire is in the API crates.
+
+pub mod cli;
+pub mod commands;
+pub mod compose;
+pub mod config;
+pub mod data_dir;
+pub mod demo;
+mod formats;
+mod pages;
+pub mod serve;
+pub mod system;
+mod workers;

@@ -1,0 +1,164 @@
+//! The life of a server: open, recover, listen; on the first signal drain, on the second hurry.
+
+use std::io::IsTerminal as _;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::{App, HttpServer, web};
+use anyhow::Context as _;
+use branchyard_api_common::{AppState, ServerKeys};
+use branchyard_domain::Hub;
+
+use crate::commands::print;
+use crate::compose::{Pending, Stores, World};
+use crate::config::Config;
+use crate::data_dir::DataDirLock;
+use crate::workers::Workers;
+use crate::{data_dir::DataDir, pages};
+
+/// How long requests under way may take once the server drains.
+const DRAIN_SECONDS: u64 = 30;
+/// Connections at once; more wait in the kernel.
+const MAX_CONNECTIONS: usize = 10_000;
+
+/// Runs a server until a signal ends it.
+///
+/// # Errors
+/// When it cannot start, or did not end cleanly.
+pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
+    start_logging();
+    let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
+    let running = Running::start(config, &World::default(), pending)?;
+    print(format!("listening on {}", running.address()))?;
+    running.until_stopped()
+}
+
+/// Logs to standard error: lines for people on a terminal, JSON elsewhere. `RUST_LOG` chooses what.
+pub(crate) fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env();
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A second call, as in tests, keeps the first.
+    let _ = if std::io::stderr().is_terminal() { lines.try_init() } else { lines.json().try_init() };
+}
+
+/// A server that accepts connections.
+pub struct Running {
+    /// What it serves; the demo and tests work on it directly.
+    pub hub: Hub,
+    address: SocketAddr,
+    draining: Arc<AtomicBool>,
+    workers: Workers,
+    runtime: tokio::runtime::Runtime,
+    handle: ServerHandle,
+    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    #[expect(dead_code, reason = "held until the server has ended")]
+    lock: DataDirLock,
+}
+
+impl Running {
+    /// Opens the stores, recovers what a crash left, and listens.
+    ///
+    /// # Errors
+    /// Says what is in the way.
+    pub fn start(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+        let lock = DataDir::open(&config.data_dir)?.lock()?;
+        let stores = Stores::open(config, world, pending)?;
+        let secret = stores.dir.secret(world.ids.as_ref())?;
+        let hub = stores.hub.clone();
+        let freed = hub.operations().recover().context("cannot recover interrupted operations")?;
+        if freed > 0 {
+            tracing::info!(operations = freed, "operations that were interrupted are resumed");
+        }
+        let listener = TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
+        let address = listener.local_addr()?;
+        let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+        let state = AppState::new(hub.clone(), config.http_config(public_url), ServerKeys::from_secret(secret));
+        let draining = Arc::new(AtomicBool::new(false));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let server = runtime.block_on(async { listen(listener, state, Arc::clone(&draining)) })?;
+        let handle = server.handle();
+        let server = runtime.spawn(server);
+        let count = match config.operations.workers {
+            0 => std::thread::available_parallelism().map_or(2, usize::from),
+            count => count,
+        };
+        let instance = world.ids.uuid(world.clock.now());
+        let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
+        Ok(Self { hub, address, draining, workers, runtime, handle, server, lock })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves until SIGTERM or SIGINT, then drains; a second signal hurries.
+    ///
+    /// # Errors
+    /// When the server ended by itself.
+    pub fn until_stopped(self) -> anyhow::Result<()> {
+        self.runtime.block_on(wait_for_signal())?;
+        self.drain(true)
+    }
+
+    /// Stops accepting, lets requests and operations under way end.
+    ///
+    /// # Errors
+    /// When the server had failed.
+    pub fn stop(self) -> anyhow::Result<()> {
+        self.drain(false)
+    }
+
+    fn drain(self, signals: bool) -> anyhow::Result<()> {
+        self.draining.store(true, Ordering::Relaxed);
+        let (handle, server) = (self.handle, self.server);
+        self.runtime.block_on(async {
+            let graceful = handle.stop(true);
+            if signals {
+                tokio::select! {
+                    () = graceful => {}
+                    _ = wait_for_signal() => handle.stop(false).await,
+                }
+            } else {
+                graceful.await;
+            }
+            server.await.context("the server task was lost")?.context("the server failed")
+        })?;
+        self.workers.stop();
+        self.runtime.shutdown_timeout(Duration::from_secs(5));
+        Ok(())
+    }
+}
+
+fn listen(listener: TcpListener, state: AppState, draining: Arc<AtomicBool>) -> std::io::Result<Server> {
+    let draining = web::Data::from(draining);
+    let server = HttpServer::new(move || {
+        App::new()
+            .app_data(web::Data::new(state.clone()))
+            .app_data(draining.clone())
+            .configure(branchyard_api_v2::configure)
+            .configure(pages::configure)
+    });
+    let server = server
+        .max_connections(MAX_CONNECTIONS)
+        .client_request_timeout(Duration::from_secs(15))
+        .shutdown_timeout(DRAIN_SECONDS)
+        .disable_signals()
+        .listen(listener)?;
+    Ok(server.run())
+}
+
+async fn wait_for_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

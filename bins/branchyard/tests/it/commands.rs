@@ -1,0 +1,67 @@
+//! The commands scripts rely on.
+
+use branchyard_testkit::Actor;
+
+use crate::process::{Server, branchyard, run, succeed, with_input};
+
+#[test]
+fn a_token_made_beside_a_running_server_works_and_only_its_hash_is_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    succeed(dir.path(), &["user", "create", "ada", "--email", "ada@example.test"]);
+    let token = succeed(dir.path(), &["token", "create", "--user", "ada", "--name", "ci", "--expires", "90d"]);
+    assert!(token.starts_with("hsat.v1.") && token.len() == 57, "{token}");
+    let ada = Actor::new(server.origin.clone(), Some(token.clone()), "ada");
+    assert_eq!(ada.get("/user").expect(200).data()["username"], "ada");
+    server.terminate();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let bytes = std::fs::read(&path).unwrap();
+            let found = bytes.windows(token.len()).any(|window| window == token.as_bytes());
+            assert!(!found, "the secret is in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn commands_refuse_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let cases: &[(&[&str], &str)] = &[
+        (&["user", "create", "Ada", "--email", "a@b"], "taken"),
+        (&["user", "create", "ab", "--email", "a@b"], "3 to 32"),
+        (&["user", "create", "api", "--email", "a@b"], "reserved"),
+        (&["user", "create", "bob", "--email", "nobody"], "email"),
+        (&["token", "create", "--user", "ada", "--name", "x", "--expires", "2y"], "30d"),
+        (&["token", "create", "--user", "nobody", "--name", "x", "--expires", "30d"], "nobody"),
+    ];
+    for (args, expected) in cases {
+        let output = run(dir, args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{args:?}: {said}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+    let output = with_input(dir, &["user", "create", "carol", "--email", "c@d", "--password-stdin"], "short");
+    assert!(String::from_utf8_lossy(&output.stderr).contains('8'), "{output:?}");
+}
+
+#[test]
+fn a_second_server_on_the_same_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = Server::start(dir.path());
+    let output = run(dir.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("another server"), "{output:?}");
+}
+
+#[test]
+fn healthcheck_migrate_and_doctor_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let output = branchyard().args(["healthcheck", "--url", &server.origin]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ready\n");
+    assert_eq!(succeed(dir.path(), &["migrate", "--check"]), "the metadata store is up to date");
+    server.terminate();
+    assert_eq!(succeed(dir.path(), &["doctor"]), "everything is in order");
+}

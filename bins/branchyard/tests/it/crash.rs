@@ -1,0 +1,213 @@
+//! `kill -9` at random points, during writes, merges, forks and imports. Afterwards: no acknowledged operation lost, none applied
+//! twice, `doctor` finds nothing.
+//!
+//! Every operation leaves a mark that tells how often it was applied: a write inserts a row that only it inserts, into a table
+//! without a key; a merge brings such a row; an import makes a table of one row; a fork is a database.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
+use reqwest::blocking::Client;
+use serde_json::{Value, json};
+
+use crate::process::{Server, succeed};
+
+const KILLS: usize = 50;
+
+#[test]
+fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    for n in 0..8 {
+        succeed(dir, &["org", "create", &format!("org-{n}"), "--owner", "ada"]);
+    }
+    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    prepare(dir, &token);
+    let acknowledged = Mutex::new(Vec::new());
+    let serial = AtomicUsize::new(0);
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..KILLS {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let server = Server::start(dir);
+        let origin = server.origin.clone();
+        let until = Instant::now() + Duration::from_millis(20 + seed % 400);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| load(&Caller::new(&origin, &token), &serial, &acknowledged, until));
+            }
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            server.kill();
+        });
+    }
+    let server = Server::start(dir);
+    let caller = Caller::new(&server.origin, &token);
+    let acknowledged = acknowledged.into_inner().unwrap();
+    assert!(acknowledged.len() > 100, "only {} operations were acknowledged", acknowledged.len());
+    let counted = marks(&caller);
+    let mut succeeded = BTreeMap::<&str, usize>::new();
+    for (kind, mark, id) in &acknowledged {
+        let operation = caller.settled(id);
+        let times = match *kind {
+            "fork" => usize::from(caller.get(&format!("/databases/{mark}/d")).0 == 200),
+            "import" => caller.rows(&format!("select mark from t_{mark}")),
+            _ => counted.get(mark).copied().unwrap_or(0),
+        };
+        let expected = usize::from(operation["status"] == "succeeded");
+        assert_eq!(times, expected, "{kind} {mark}: {operation}");
+        *succeeded.entry(kind).or_default() += expected;
+    }
+    for kind in ["write", "import", "merge", "fork"] {
+        assert!(succeeded.get(kind).is_some_and(|count| *count > 0), "no {kind} succeeded: {succeeded:?}");
+    }
+    assert!(counted.values().all(|times| *times == 1), "something was applied twice");
+    server.terminate();
+    assert_eq!(succeed(dir, &["doctor"]), "everything is in order");
+}
+
+fn prepare(dir: &Path, token: &str) {
+    let server = Server::start(dir);
+    let caller = Caller::new(&server.origin, token);
+    assert_eq!(caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap().0, 201);
+    let id = caller.accepted("/databases/ada/d/sql-writes", &write("main", "create table marks (mark text); create table seed (x)")).unwrap();
+    assert_eq!(caller.settled(&id)["status"], "succeeded");
+    server.terminate();
+}
+
+fn write(branch: &str, statements: &str) -> Value {
+    json!({"from_branch": branch, "to_branch": branch, "q": statements})
+}
+
+/// Each mark, and how often it is there.
+fn marks(caller: &Caller) -> BTreeMap<String, usize> {
+    let q = json!({"q": "select mark, count(*) from marks group by mark", "limit": 10_000});
+    let (_, read) = caller.post("/databases/ada/d/sql", &q).unwrap();
+    assert_eq!(read["data"]["status"], "success", "{read}");
+    let rows = read["data"]["rows"].as_array().unwrap();
+    rows.iter().map(|row| (row[0].as_str().unwrap().to_owned(), row[1].as_str().unwrap().parse().unwrap())).collect()
+}
+
+type Acknowledged = Mutex<Vec<(&'static str, String, String)>>;
+
+/// Asks for one thing after the other until the server is gone.
+fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, until: Instant) {
+    while Instant::now() < until + Duration::from_secs(1) {
+        let number = serial.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("m{number}");
+        let asked = match number % 8 {
+            0 => ("import", caller.import(&mark)),
+            1 | 2 => ("merge", caller.merge(&mark)),
+            3 if number < 8 * 8 => {
+                let owner = format!("org-{}", number / 8);
+                let accepted = caller.accepted("/databases/ada/d/forks", &json!({"owner": owner}));
+                if let Some(id) = accepted {
+                    acknowledged.lock().unwrap().push(("fork", owner, id));
+                }
+                continue;
+            }
+            _ => {
+                let q = format!("insert into marks values ('{mark}')");
+                ("write", caller.accepted("/databases/ada/d/sql-writes", &write("main", &q)))
+            }
+        };
+        match asked {
+            (kind, Some(id)) => acknowledged.lock().unwrap().push((kind, mark, id)),
+            (_, None) => std::thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
+struct Caller {
+    origin: String,
+    token: String,
+    client: Client,
+}
+
+impl Caller {
+    fn new(origin: &str, token: &str) -> Self {
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().unwrap();
+        Self { origin: origin.to_owned(), token: token.to_owned(), client }
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let url = format!("{}/api/v2{path}", self.origin);
+        let answer = self.client.post(url).bearer_auth(&self.token).json(body).send().ok()?;
+        let status = answer.status().as_u16();
+        Some((status, answer.json().ok()?))
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        let answer = self.client.get(format!("{}/api/v2{path}", self.origin)).bearer_auth(&self.token).send().unwrap();
+        (answer.status().as_u16(), answer.json().unwrap())
+    }
+
+    /// The id of the operation, when the server acknowledged it.
+    fn accepted(&self, path: &str, body: &Value) -> Option<String> {
+        let (status, answer) = self.post(path, body)?;
+        let id = answer["data"]["id"].as_str()?.rsplit('/').next()?.to_owned();
+        (status == 202).then_some(id)
+    }
+
+    fn settled(&self, id: &str) -> Value {
+        for _ in 0..6_000 {
+            let (status, answer) = self.get(&format!("/operations/{id}"));
+            assert_eq!(status, 200, "acknowledged, but lost: {answer}");
+            if answer["data"]["status"] == "succeeded" || answer["data"]["status"] == "failed" {
+                return answer["data"].clone();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("operation {id} is never settled");
+    }
+
+    /// How many rows a read gives; none when its table is not there.
+    fn rows(&self, q: &str) -> usize {
+        let (_, read) = self.post("/databases/ada/d/sql", &json!({"q": q})).unwrap();
+        read["data"]["rows"].as_array().unwrap().len()
+    }
+
+    fn merge(&self, mark: &str) -> Option<String> {
+        let branch = json!({"name": mark, "from": {"branch": "main"}});
+        self.post("/databases/ada/d/branches", &branch)?;
+        let q = format!("insert into marks values ('{mark}')");
+        let written = self.accepted("/databases/ada/d/sql-writes", &write(mark, &q))?;
+        for _ in 0..2_000 {
+            let answer = self.client.get(format!("{}/api/v2/operations/{written}", self.origin)).bearer_auth(&self.token).send().ok()?;
+            let status = answer.json::<Value>().ok()?["data"]["status"].clone();
+            if status == "succeeded" {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let place = |branch: &str| json!({"database": {"owner": "ada", "name": "d"}, "branch_name": branch});
+        let body = json!({"title": mark, "from_branch": place(mark), "to_branch": place("main")});
+        let (_, pull) = self.post("/databases/ada/d/pulls", &body)?;
+        let number = pull["data"]["pull_number"].as_i64()?;
+        self.accepted(&format!("/databases/ada/d/pulls/{number}/merge"), &json!({}))
+    }
+
+    fn import(&self, mark: &str) -> Option<String> {
+        let csv = format!("mark\n{mark}\n");
+        let announced = json!({"content_length": csv.len(), "num_parts": 1, "file_type": "csv"});
+        let (_, session) = self.post("/databases/ada/d/imports/uploads", &announced)?;
+        let url = session["data"]["parts"][0]["url"].as_str()?.to_owned();
+        let put = self.client.put(url).body(csv.clone()).send().ok()?;
+        let etag = put.headers().get("etag")?.to_str().ok()?.to_owned();
+        let checksum = STANDARD.encode(Md5::digest(STANDARD.encode(Md5::digest(&csv))));
+        let body = json!({
+            "branch_name": "main", "table_name": format!("t_{mark}"), "file_name": "t.csv", "file_size": csv.len(),
+            "file_type": "csv", "import_operation": "create", "token": session["data"]["token"],
+            "contents_key": session["data"]["contents_key"], "completed_parts": [{"part_number": 1, "etag": etag}],
+            "file_parts_md5": checksum, "primary_keys": [],
+        });
+        self.accepted("/databases/ada/d/imports", &body)
+    }
+}

@@ -1,0 +1,92 @@
+//! The real binary as a child process.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// The binary under test.
+pub(crate) fn branchyard() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_branchyard"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("BRANCHYARD_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(dir: &Path, args: &[&str]) -> Output {
+    branchyard().args(args).arg("--data-dir").arg(dir).output().unwrap()
+}
+
+/// Runs a command, expects success, gives what it printed.
+pub(crate) fn succeed(dir: &Path, args: &[&str]) -> String {
+    let output = run(dir, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) origin: String,
+    /// Everything printed before the address.
+    pub(crate) greeting: String,
+}
+
+impl Server {
+    /// Starts `branchyard serve` on a free port.
+    pub(crate) fn start(dir: &Path) -> Self {
+        Self::start_as(branchyard().args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir))
+    }
+
+    /// Starts a command that ends by serving.
+    pub(crate) fn start_as(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut greeting = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended before it listened: {greeting}");
+            if let Some(origin) = line.trim().strip_prefix("listening on ") {
+                return Self { child, origin: origin.to_owned(), greeting };
+            }
+            greeting.push_str(&line);
+        }
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; expects a clean end.
+    pub(crate) fn terminate(mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Standard input for a command.
+pub(crate) fn with_input(dir: &Path, args: &[&str], input: &str) -> Output {
+    let mut child = branchyard()
+        .args(args)
+        .arg("--data-dir")
+        .arg(dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}

@@ -1,0 +1,165 @@
+//! Successful answers.
+
+use actix_web::body::BoxBody;
+use actix_web::http::{Method, StatusCode, header};
+use actix_web::{HttpRequest, HttpResponse, Responder};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::conditional;
+
+/// An answer with a JSON body, ready to be sent or to be saved under an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    status: u16,
+    body: String,
+    location: Option<String>,
+    etag: Option<String>,
+    retry_after: Option<u32>,
+    no_store: bool,
+    #[serde(skip)]
+    replayed: bool,
+}
+
+/// The JSON of a value. Our wire types cannot fail to serialize: their maps have string keys.
+pub(crate) fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| {
+        tracing::error!(%error, "a wire type did not serialize");
+        "null".to_owned()
+    })
+}
+
+/// A strong entity tag of a resource: of its JSON.
+pub fn etag_of(data: &impl Serialize) -> String {
+    etag_of_json(&to_json(data))
+}
+
+fn etag_of_json(json: &str) -> String {
+    let digest = Sha256::digest(json.as_bytes());
+    format!("\"{}\"", hex(digest.get(..16).unwrap_or_default()))
+}
+
+/// Lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Answer {
+    /// `{"data": …}` without an entity tag.
+    pub fn data(status: u16, data: &impl Serialize) -> Self {
+        Self::with_body(status, format!("{{\"data\":{}}}", to_json(data)))
+    }
+
+    /// `{"data": …}` of a resource, with its entity tag.
+    pub fn resource(status: u16, data: &impl Serialize) -> Self {
+        let json = to_json(data);
+        let etag = etag_of_json(&json);
+        Self { etag: Some(etag), ..Self::with_body(status, format!("{{\"data\":{json}}}")) }
+    }
+
+    /// A body made elsewhere.
+    pub fn with_body(status: u16, body: String) -> Self {
+        Self { status, body, location: None, etag: None, retry_after: None, no_store: false, replayed: false }
+    }
+
+    /// With `Location`.
+    #[must_use]
+    pub fn at(mut self, location: String) -> Self {
+        self.location = Some(location);
+        self
+    }
+
+    /// With this entity tag.
+    #[must_use]
+    pub fn tagged(mut self, etag: Option<String>) -> Self {
+        self.etag = etag;
+        self
+    }
+
+    /// With `Retry-After`.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Holds a secret: no cache may keep it.
+    #[must_use]
+    pub fn secret(mut self) -> Self {
+        self.no_store = true;
+        self
+    }
+
+    /// As it is saved under an idempotency key.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        to_json(self).into_bytes()
+    }
+
+    /// Reads what [`Answer::encode`] wrote.
+    pub(crate) fn decode(saved: &[u8]) -> Option<Self> {
+        let answer: Self = serde_json::from_slice(saved).ok()?;
+        Some(Self { replayed: true, ..answer })
+    }
+
+    pub(crate) fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// The response.
+    pub(crate) fn into_response(self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        response.insert_header((header::CONTENT_TYPE, "application/json"));
+        let optional = [
+            (header::LOCATION, self.location),
+            (header::ETAG, self.etag),
+            (header::RETRY_AFTER, self.retry_after.map(|seconds| seconds.to_string())),
+            (header::CACHE_CONTROL, self.no_store.then(|| "no-store".to_owned())),
+            (header::HeaderName::from_static("idempotent-replayed"), self.replayed.then(|| "true".to_owned())),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                response.insert_header((name, value));
+            }
+        }
+        response.body(self.body)
+    }
+
+    /// 304 with this entity tag.
+    pub(crate) fn not_modified(etag: &str) -> HttpResponse {
+        HttpResponse::NotModified().insert_header((header::ETAG, etag)).finish()
+    }
+}
+
+impl Responder for Answer {
+    type Body = BoxBody;
+
+    fn respond_to(self, request: &HttpRequest) -> HttpResponse {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        match &self.etag {
+            Some(etag) if reads && self.status == 200 && conditional::none_match(request, etag) => Self::not_modified(etag),
+            _ => self.into_response(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, etag_of};
+
+    #[test]
+    fn a_saved_answer_comes_back_marked() {
+        let answer = Answer::resource(201, &["a"]).at("https://yard.test/x".to_owned());
+        let replayed = Answer::decode(&answer.encode()).unwrap();
+        assert!(replayed.replayed);
+        assert_eq!(Answer { replayed: false, ..replayed }, answer);
+        assert_eq!(Answer::decode(b"{}"), None);
+    }
+
+    #[test]
+    fn the_tag_of_a_resource_is_that_of_its_json() {
+        let answer = Answer::resource(200, &["a"]);
+        assert_eq!(answer.etag, Some(etag_of(&["a"])));
+        assert_ne!(answer.etag, Some(etag_of(&["b"])));
+        assert_eq!(answer.body, r#"{"data":["a"]}"#);
+    }
+}

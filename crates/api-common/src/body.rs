@@ -1,0 +1,41 @@
+//! Bodies of requests, bounded.
+
+use actix_web::HttpRequest;
+use actix_web::dev::Payload;
+use actix_web::http::header;
+use actix_web::web::{Bytes, BytesMut};
+use branchyard_problem_details::{ErrorCode, Problem};
+use futures_util::StreamExt as _;
+
+use crate::failure::Failure;
+
+/// Reads a body of at most `limit` bytes that is JSON by its type, or empty.
+pub(crate) async fn read_json(request: &HttpRequest, mut payload: Payload, limit: usize) -> Result<Bytes, Failure> {
+    let too_large = || Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"));
+    if declared(request).is_some_and(|length| length > limit as u64) {
+        return Err(too_large().into());
+    }
+    let mut body = BytesMut::new();
+    while let Some(chunk) = payload.next().await {
+        let chunk = chunk.map_err(|_| Problem::new(ErrorCode::ValidationFailed, "the body could not be read to its end"))?;
+        if body.len() + chunk.len() > limit {
+            return Err(too_large().into());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    if !body.is_empty() && !is_json(request) {
+        return Err(Problem::new(ErrorCode::UnsupportedMediaType, "the body must be sent as application/json").into());
+    }
+    Ok(body.freeze())
+}
+
+/// The length a request declares.
+pub(crate) fn declared(request: &HttpRequest) -> Option<u64> {
+    request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+fn is_json(request: &HttpRequest) -> bool {
+    let value = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = value.split(';').next().unwrap_or_default().trim();
+    media_type.eq_ignore_ascii_case("application/json")
+}

@@ -1,0 +1,277 @@
+//! One request: who asks, what for, and with which body.
+
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::Method;
+use actix_web::web::Bytes;
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Caller, DatabaseAccess, Level, Read};
+use branchyard_domain::entities::User;
+use branchyard_domain::errors::AccessError;
+use branchyard_domain::usecases::Once;
+use branchyard_problem_details::Problem;
+use futures_util::future::LocalBoxFuture;
+
+use crate::answer::Answer;
+use crate::body;
+use crate::caller::{address_of, caller_of};
+use crate::conditional::{self, IfMatch};
+use crate::failure::Failure;
+use crate::fields::{self, Fields};
+use crate::idempotency::{self, Key};
+use crate::paging::PageRequest;
+use crate::pool::{Pool, PoolError};
+use crate::query::Query;
+use crate::refusal::{Refusal, problem_of_fault};
+use crate::request_id::RequestId;
+use crate::state::AppState;
+
+/// One request. Extracting it checks the credential (401), then the size (413) and the type (415) of the body.
+pub struct Call {
+    /// What all handlers share.
+    pub state: AppState,
+    /// Who asks.
+    pub caller: Caller,
+    pub(crate) request: HttpRequest,
+    pub(crate) body: Bytes,
+    pub(crate) id: RequestId,
+}
+
+impl FromRequest for Call {
+    type Error = Failure;
+    type Future = LocalBoxFuture<'static, Result<Self, Failure>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let (request, payload) = (request.clone(), payload.take());
+        Box::pin(async move {
+            let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
+            let state = state.get_ref().clone();
+            let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+            let takes_body = matches!(*request.method(), Method::POST | Method::PATCH);
+            // Read first, reported second: a client that is refused while it sends might not see why.
+            let body = match takes_body {
+                true => body::read_json(&request, payload, state.config.max_json_body_bytes).await,
+                false => Ok(Bytes::new()),
+            };
+            let caller = caller_of(&state, &request, &id).await?;
+            Ok(Self { body: body?, state, caller, request, id })
+        })
+    }
+}
+
+/// A refusal for the client; a fault is logged here, once, and nowhere else.
+pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
+    match refusal {
+        Refusal::Problem(problem) => problem.into(),
+        Refusal::Fault(fault) => {
+            tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
+            problem_of_fault(&fault).into()
+        }
+    }
+}
+
+impl Call {
+    /// A segment of the path, percent-decoded once.
+    pub fn segment(&self, name: &str) -> String {
+        let raw = self.request.match_info().get(name).unwrap_or_default();
+        percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned()
+    }
+
+    /// A request header, when it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.request.headers().get(name)?.to_str().ok()
+    }
+
+    /// Whether the method only reads (`GET` or `HEAD`).
+    pub fn reads(&self) -> bool {
+        matches!(*self.request.method(), Method::GET | Method::HEAD)
+    }
+
+    /// The network address of the client.
+    pub fn address(&self) -> String {
+        address_of(&self.request)
+    }
+
+    /// The id of the request.
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// The condition under which to change something.
+    pub fn if_match(&self) -> Option<IfMatch> {
+        IfMatch::of(&self.request)
+    }
+
+    /// Whether the client has this already (`If-None-Match` on a `GET`).
+    pub fn has(&self, etag: &str) -> bool {
+        self.reads() && conditional::none_match(&self.request, etag)
+    }
+
+    /// The person who asks.
+    ///
+    /// # Errors
+    /// 401 when nobody does.
+    pub fn signed_in(&self) -> Result<Arc<User>, Failure> {
+        match &self.caller {
+            Caller::User(user) => Ok(Arc::clone(user)),
+            Caller::Anonymous => Err(self.explain(AccessError::SignInRequired.into())),
+        }
+    }
+
+    /// Access to the database of the path.
+    ///
+    /// # Errors
+    /// 401, 404 and 403 in the order of the contract (v2 §2.5).
+    pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, Failure> {
+        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
+        self.read(move |hub| hub.databases().access::<L>(&caller, &owner, &name)).await
+    }
+
+    /// Access to the database of the path, after `probe` has found what else the path names: its absence (404) comes before a
+    /// role that is too low (403).
+    ///
+    /// # Errors
+    /// 401, 404, what `probe` says, 403.
+    pub async fn access_to<L, T, E>(
+        &self,
+        probe: impl FnOnce(&Hub, &DatabaseAccess<Read>) -> Result<T, E> + Send + 'static,
+    ) -> Result<(DatabaseAccess<L>, T), Failure>
+    where
+        L: Level,
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
+        self.read(move |hub| -> Result<_, Refusal> {
+            if L::who(&caller).is_none() {
+                return Err(AccessError::SignInRequired.into());
+            }
+            let seen = hub.databases().access::<Read>(&caller, &owner, &name)?;
+            let found = probe(hub, &seen).map_err(Into::into)?;
+            let access = hub.databases().access::<L>(&caller, &owner, &name)?;
+            Ok((access, found))
+        })
+        .await
+    }
+
+    /// Runs a use case that looks something up.
+    ///
+    /// # Errors
+    /// What it says; 503 when the server is busy.
+    pub async fn read<T, E>(&self, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        self.run(&self.state.reads, work).await
+    }
+
+    /// Runs a use case that changes something.
+    ///
+    /// # Errors
+    /// What it says; 503 when the server is busy.
+    pub async fn write<T, E>(&self, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        self.run(&self.state.writes, work).await
+    }
+
+    /// Runs a use case on a pool.
+    ///
+    /// # Errors
+    /// What it says; 503 when the pool is busy.
+    pub async fn run<T, E>(&self, pool: &Pool, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        let hub = self.state.hub.clone();
+        let ended = pool.run(move || work(&hub).map_err(Into::into)).await;
+        if let Err(PoolError::Lost) = &ended {
+            tracing::error!(request_id = self.id.as_str(), "a call was lost to a panic");
+        }
+        ended?.map_err(|refusal| self.explain(refusal))
+    }
+
+    /// The idempotency key of the request, claimed for this caller.
+    ///
+    /// # Errors
+    /// 400, 409, 422; the saved answer as [`Failure::Replay`].
+    pub async fn key(&self, user: &User) -> Result<Key, Failure> {
+        idempotency::claim(self, user).await
+    }
+
+    /// Runs a use case with an effect under an idempotency key; `render` makes its answer.
+    ///
+    /// # Errors
+    /// What the use case says; 503 when the server is busy.
+    pub async fn effect<T, E>(
+        &self,
+        key: Key,
+        act: impl FnOnce(&Hub, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
+        render: impl Fn(&T) -> Answer + Send + 'static,
+    ) -> Result<Answer, Failure>
+    where
+        T: 'static,
+        E: Into<Refusal>,
+    {
+        self.write(move |hub| {
+            let encode = |value: &T| render(value).encode();
+            let once = key.once(&encode);
+            act(hub, once.as_ref()).map(|value| render(&value))
+        })
+        .await
+    }
+
+    /// Reads the JSON body. An absent body counts as an empty object.
+    ///
+    /// # Errors
+    /// 400 with everything that is wrong.
+    pub fn body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+        Ok(fields::read_closed(&self.body, read)?)
+    }
+
+    /// The same for a body in which unknown fields are ignored.
+    ///
+    /// # Errors
+    /// 400 with everything that is wrong.
+    pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+        Ok(fields::read_open(&self.body, read)?)
+    }
+
+    /// The same for a PATCH: no field at all is an error, and `null` is a value.
+    ///
+    /// # Errors
+    /// 400 with everything that is wrong.
+    pub fn patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+        Ok(fields::read_patch(&self.body, read)?)
+    }
+
+    /// Reads the query.
+    ///
+    /// # Errors
+    /// 400 with everything that is wrong.
+    pub fn query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Failure> {
+        Ok(Query::read(self.request.query_string(), read)?)
+    }
+
+    /// The key a page begins after; `None` for the first page.
+    ///
+    /// # Errors
+    /// 400 when the token is not one of ours for this list.
+    pub fn page_key<K: serde::de::DeserializeOwned>(&self, page: &PageRequest, bound: &str) -> Result<Option<K>, Failure> {
+        page.key(&self.state.keys, bound)
+    }
+
+    pub(crate) fn explain(&self, refusal: Refusal) -> Failure {
+        explain(refusal, &self.id)
+    }
+
+    pub(crate) fn raw(&self) -> (&HttpRequest, &Bytes) {
+        (&self.request, &self.body)
+    }
+}

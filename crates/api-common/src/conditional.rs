@@ -1,0 +1,97 @@
+//! `If-None-Match` and `If-Match`.
+
+use actix_web::HttpRequest;
+use actix_web::http::header::{self, HeaderName};
+
+/// The entity tags of a conditional header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tags {
+    Any,
+    List(Vec<String>),
+}
+
+fn tags(request: &HttpRequest, name: HeaderName) -> Option<Tags> {
+    let mut list: Option<Vec<String>> = None;
+    for value in request.headers().get_all(name) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        if text.trim() == "*" {
+            return Some(Tags::Any);
+        }
+        list.get_or_insert_default().extend(parse(&text));
+    }
+    list.map(Tags::List)
+}
+
+/// `"a", W/"b"`; a comma may stand inside the quotes. What follows a mistake is left out.
+fn parse(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = text.trim_start_matches([' ', '\t', ',']);
+    while !rest.is_empty() {
+        let weak = rest.strip_prefix("W/");
+        let Some(opened) = weak.unwrap_or(rest).strip_prefix('"') else { break };
+        let Some((tag, tail)) = opened.split_once('"') else { break };
+        found.push(format!("{}\"{tag}\"", if weak.is_some() { "W/" } else { "" }));
+        rest = tail.trim_start_matches([' ', '\t', ',']);
+    }
+    found
+}
+
+/// Whether `If-None-Match` names this tag (weak comparison).
+pub(crate) fn none_match(request: &HttpRequest, etag: &str) -> bool {
+    match tags(request, header::IF_NONE_MATCH) {
+        None => false,
+        Some(Tags::Any) => true,
+        Some(Tags::List(list)) => list.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == etag),
+    }
+}
+
+/// The `If-Match` of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IfMatch(Tags);
+
+impl IfMatch {
+    /// `None` when the header is absent: the last writer wins.
+    pub fn of(request: &HttpRequest) -> Option<Self> {
+        tags(request, header::IF_MATCH).map(Self)
+    }
+
+    /// Whether it names this tag (strong comparison).
+    pub fn matches(&self, etag: &str) -> bool {
+        match &self.0 {
+            Tags::Any => true,
+            Tags::List(list) => list.iter().any(|tag| tag == etag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IfMatch, none_match, parse};
+    use actix_web::test::TestRequest;
+
+    #[test]
+    fn lists_of_tags() {
+        assert_eq!(parse(r#""a", W/"b,c" ,"""#), [r#""a""#, r#"W/"b,c""#, r#""""#]);
+        assert_eq!(parse(r#"a, "b""#), Vec::<String>::new());
+        assert_eq!(parse(r#""a", "b"#), [r#""a""#]);
+    }
+
+    #[test]
+    fn weak_and_strong_comparison() {
+        let request = TestRequest::default()
+            .insert_header(("If-None-Match", r#"W/"a""#))
+            .insert_header(("If-Match", r#"W/"a", "b""#))
+            .to_http_request();
+        assert!(none_match(&request, r#""a""#));
+        let if_match = IfMatch::of(&request).unwrap();
+        assert!(!if_match.matches(r#""a""#));
+        assert!(if_match.matches(r#""b""#));
+        assert_eq!(IfMatch::of(&TestRequest::default().to_http_request()), None);
+    }
+
+    #[test]
+    fn a_star_matches_everything() {
+        let request = TestRequest::default().insert_header(("If-Match", "*")).to_http_request();
+        assert!(IfMatch::of(&request).unwrap().matches(r#""x""#));
+    }
+}

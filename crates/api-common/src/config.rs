@@ -1,0 +1,119 @@
+//! What the HTTP side can be told. The names in the configuration file are in the contract (v2 §8).
+
+use std::time::Duration;
+
+/// Limits of SQL reads over HTTP.
+#[derive(Debug, Clone)]
+pub struct SqlLimits {
+    /// Rows when the request does not say.
+    pub default_limit: u64,
+    /// Rows at most, whatever the request says.
+    pub row_cap: u64,
+    /// Milliseconds when the request does not say.
+    pub default_timeout_ms: u64,
+    /// Milliseconds at most.
+    pub timeout_cap_ms: u64,
+    /// Bytes of a JSON answer.
+    pub max_response_bytes: usize,
+    /// Bytes of a statement in a body.
+    pub max_statement_bytes: usize,
+    /// Bytes of a statement in a query string.
+    pub max_statement_bytes_get: usize,
+    /// Reads at once, over all callers.
+    pub max_concurrent_reads: usize,
+    /// Reads at once of one caller, or of one address without a credential.
+    pub max_concurrent_reads_per_caller: usize,
+    /// Reads waiting for one of those places.
+    pub read_queue_length: usize,
+    /// How long one waits.
+    pub read_queue_wait: Duration,
+}
+
+impl Default for SqlLimits {
+    fn default() -> Self {
+        Self {
+            default_limit: 1_000,
+            row_cap: 10_000,
+            default_timeout_ms: 30_000,
+            timeout_cap_ms: 60_000,
+            max_response_bytes: 15 << 20,
+            max_statement_bytes: 1 << 20,
+            max_statement_bytes_get: 32 << 10,
+            max_concurrent_reads: 64,
+            max_concurrent_reads_per_caller: 8,
+            read_queue_length: 256,
+            read_queue_wait: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Sizes of the pools that blocking calls run on.
+#[derive(Debug, Clone)]
+pub struct PoolSizes {
+    /// Look-ups at once.
+    pub reads: usize,
+    /// Changes at once.
+    pub writes: usize,
+    /// Parts of uploads at once; each waits for its client.
+    pub uploads: usize,
+    /// Calls waiting for a place, per pool.
+    pub queue: usize,
+    /// How long one waits.
+    pub wait: Duration,
+}
+
+impl Default for PoolSizes {
+    fn default() -> Self {
+        Self { reads: 32, writes: 16, uploads: 64, queue: 1_024, wait: Duration::from_secs(5) }
+    }
+}
+
+/// Everything the HTTP side can be told.
+#[derive(Debug, Clone)]
+pub struct HttpConfig {
+    /// Origin that clients use, without a slash at the end.
+    pub public_url: String,
+    /// Where the pages of the error codes are.
+    pub errors_url: String,
+    /// Origins that browsers may call from; `*` = all.
+    pub allowed_origins: Vec<String>,
+    /// Bytes of a JSON request body.
+    pub max_json_body_bytes: usize,
+    /// Items of a page when the request does not say.
+    pub default_page_size: usize,
+    /// Items of a page at most.
+    pub max_page_size: usize,
+    /// Both of the above for forks and comments, whose published clients read one page only.
+    pub long_page_size: usize,
+    /// Bytes at which a page is cut.
+    pub max_page_bytes: usize,
+    /// Seconds a part URL is good for.
+    pub part_url_seconds: i64,
+    /// Seconds between two notes of a token's last use.
+    pub token_use_seconds: i64,
+    /// SQL reads.
+    pub sql: SqlLimits,
+    /// Pools.
+    pub pools: PoolSizes,
+}
+
+impl HttpConfig {
+    /// The defaults for a server reached at `public_url`.
+    pub fn new(public_url: String) -> Self {
+        let public_url = public_url.trim_end_matches('/').to_owned();
+        Self {
+            errors_url: format!("{public_url}/docs/errors"),
+            public_url,
+            allowed_origins: vec!["*".to_owned()],
+            max_json_body_bytes: 2 << 20,
+            default_page_size: 30,
+            max_page_size: 100,
+            long_page_size: 1_000,
+            max_page_bytes: 8 << 20,
+            part_url_seconds: 600,
+            token_use_seconds: 30,
+            sql: SqlLimits::default(),
+            pools: PoolSizes::default(),
+        }
+    }
+}

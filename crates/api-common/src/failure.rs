@@ -1,0 +1,59 @@
+//! How a handler ends when it does not end well.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use crate::answer::Answer;
+use crate::pool::PoolError;
+
+/// What a handler gives instead of an answer of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A problem; [`crate::layer`] renders it.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// The saved answer of an idempotency key.
+    #[error("a saved answer")]
+    Replay(Box<Answer>),
+}
+
+impl Failure {
+    /// A 400 that names one parameter.
+    pub fn parameter(name: &str, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}")).with_error(FieldError::at_parameter(name, text)).into()
+    }
+
+    /// A 404 with this text.
+    pub fn not_found(text: impl Into<String>) -> Self {
+        Problem::new(ErrorCode::NotFound, text).into()
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Full | PoolError::TooLong => {
+                Problem::new(ErrorCode::ServiceUnavailable, "the server is busy; try again").retry_after(1).into()
+            }
+            PoolError::Lost => Problem::internal().into(),
+        }
+    }
+}
+
+impl ResponseError for Failure {
+    fn status_code(&self) -> StatusCode {
+        match self {
+            Self::Problem(problem) => StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Replay(answer) => answer.status_code(),
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        match self {
+            Self::Problem(_) => HttpResponse::new(self.status_code()),
+            Self::Replay(answer) => answer.as_ref().clone().into_response(),
+        }
+    }
+}

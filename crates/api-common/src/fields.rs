@@ -1,0 +1,443 @@
+//! Reading the fields of a JSON body, collecting everything that is wrong.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use branchyard_problem_details::{ERRORS_MAX, ErrorCode, FieldError, Problem, escape_pointer_token};
+
+use crate::json::Json;
+
+/// Everything found wrong with a request so far.
+#[derive(Debug, Default)]
+pub struct Faults(RefCell<Vec<FieldError>>);
+
+impl Faults {
+    /// Notes a fault; those beyond what a problem can hold are dropped.
+    pub fn add(&self, fault: FieldError) {
+        let mut faults = self.0.borrow_mut();
+        if faults.len() < ERRORS_MAX {
+            faults.push(fault);
+        }
+    }
+
+    /// The value, if nothing is wrong.
+    pub(crate) fn settle<T>(self, value: Option<T>) -> Result<T, Problem> {
+        let faults = self.0.into_inner();
+        match value {
+            Some(value) if faults.is_empty() => Ok(value),
+            _ => Err(Problem::new(ErrorCode::ValidationFailed, summary(&faults)).with_errors(faults)),
+        }
+    }
+}
+
+fn summary(faults: &[FieldError]) -> String {
+    let Some(first) = faults.first() else { return "the request breaks the rules of its form".to_owned() };
+    let place = first.pointer().map(|pointer| pointer.trim_start_matches('/')).or(first.parameter()).unwrap_or_default();
+    let text = if place.is_empty() { first.detail().to_owned() } else { format!("{place}: {}", first.detail()) };
+    match faults.len() {
+        1 => text,
+        more => format!("{text} (and {} more)", more - 1),
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// Unknown fields are refused, `null` is absence.
+    Closed,
+    /// Unknown fields are ignored, `null` is absence.
+    Open,
+    /// Unknown fields are refused, `null` is a value, and there is at least one field.
+    Patch,
+}
+
+/// The fields of one object. Every reader gives `None` both when the field is absent and when it is wrong; what is wrong is
+/// noted.
+pub struct Fields<'a> {
+    members: &'a [(String, Json)],
+    pointer: String,
+    known: RefCell<Vec<&'static str>>,
+    any: Cell<bool>,
+    faults: &'a Faults,
+    mode: Mode,
+}
+
+pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+    read_body(body, Mode::Closed, read)
+}
+
+pub(crate) fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+    read_body(body, Mode::Open, read)
+}
+
+pub(crate) fn read_patch<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+    read_body(body, Mode::Patch, read)
+}
+
+fn read_body<T>(body: &[u8], mode: Mode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+    let body = if body.is_empty() { b"{}" } else { body };
+    let json: Json = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
+    let faults = Faults::default();
+    json.check("", &faults);
+    let value = match &json {
+        Json::Object(members) => {
+            let fields = Fields::new(members, String::new(), &faults, mode);
+            let value = read(&fields);
+            fields.finish();
+            if mode == Mode::Patch && members.is_empty() {
+                faults.add(FieldError::at_pointer("", "names nothing to change"));
+            }
+            value
+        }
+        other => {
+            faults.add(FieldError::at_pointer("", format!("must be an object, not {}", other.kind())));
+            None
+        }
+    };
+    faults.settle(value)
+}
+
+/// Where the JSON ends to be JSON; the text of the parser names lines and columns only.
+fn malformed(error: &serde_json::Error) -> Problem {
+    let text = format!("the body is not valid JSON at line {}, column {}", error.line(), error.column());
+    Problem::new(ErrorCode::ValidationFailed, text.clone()).with_error(FieldError::at_pointer("", text))
+}
+
+impl<'a> Fields<'a> {
+    fn new(members: &'a [(String, Json)], pointer: String, faults: &'a Faults, mode: Mode) -> Self {
+        Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode }
+    }
+
+    fn finish(&self) {
+        if self.mode == Mode::Open {
+            return;
+        }
+        let known = self.known.borrow();
+        for (name, _) in self.members.iter().filter(|(name, _)| !known.contains(&name.as_str())) {
+            let place = format!("{}/{}", self.pointer, escape_pointer_token(name));
+            self.faults.add(FieldError::at_pointer(place, "is not a field of this request"));
+        }
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("{}/{}", self.pointer, escape_pointer_token(name))
+    }
+
+    /// Notes that a field is wrong.
+    pub fn fault(&self, name: &str, text: impl Into<String>) {
+        self.faults.add(FieldError::at_pointer(self.place(name), text));
+    }
+
+    /// Whether a field is there, as whatever.
+    pub fn has(&self, name: &'static str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// A field as it is; `null` is absence, except in a PATCH.
+    pub fn get(&self, name: &'static str) -> Option<&'a Json> {
+        self.known.borrow_mut().push(name);
+        let (_, value) = self.members.iter().find(|(member, _)| member == name)?;
+        if *value == Json::Null && self.mode != Mode::Patch {
+            return None;
+        }
+        self.any.set(true);
+        Some(value)
+    }
+
+    fn required(&self, name: &'static str) -> Option<&'a Json> {
+        let value = self.get(name);
+        if value.is_none() {
+            self.fault(name, "is required");
+        }
+        value
+    }
+
+    fn wrong(&self, name: &str, wanted: &str, value: &Json) {
+        self.fault(name, format!("must be {wanted}, not {}", value.kind()));
+    }
+
+    fn string_of(&self, name: &'static str, value: &'a Json) -> Option<&'a str> {
+        match value {
+            Json::String(text) => Some(text),
+            other => {
+                self.wrong(name, "a string", other);
+                None
+            }
+        }
+    }
+
+    /// A string that must be there.
+    pub fn required_string(&self, name: &'static str) -> Option<String> {
+        let value = self.required(name)?;
+        self.string_of(name, value).map(str::to_owned)
+    }
+
+    /// A string that may be there.
+    pub fn optional_string(&self, name: &'static str) -> Option<String> {
+        let value = self.get(name)?;
+        self.string_of(name, value).map(str::to_owned)
+    }
+
+    /// A string of at least one character that must be there.
+    pub fn required_text(&self, name: &'static str) -> Option<String> {
+        let text = self.required_string(name)?;
+        if text.is_empty() {
+            self.fault(name, "must not be empty");
+            return None;
+        }
+        Some(text)
+    }
+
+    fn parsed<T, E: Display>(&self, name: &'static str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
+    }
+
+    /// A string that must be there and parse.
+    pub fn required_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let value = self.required(name)?;
+        let text = self.string_of(name, value)?;
+        self.parsed(name, text, parse)
+    }
+
+    /// A string that must parse if it is there.
+    pub fn optional_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let value = self.get(name)?;
+        let text = self.string_of(name, value)?;
+        self.parsed(name, text, parse)
+    }
+
+    /// In a PATCH: a string that parses, or `null`, which is read as `""`.
+    pub fn clearable_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let text = match self.get(name)? {
+            Json::Null => "",
+            value => self.string_of(name, value)?,
+        };
+        self.parsed(name, text, parse)
+    }
+
+    fn choice_of<T: Copy>(&self, name: &'static str, value: &'a Json, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.string_of(name, value)?;
+        let found = choices.iter().find(|(spelling, _)| *spelling == text).map(|(_, choice)| *choice);
+        if found.is_none() {
+            self.fault(name, format!("must be one of {}", spellings(choices)));
+        }
+        found
+    }
+
+    /// One of some words; must be there.
+    pub fn required_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let value = self.required(name)?;
+        self.choice_of(name, value, choices)
+    }
+
+    /// One of some words, if there.
+    pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
+        let value = self.get(name)?;
+        self.choice_of(name, value, choices)
+    }
+
+    fn int_of(&self, name: &'static str, value: &Json, range: &RangeInclusive<u64>) -> Option<u64> {
+        let number = match value {
+            Json::Int(number) => *number,
+            other => {
+                self.wrong(name, "an integer", other);
+                return None;
+            }
+        };
+        let fits = u64::try_from(number).ok().filter(|number| range.contains(number));
+        if fits.is_none() {
+            let text = match *range.end() {
+                u64::MAX => format!("must be at least {}", range.start()),
+                end => format!("must be {} to {end}", range.start()),
+            };
+            self.fault(name, text);
+        }
+        fits
+    }
+
+    /// An integer that must be there and in the range.
+    pub fn required_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
+        let value = self.required(name)?;
+        self.int_of(name, value, range)
+    }
+
+    /// An integer that must be in the range if it is there.
+    pub fn optional_int(&self, name: &'static str, range: &RangeInclusive<u64>) -> Option<u64> {
+        let value = self.get(name)?;
+        self.int_of(name, value, range)
+    }
+
+    /// A boolean, if there.
+    pub fn optional_bool(&self, name: &'static str) -> Option<bool> {
+        match self.get(name)? {
+            Json::Bool(value) => Some(*value),
+            other => {
+                self.wrong(name, "a boolean", other);
+                None
+            }
+        }
+    }
+
+    fn inner<T>(&self, pointer: String, value: &'a Json, read: impl FnOnce(&Fields<'a>) -> Option<T>) -> Option<T> {
+        let Json::Object(members) = value else {
+            self.faults.add(FieldError::at_pointer(pointer, format!("must be an object, not {}", value.kind())));
+            return None;
+        };
+        let inner = Fields::new(members, pointer, self.faults, self.mode);
+        let read = read(&inner);
+        inner.finish();
+        read
+    }
+
+    /// An object that must be there.
+    pub fn required_object<T>(&self, name: &'static str, read: impl FnOnce(&Fields<'a>) -> Option<T>) -> Option<T> {
+        let value = self.required(name)?;
+        self.inner(self.place(name), value, read)
+    }
+
+    fn array(&self, name: &'static str) -> Option<&'a [Json]> {
+        match self.required(name)? {
+            Json::Array(items) => Some(items),
+            other => {
+                self.wrong(name, "an array", other);
+                None
+            }
+        }
+    }
+
+    /// An array of objects that must be there.
+    pub fn required_objects<T>(&self, name: &'static str, read: impl Fn(&Fields<'a>) -> Option<T>) -> Option<Vec<T>> {
+        let items = self.array(name)?;
+        let read: Vec<Option<T>> =
+            items.iter().enumerate().map(|(n, item)| self.inner(format!("{}/{n}", self.place(name)), item, &read)).collect();
+        read.into_iter().collect()
+    }
+
+    /// An array of strings that must be there.
+    pub fn required_strings(&self, name: &'static str) -> Option<Vec<String>> {
+        let items = self.array(name)?;
+        let read: Vec<Option<String>> = items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| match item {
+                Json::String(text) => Some(text.clone()),
+                other => {
+                    let place = format!("{}/{n}", self.place(name));
+                    self.faults.add(FieldError::at_pointer(place, format!("must be a string, not {}", other.kind())));
+                    None
+                }
+            })
+            .collect();
+        read.into_iter().collect()
+    }
+
+    /// An object of strings; empty when absent.
+    pub fn string_map(&self, name: &'static str) -> Option<BTreeMap<String, String>> {
+        self.map_of(name, |text| Ok::<_, String>(text.to_owned()))
+    }
+
+    /// An object of strings that parse; empty when absent.
+    pub fn map_of<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<BTreeMap<String, T>> {
+        let members = match self.get(name) {
+            None => return Some(BTreeMap::new()),
+            Some(Json::Object(members)) => members,
+            Some(other) => {
+                self.wrong(name, "an object", other);
+                return None;
+            }
+        };
+        let read = members.iter().map(|(member, value)| {
+            let place = format!("{}/{}", self.place(name), escape_pointer_token(member));
+            let parsed = match value {
+                Json::String(text) => parse(text).map_err(|error| error.to_string()),
+                other => Err(format!("must be a string, not {}", other.kind())),
+            };
+            match parsed {
+                Ok(value) => Some((member.clone(), value)),
+                Err(text) => {
+                    self.faults.add(FieldError::at_pointer(place, text));
+                    None
+                }
+            }
+        });
+        // All are looked at before one that is wrong decides.
+        let read: Vec<Option<(String, T)>> = read.collect();
+        read.into_iter().collect()
+    }
+}
+
+/// `public, private`.
+pub(crate) fn spellings<T>(choices: &[(&str, T)]) -> String {
+    choices.iter().map(|(spelling, _)| *spelling).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fields, read_closed, read_open, read_patch};
+    use branchyard_problem_details::Problem;
+
+    fn places(problem: &Problem) -> Vec<&str> {
+        problem.errors().iter().map(|error| error.pointer().unwrap()).collect()
+    }
+
+    fn branch(fields: &Fields<'_>) -> Option<(String, String)> {
+        let name = fields.required_string("name");
+        let from = fields.required_object("from", |from| from.required_string("branch"));
+        Some((name?, from?))
+    }
+
+    #[test]
+    fn a_good_body_is_read() {
+        let read = read_closed(br#"{"name":"x","from":{"branch":"main"}}"#, branch);
+        assert_eq!(read.unwrap(), ("x".to_owned(), "main".to_owned()));
+    }
+
+    #[test]
+    fn every_fault_is_named() {
+        let body = br#"{"name":3,"from":{"branch":"a\u0000","x":1,"branch":"b"},"a/b":{},"name":"y"}"#;
+        let problem = read_closed(body, branch).unwrap_err();
+        assert_eq!(places(&problem), ["/from/branch", "/from/branch", "/name", "/name", "/from/x", "/a~1b"]);
+        let problem = read_closed(b"", branch).unwrap_err();
+        assert_eq!(places(&problem), ["/name", "/from"]);
+        assert_eq!(problem.detail(), "name: is required (and 1 more)");
+    }
+
+    #[test]
+    fn an_open_body_ignores_strangers_at_every_depth() {
+        let body = br#"{"name":"x","from":{"branch":"main","x":1},"y":2}"#;
+        assert!(read_open(body, branch).is_ok());
+    }
+
+    #[test]
+    fn null_is_absence_except_in_a_patch() {
+        let read = |fields: &Fields<'_>| Some(fields.optional_string("a"));
+        assert_eq!(read_closed(br#"{"a":null}"#, read).unwrap(), None);
+        assert!(read_patch(br#"{"a":null}"#, read).is_err());
+        assert!(read_patch(br"{}", read).is_err());
+        let clear = |fields: &Fields<'_>| Some(fields.clearable_as("a", |text| Ok::<_, String>(text.to_owned())));
+        assert_eq!(read_patch(br#"{"a":null}"#, clear).unwrap(), Some(String::new()));
+        assert_eq!(read_patch(br#"{"a":"x"}"#, clear).unwrap(), Some("x".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_object_or_no_json_is_refused() {
+        for body in ["[]", "null", "{", "{}x", "\u{feff}{}", "{\"a\":1,}"] {
+            assert!(read_closed(body.as_bytes(), |_| Some(())).is_err(), "{body}");
+        }
+        assert!(read_closed(b"{\"a\":\"\xff\"}", |f| Some(f.optional_string("a"))).is_err());
+    }
+
+    #[test]
+    fn integers_are_plain() {
+        let read = |fields: &Fields<'_>| fields.required_int("n", &(1..=u64::MAX));
+        assert_eq!(read_closed(br#"{"n":3}"#, read).unwrap(), 3);
+        for text in ["3.0", "3e0", "\"3\"", "0", "-1", "18446744073709551616", "true", "null"] {
+            assert!(read_closed(format!("{{\"n\":{text}}}").as_bytes(), read).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Idempotency keys (v2 §1.8).
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use branchyard_domain::entities::User;
+use branchyard_domain::usecases::Once;
+use branchyard_domain::values::AccountId;
+use branchyard_problem_details::{ErrorCode, Problem};
+use sha2::{Digest as _, Sha256};
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::failure::Failure;
+use crate::refusal::key_in_flight;
+
+const HEADER: &str = "idempotency-key";
+
+type Claim = (AccountId, String, String);
+
+/// The keys whose first request is still running here.
+#[derive(Clone, Default)]
+pub(crate) struct InFlight(Arc<Mutex<HashSet<Claim>>>);
+
+impl InFlight {
+    fn claim(&self, claim: Claim) -> Option<Claimed> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(claim.clone()).then(|| Claimed { running: self.clone(), claim })
+    }
+}
+
+struct Claimed {
+    running: InFlight,
+    claim: Claim,
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        self.running.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.claim);
+    }
+}
+
+/// A claimed key, or none. The claim ends when it is dropped, so it goes into the call that has the effect.
+pub struct Key(Option<(Claimed, [u8; 32])>);
+
+impl Key {
+    /// No key.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// What the domain needs to keep the answer.
+    pub(crate) fn once<'a, T>(&self, render: &'a dyn Fn(&T) -> Vec<u8>) -> Option<Once<'a, T>> {
+        let (claimed, request_hash) = self.0.as_ref()?;
+        let (caller, scope, key) = claimed.claim.clone();
+        Some(Once { caller, scope, key, request_hash: *request_hash, render })
+    }
+}
+
+/// Claims the key of a request, or gives the saved answer.
+pub(crate) async fn claim(call: &Call, user: &User) -> Result<Key, Failure> {
+    let (request, body) = call.raw();
+    let mut values = request.headers().get_all(HEADER);
+    let Some(value) = values.next() else { return Ok(Key::none()) };
+    let key = match values.next() {
+        None => parse(value.as_bytes()),
+        Some(_) => None,
+    };
+    let Some(key) = key else {
+        return Err(Failure::parameter("Idempotency-Key", "must be one value of 1 to 255 printable ASCII characters"));
+    };
+    let scope = format!("{} {}", request.method(), request.uri().path());
+    let request_hash: [u8; 32] = Sha256::digest(body).into();
+    let claimed = call.state.in_flight.claim((user.id, scope.clone(), key.clone())).ok_or_else(key_in_flight)?;
+    let caller = user.id;
+    let saved = call.read(move |hub| hub.databases().saved_answer(caller, &scope, &key)).await?;
+    match saved {
+        None => Ok(Key(Some((claimed, request_hash)))),
+        Some(saved) if saved.request_hash != request_hash => {
+            let detail = "this idempotency key was used with another request body";
+            Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
+        }
+        Some(saved) => {
+            let answer = Answer::decode(&saved.answer).ok_or_else(Problem::internal)?;
+            Err(Failure::Replay(Box::new(answer)))
+        }
+    }
+}
+
+/// 1 to 255 printable ASCII characters, without one pair of quotes around them.
+fn parse(value: &[u8]) -> Option<String> {
+    let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value);
+    let fit = (1..=255).contains(&inner.len()) && inner.iter().all(|b| matches!(b, b' '..=b'~'));
+    fit.then(|| String::from_utf8_lossy(inner).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{InFlight, parse};
+    use branchyard_domain::values::AccountId;
+
+    #[test]
+    fn keys_are_printable_and_lose_one_pair_of_quotes() {
+        assert_eq!(parse(b"a b").as_deref(), Some("a b"));
+        assert_eq!(parse(b"\"a\"").as_deref(), Some("a"));
+        assert_eq!(parse(b"\"\"a\"\"").as_deref(), Some("\"a\""));
+        assert_eq!(parse(b"\"").as_deref(), Some("\""));
+        assert_eq!(parse(&[b'x'; 255]).map(|key| key.len()), Some(255));
+        for bad in [&b""[..], b"\"\"", "é".as_bytes(), b"a\tb", &[b'x'; 256]] {
+            assert_eq!(parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_ends_with_its_guard() {
+        let running = InFlight::default();
+        let claim = (AccountId::from_uuid(uuid::Uuid::nil()), "POST /x".to_owned(), "k".to_owned());
+        let first = running.claim(claim.clone());
+        assert!(first.is_some());
+        assert!(running.claim(claim.clone()).is_none());
+        drop(first);
+        assert!(running.claim(claim).is_some());
+    }
+}

@@ -1,0 +1,124 @@
+//! Keys of the server: sealed page tokens, signed part URLs, entity tags of SQL reads.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+const NONCE_BYTES: usize = 24;
+
+/// Keys derived from the one secret of the server. Nodes that share a store share the secret.
+#[derive(Clone)]
+pub struct ServerKeys {
+    pages: [u8; 32],
+    parts: [u8; 32],
+    tags: [u8; 32],
+}
+
+impl std::fmt::Debug for ServerKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ServerKeys([redacted])")
+    }
+}
+
+impl ServerKeys {
+    /// Derives all keys from 32 random bytes.
+    pub fn from_secret(secret: [u8; 32]) -> Self {
+        let derive = |label: &str| mac_of(&secret, &[label.as_bytes()]);
+        Self { pages: derive("branchyard page tokens v1"), parts: derive("branchyard part urls v1"), tags: derive("branchyard sql etags v1") }
+    }
+
+    /// Seals a text; it opens only under the same `bound`.
+    pub(crate) fn seal(&self, nonce: [u8; NONCE_BYTES], bound: &str, text: &[u8]) -> String {
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
+        let payload = Payload { msg: text, aad: bound.as_bytes() };
+        let mut sealed = nonce.to_vec();
+        // Fails only for texts of gigabytes; an empty token is refused when it comes back.
+        sealed.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
+        URL_SAFE_NO_PAD.encode(sealed)
+    }
+
+    /// Opens what [`ServerKeys::seal`] made under the same `bound`.
+    pub(crate) fn open(&self, bound: &str, token: &str) -> Option<Vec<u8>> {
+        let sealed = URL_SAFE_NO_PAD.decode(token).ok()?;
+        let (nonce, sealed) = sealed.split_at_checked(NONCE_BYTES)?;
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.pages));
+        cipher.decrypt(XNonce::from_slice(nonce), Payload { msg: sealed, aad: bound.as_bytes() }).ok()
+    }
+
+    /// Signs the address of a part.
+    pub(crate) fn sign_part(&self, text: &str) -> String {
+        URL_SAFE_NO_PAD.encode(mac_of(&self.parts, &[text.as_bytes()]))
+    }
+
+    /// Whether a signature is that of the address; takes the same time wherever they differ.
+    pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
+        mac(&self.parts, &[text.as_bytes()]).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
+    }
+
+    /// An entity tag over these texts that only this server can make.
+    pub fn entity_tag(&self, texts: &[&str]) -> String {
+        let lengths: Vec<[u8; 8]> = texts.iter().map(|text| (text.len() as u64).to_be_bytes()).collect();
+        let mut chunks: Vec<&[u8]> = Vec::with_capacity(texts.len() * 2);
+        for (length, text) in lengths.iter().zip(texts) {
+            chunks.push(length);
+            chunks.push(text.as_bytes());
+        }
+        let digest = mac_of(&self.tags, &chunks);
+        format!("\"{}\"", crate::answer::hex(digest.get(..16).unwrap_or_default()))
+    }
+}
+
+fn mac(key: &[u8; 32], chunks: &[&[u8]]) -> Option<Hmac<Sha256>> {
+    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).ok()?;
+    for chunk in chunks {
+        mac.update(chunk);
+    }
+    Some(mac)
+}
+
+fn mac_of(key: &[u8; 32], chunks: &[&[u8]]) -> [u8; 32] {
+    // HMAC takes keys of any length, so there is always one.
+    mac(key, chunks).map(|mac| mac.finalize().into_bytes().into()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServerKeys;
+
+    #[test]
+    fn sealed_texts_open_only_as_they_were_sealed() {
+        let keys = ServerKeys::from_secret([7; 32]);
+        let token = keys.seal([1; 24], "branches|1", b"main");
+        assert_eq!(keys.open("branches|1", &token).as_deref(), Some(&b"main"[..]));
+        assert_eq!(keys.open("branches|2", &token), None);
+        assert_eq!(ServerKeys::from_secret([8; 32]).open("branches|1", &token), None);
+        assert_eq!(keys.open("branches|1", &token[1..]), None);
+        assert_eq!(keys.open("branches|1", ""), None);
+        assert_ne!(token, keys.seal([2; 24], "branches|1", b"main"));
+    }
+
+    #[test]
+    fn signatures_are_checked() {
+        let keys = ServerKeys::from_secret([7; 32]);
+        let signature = keys.sign_part("a|1|2");
+        assert!(keys.part_signed("a|1|2", &signature));
+        assert!(!keys.part_signed("a|1|3", &signature));
+        assert!(!keys.part_signed("a|1|2", ""));
+        assert!(!keys.part_signed("a|1|2", "!"));
+    }
+
+    #[test]
+    fn tags_do_not_run_together() {
+        let keys = ServerKeys::from_secret([7; 32]);
+        assert_ne!(keys.entity_tag(&["a", "bc"]), keys.entity_tag(&["ab", "c"]));
+    }
+
+    #[test]
+    fn nothing_prints_the_keys() {
+        assert_eq!(format!("{:?}", ServerKeys::from_secret([7; 32])), "ServerKeys([redacted])");
+    }
+}

@@ -1,0 +1,62 @@
+//! Last uses of tokens: noted seldom, and off the request path.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use branchyard_domain::entities::{LastUse, Token};
+use branchyard_domain::values::{Timestamp, TokenId};
+
+use crate::state::AppState;
+
+/// Tokens remembered; beyond that those noted longest ago are forgotten, and at worst noted once more.
+const REMEMBERED: usize = 10_000;
+
+/// Which tokens were noted when.
+pub(crate) struct LastUses {
+    noted: Mutex<HashMap<TokenId, Timestamp>>,
+    every_seconds: i64,
+}
+
+impl LastUses {
+    pub(crate) fn new(every_seconds: i64) -> Self {
+        Self { noted: Mutex::default(), every_seconds }
+    }
+
+    /// Whether this use is to be noted; if so it counts as noted.
+    fn due(&self, token: &Token, now: Timestamp) -> bool {
+        let fresh = |at: &Timestamp| at.plus_seconds(self.every_seconds) > now;
+        if token.last_use.as_ref().is_some_and(|last| fresh(&last.at)) {
+            return false;
+        }
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.get(&token.id).is_some_and(fresh) {
+            return false;
+        }
+        if noted.len() >= REMEMBERED {
+            noted.retain(|_, at| fresh(at));
+            if noted.len() >= REMEMBERED {
+                noted.clear();
+            }
+        }
+        noted.insert(token.id, now);
+        true
+    }
+}
+
+/// Notes a use when one is due, without making the request wait.
+pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent: String) {
+    let now = state.hub.now();
+    if !state.last_uses.due(token, now) {
+        return;
+    }
+    let (state, id) = (state.clone(), token.id);
+    let last_use = LastUse { at: now, address, user_agent };
+    actix_web::rt::spawn(async move {
+        let hub = state.hub.clone();
+        match state.writes.run(move || hub.tokens().touch(id, &last_use)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted"),
+            Err(error) => tracing::debug!(%error, "the last use of a token was not noted"),
+        }
+    });
+}

@@ -1,0 +1,144 @@
+//! What every request passes through: its id, problem documents, CORS, cache headers.
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::Next;
+use actix_web::{Error, HttpMessage as _, HttpResponse, web};
+use branchyard_problem_details::{ErrorCode, PROBLEM_MEDIA_TYPE, Problem};
+
+use crate::failure::Failure;
+use crate::request_id::RequestId;
+use crate::state::AppState;
+
+const EXPOSED: &str = "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, X-Request-Id";
+const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, X-Request-Id";
+const VARY: &str = "Authorization, Accept, Origin";
+
+/// Middleware for an adapter's scope, or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
+///
+/// # Errors
+/// None of its own.
+pub async fn layer(request: ServiceRequest, next: Next<impl MessageBody + 'static>) -> Result<ServiceResponse<BoxBody>, Error> {
+    let Some(state) = request.app_data::<web::Data<AppState>>().cloned() else {
+        return Err(actix_web::error::ErrorInternalServerError("no AppState in the application's data"));
+    };
+    if request.extensions().get::<RequestId>().is_some() {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    }
+    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
+    request.extensions_mut().insert(id.clone());
+    let about = About::of(&request, &state, id);
+    let http_request = request.request().clone();
+    let response = match next.call(request).await {
+        Ok(response) => response.map_into_boxed_body(),
+        Err(error) => ServiceResponse::from_err(error, http_request),
+    };
+    Ok(about.finish(&state, response))
+}
+
+/// What of a request its response needs.
+struct About {
+    id: RequestId,
+    path: String,
+    has_credential: bool,
+    origin: Option<HeaderValue>,
+    is_preflight: bool,
+}
+
+impl About {
+    fn of(request: &ServiceRequest, state: &AppState, id: RequestId) -> Self {
+        let headers = request.headers();
+        Self {
+            id,
+            path: request.uri().path().to_owned(),
+            has_credential: headers.contains_key(header::AUTHORIZATION),
+            origin: allowed_origin(headers, &state.config.allowed_origins),
+            is_preflight: request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+        }
+    }
+
+    fn finish(&self, state: &AppState, response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+        let mut response = match problem_of(&response) {
+            Some(problem) => {
+                let rendered = self.render(state, &problem);
+                response.into_response(rendered)
+            }
+            None => response,
+        };
+        self.add_headers(response.headers_mut());
+        response
+    }
+
+    fn render(&self, state: &AppState, problem: &Problem) -> HttpResponse {
+        let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = HttpResponse::build(status);
+        for (name, value) in problem.headers() {
+            response.insert_header((name, value));
+        }
+        let document = problem.document(&state.config.errors_url, &self.path, self.id.as_str());
+        response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::answer::to_json(&document))
+    }
+
+    fn add_headers(&self, headers: &mut HeaderMap) {
+        let fixed = HeaderValue::from_static;
+        if let Ok(id) = HeaderValue::from_str(self.id.as_str()) {
+            headers.insert(HeaderName::from_static("x-request-id"), id);
+        }
+        if !headers.contains_key(header::CACHE_CONTROL) {
+            let cache = if self.has_credential { "private, no-cache" } else { "public, no-cache" };
+            headers.insert(header::CACHE_CONTROL, fixed(cache));
+        }
+        headers.insert(header::VARY, fixed(VARY));
+        let Some(origin) = &self.origin else { return };
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        if self.is_preflight {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, fixed(ALLOWED_METHODS));
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fixed(ALLOWED_HEADERS));
+            headers.insert(header::ACCESS_CONTROL_MAX_AGE, fixed("86400"));
+        } else {
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, fixed(EXPOSED));
+        }
+    }
+}
+
+fn allowed_origin(headers: &HeaderMap, allowed: &[String]) -> Option<HeaderValue> {
+    if allowed.iter().any(|origin| origin == "*") {
+        return Some(HeaderValue::from_static("*"));
+    }
+    let origin = headers.get(header::ORIGIN)?;
+    allowed.iter().any(|known| known.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+/// The problem of a response that is not one yet.
+fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
+    if let Some(error) = response.response().error() {
+        match error.as_error::<Failure>() {
+            Some(Failure::Problem(problem)) => return Some(problem.clone()),
+            Some(Failure::Replay(_)) => return None,
+            None => {}
+        }
+    }
+    let status = response.status();
+    let done = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == PROBLEM_MEDIA_TYPE);
+    let is_error = status.is_client_error() || status.is_server_error();
+    (is_error && !done).then(|| of_status(status))
+}
+
+/// For refusals of the framework; our handlers name their own.
+fn of_status(status: StatusCode) -> Problem {
+    match status.as_u16() {
+        401 => Problem::new(ErrorCode::Unauthenticated, "this needs a credential"),
+        403 => Problem::new(ErrorCode::PermissionDenied, "this is not allowed"),
+        404 => Problem::new(ErrorCode::NotFound, "no such route"),
+        405 => Problem::new(ErrorCode::MethodNotAllowed, "the route does not have this method"),
+        413 => Problem::new(ErrorCode::PayloadTooLarge, "the body is too large"),
+        415 => Problem::new(ErrorCode::UnsupportedMediaType, "the body must be application/json"),
+        429 => Problem::new(ErrorCode::RateLimited, "too many requests"),
+        503 => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),
+        400..=499 => Problem::new(ErrorCode::ValidationFailed, "the request is malformed"),
+        _ => Problem::internal(),
+    }
+}

@@ -1,0 +1,92 @@
+//! Pages of lists: sealed tokens that hold the last key of a page.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::answer::{Answer, to_json};
+use crate::failure::Failure;
+use crate::keys::ServerKeys;
+use crate::state::AppState;
+
+/// Tokens of another format do not open.
+const FORMAT: &str = "1";
+
+/// The page a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageRequest {
+    /// The most items.
+    pub size: usize,
+    pub(crate) token: Option<String>,
+}
+
+impl PageRequest {
+    /// One more than the page holds: whether it is there says whether another page follows.
+    pub fn fetch(&self) -> usize {
+        self.size.saturating_add(1)
+    }
+
+    /// The key the page begins after.
+    pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, Failure> {
+        let Some(token) = &self.token else { return Ok(None) };
+        let opened = keys.open(&format!("{FORMAT}|{bound}"), token);
+        let key = opened.and_then(|text| serde_json::from_slice(&text).ok());
+        key.map(Some).ok_or_else(|| Failure::parameter("page_token", "is not a token of this list"))
+    }
+}
+
+/// Items for a page, with what is known of those after them.
+pub struct Listed<T> {
+    /// The items, at least those of the page.
+    pub items: Vec<T>,
+    /// Whether there are more after all of `items`.
+    pub more: bool,
+}
+
+impl<T> From<Vec<T>> for Listed<T> {
+    fn from(items: Vec<T>) -> Self {
+        Self { items, more: false }
+    }
+}
+
+/// One page: at most `request.size` items, cut where the answer would get too long. `bound` names endpoint, database and
+/// filters; `key` is what the page after an item begins with.
+pub fn page<T, W, K>(
+    state: &AppState,
+    request: &PageRequest,
+    bound: &str,
+    listed: impl Into<Listed<T>>,
+    wire: impl Fn(&T) -> W,
+    key: impl Fn(&T) -> K,
+) -> Answer
+where
+    W: Serialize,
+    K: Serialize,
+{
+    let Listed { items, more } = listed.into();
+    let mut data = String::new();
+    let mut shown = 0;
+    for item in items.iter().take(request.size) {
+        let json = to_json(&wire(item));
+        if shown > 0 && data.len() + json.len() > state.config.max_page_bytes {
+            break;
+        }
+        if shown > 0 {
+            data.push(',');
+        }
+        data.push_str(&json);
+        shown += 1;
+    }
+    let last = items[..shown].last().filter(|_| more || shown < items.len());
+    let meta = match last {
+        Some(item) => format!("{{\"next_page_token\":{}}}", to_json(&token(state, bound, &key(item)))),
+        None => "{}".to_owned(),
+    };
+    Answer::with_body(200, format!("{{\"data\":[{data}],\"meta\":{meta}}}"))
+}
+
+/// A token for a key.
+fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
+    let mut nonce = [0; 24];
+    state.hub.random(&mut nonce);
+    state.keys.seal(nonce, &format!("{FORMAT}|{bound}"), to_json(key).as_bytes())
+}

@@ -1,0 +1,158 @@
+//! Reading the query, collecting everything that is wrong. Unknown parameters are ignored.
+
+use std::fmt::Display;
+
+use branchyard_problem_details::{FieldError, Problem};
+use percent_encoding::percent_decode;
+
+use crate::fields::{Faults, spellings};
+use crate::paging::PageRequest;
+
+/// The parameters of a query. Every reader gives `None` both when the parameter is absent and when it is wrong; what is wrong
+/// is noted.
+pub struct Query<'a> {
+    pairs: Vec<(String, Option<String>)>,
+    faults: &'a Faults,
+}
+
+/// A part of a query string, decoded; `None` when it is not UTF-8.
+fn decode(text: &str) -> Option<String> {
+    let spaced = text.replace('+', " ");
+    percent_decode(spaced.as_bytes()).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+}
+
+impl Query<'_> {
+    pub(crate) fn read<T>(text: &str, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Problem> {
+        let faults = Faults::default();
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name).unwrap_or_default(), decode(value))
+        });
+        let query = Query { pairs: pairs.collect(), faults: &faults };
+        let value = read(&query);
+        drop(query);
+        faults.settle(value)
+    }
+
+    /// Notes that a parameter is wrong.
+    pub fn fault(&self, name: &str, text: impl Into<String>) {
+        self.faults.add(FieldError::at_parameter(name, text));
+    }
+
+    /// A parameter, if it is there.
+    pub fn optional(&self, name: &str) -> Option<&str> {
+        let mut found = self.pairs.iter().filter(|(key, _)| key == name);
+        let (_, value) = found.next()?;
+        if found.next().is_some() {
+            self.fault(name, "is there more than once");
+            return None;
+        }
+        match value.as_deref() {
+            Some(value) if !value.contains('\0') => Some(value),
+            Some(_) => {
+                self.fault(name, "holds a NUL character");
+                None
+            }
+            None => {
+                self.fault(name, "is not valid UTF-8");
+                None
+            }
+        }
+    }
+
+    /// Whether a parameter is there, as whatever.
+    pub fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(key, _)| key == name)
+    }
+
+    /// A parameter that must be there and not empty.
+    pub fn required_text(&self, name: &str) -> Option<&str> {
+        if !self.has(name) {
+            self.fault(name, "is required");
+            return None;
+        }
+        self.text(name)
+    }
+
+    /// A parameter that must not be empty if it is there.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let value = self.optional(name)?;
+        if value.is_empty() {
+            self.fault(name, "must not be empty");
+            return None;
+        }
+        Some(value)
+    }
+
+    /// A parameter that must parse if it is there.
+    pub fn parsed<T, E: Display>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+        let value = self.optional(name)?;
+        parse(value).map_err(|error| self.fault(name, error.to_string())).ok()
+    }
+
+    /// One of some words, if there.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Option<T> {
+        self.parsed(name, |value| {
+            let found = choices.iter().find(|(spelling, _)| *spelling == value).map(|(_, choice)| *choice);
+            found.ok_or_else(|| format!("must be one of {}", spellings(choices)))
+        })
+    }
+
+    /// A number of the form `[1-9][0-9]*`, if there. One too large to count saturates.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.parsed(name, |value| {
+            let plain = value.bytes().all(|b| b.is_ascii_digit()) && !value.is_empty() && !value.starts_with('0');
+            if plain { Ok(value.parse().unwrap_or(u64::MAX)) } else { Err("must be an integer of at least 1") }
+        })
+    }
+
+    /// The page asked for. `page_size` above `max` is `max`.
+    pub fn page(&self, default: usize, max: usize) -> Option<PageRequest> {
+        let asked = self.has("page_size");
+        let size = self.parsed("page_size", |value| {
+            let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
+            let size = if digits { value.parse().unwrap_or(usize::MAX) } else { 0 };
+            if size == 0 { Err("must be an integer of at least 1") } else { Ok(size.min(max)) }
+        });
+        let token = self.optional("page_token").filter(|token| !token.is_empty()).map(str::to_owned);
+        let size = if asked { size? } else { default };
+        Some(PageRequest { size, token })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Query;
+
+    fn one(text: &str) -> Result<Option<String>, Vec<String>> {
+        Query::read(text, |q| Some(q.optional("a").map(str::to_owned)))
+            .map_err(|problem| problem.errors().iter().map(|error| error.parameter().unwrap().to_owned()).collect())
+    }
+
+    #[test]
+    fn parameters_are_decoded_once() {
+        assert_eq!(one("a=x%20y+z%2B&b=1"), Ok(Some("x y z+".to_owned())));
+        assert_eq!(one("a=%2525"), Ok(Some("%25".to_owned())));
+        assert_eq!(one("a"), Ok(Some(String::new())));
+        assert_eq!(one("b=1&b=2&%ff=3"), Ok(None));
+    }
+
+    #[test]
+    fn repetitions_and_bad_text_are_faults() {
+        for text in ["a=1&a=1", "a=%ff", "a=%00"] {
+            assert_eq!(one(text), Err(vec!["a".to_owned()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn page_sizes() {
+        let size = |text: &str| Query::read(text, |q| q.page(30, 100)).map(|page| page.size).ok();
+        assert_eq!(size(""), Some(30));
+        assert_eq!(size("page_size=1"), Some(1));
+        assert_eq!(size("page_size=100000000000000000000"), Some(100));
+        for bad in ["", "0", "-1", "x", "1.0", "+1", "1%20"] {
+            // `+1` is a space and a one.
+            assert_eq!(size(&format!("page_size={bad}")), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
+
+use branchyard_domain::errors::{
+    AccessError, DatabaseError, Fault, ImportError, OperationError, PeopleError, PullError, PullStateError, ReadError, RefError,
+    ReleaseError, TokenError,
+};
+use branchyard_domain::ports::{EngineError, MetadataError};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+/// Why a use case did not do what was asked.
+#[derive(Debug)]
+pub enum Refusal {
+    /// For the client to read.
+    Problem(Problem),
+    /// For the operator to read.
+    Fault(Fault),
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::KeyTaken => key_in_flight().into(),
+            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::Unsettled(_) => Self::Fault(fault),
+        }
+    }
+}
+
+/// 409 for a key whose first request is still running.
+pub(crate) fn key_in_flight() -> Problem {
+    Problem::new(ErrorCode::Conflict, "a request with this idempotency key is still running").retry_after(1)
+}
+
+/// What the client reads of a fault; the operator reads the fault itself in the log.
+pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
+    let unavailable = match fault {
+        Fault::Metadata(MetadataError::Unavailable(_)) | Fault::Unsettled(_) => true,
+        Fault::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
+        Fault::Engine(error) => match error {
+            EngineError::Unavailable(_) | EngineError::TimedOut(_) => true,
+            EngineError::Sql { .. }
+            | EngineError::Import(_)
+            | EngineError::NoSuchCommit(_)
+            | EngineError::NoSuchTable(_)
+            | EngineError::TableExists(_)
+            | EngineError::CannotMerge(_)
+            | EngineError::Damaged(_)
+            | EngineError::Fault { .. } => false,
+        },
+        Fault::Blobs(error) => error.full,
+        Fault::KeyTaken => return key_in_flight(),
+    };
+    match unavailable {
+        true => Problem::new(ErrorCode::ServiceUnavailable, "the server cannot do this just now; try again"),
+        false => Problem::internal(),
+    }
+}
+
+fn at(pointer: &str, error: &impl ToString) -> Problem {
+    let text = error.to_string();
+    Problem::new(ErrorCode::ValidationFailed, text.clone()).with_error(FieldError::at_pointer(pointer, text))
+}
+
+fn plain(code: ErrorCode, error: &impl ToString) -> Refusal {
+    Problem::new(code, error.to_string()).into()
+}
+
+impl From<AccessError> for Refusal {
+    fn from(error: AccessError) -> Self {
+        match error {
+            AccessError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
+            AccessError::NoSuchDatabase => Problem::no_such_repository().into(),
+            AccessError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
+            AccessError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<PeopleError> for Refusal {
+    fn from(error: PeopleError) -> Self {
+        match error {
+            PeopleError::NameTaken(_) => plain(ErrorCode::Conflict, &error),
+            PeopleError::NoSuchUser(_) => plain(ErrorCode::NotFound, &error),
+            PeopleError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Invalid(_) => plain(ErrorCode::ValidationFailed, &error),
+            TokenError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
+            TokenError::NoSuchToken => plain(ErrorCode::NotFound, &error),
+            TokenError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<DatabaseError> for Refusal {
+    fn from(error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::MayNotCreateFor(_) => plain(ErrorCode::PermissionDenied, &error),
+            DatabaseError::NameTaken(_) => plain(ErrorCode::Conflict, &error),
+            DatabaseError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
+            DatabaseError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
+            DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            DatabaseError::Access(error) => error.into(),
+            DatabaseError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<RefError> for Refusal {
+    fn from(error: RefError) -> Self {
+        match error {
+            RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) => plain(ErrorCode::NotFound, &error),
+            RefError::BranchExists(_) | RefError::TagExists(_) | RefError::InUse(_) | RefError::ReleaseUsesTag(_) => {
+                plain(ErrorCode::Conflict, &error)
+            }
+            RefError::DefaultBranch(_) => plain(ErrorCode::Unprocessable, &error),
+            RefError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            RefError::Access(error) => error.into(),
+            RefError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<PullError> for Refusal {
+    fn from(error: PullError) -> Self {
+        match error {
+            PullError::NoSuchPull => Problem::no_such_pull().into(),
+            PullError::NoSuchSource => Problem::no_such_repository().into(),
+            PullError::OtherTarget(_) => at("/to_branch/database", &error).into(),
+            PullError::OtherNetwork(_) => at("/from_branch/database", &error).into(),
+            PullError::SameBranch => at("/from_branch", &error).into(),
+            PullError::NoSuchBranch { .. } | PullError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            PullError::Duplicate(_) | PullError::Merging(_) => plain(ErrorCode::Conflict, &error),
+            PullError::State(PullStateError::Merged | PullStateError::Closed) | PullError::BranchMissing(_) => {
+                plain(ErrorCode::Unprocessable, &error)
+            }
+            PullError::NotYours => plain(ErrorCode::PermissionDenied, &error),
+            PullError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            PullError::TooSlow => plain(ErrorCode::ServiceUnavailable, &error),
+            PullError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            PullError::Access(error) => error.into(),
+            PullError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ReleaseError> for Refusal {
+    fn from(error: ReleaseError) -> Self {
+        match error {
+            ReleaseError::NoSuchRelease(_) | ReleaseError::NoSuchCommit(_) | ReleaseError::NoSuchTag(_) => {
+                plain(ErrorCode::NotFound, &error)
+            }
+            ReleaseError::Exists(_) | ReleaseError::TagElsewhere(_) => plain(ErrorCode::Conflict, &error),
+            ReleaseError::Access(error) => error.into(),
+            ReleaseError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Ref(error) => error.into(),
+            ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<OperationError> for Refusal {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::NoSuchOperation | OperationError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
+            OperationError::Denied | OperationError::MayNotCreateFor(_) => plain(ErrorCode::PermissionDenied, &error),
+            OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
+            OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            OperationError::NameTaken(_) => plain(ErrorCode::Unprocessable, &error),
+            OperationError::Access(error) => error.into(),
+            OperationError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<ImportError> for Refusal {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Fields(ref wrong) => {
+                let entries = wrong.iter().map(|(field, text)| FieldError::at_pointer(format!("/{field}"), text.clone()));
+                let detail = wrong.first().map_or_else(|| error.to_string(), |(field, text)| format!("{field}: {text}"));
+                Problem::new(ErrorCode::ValidationFailed, detail).with_errors(entries).into()
+            }
+            ImportError::TooLarge { .. } | ImportError::PartTooLarge(_) => plain(ErrorCode::PayloadTooLarge, &error),
+            ImportError::TooManyUploads(_) | ImportError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
+            ImportError::NoSuchUpload => plain(ErrorCode::PermissionDenied, &error),
+            ImportError::UploadUsed(_) => plain(ErrorCode::Conflict, &error),
+            ImportError::EmptyPart | ImportError::PartChecksum | ImportError::PartCutShort(_) => {
+                plain(ErrorCode::ValidationFailed, &error)
+            }
+            ImportError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
+            ImportError::Access(error) => error.into(),
+            ImportError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refusal, problem_of_fault};
+    use branchyard_domain::errors::{AccessError, Fault, RefError};
+    use branchyard_domain::ports::MetadataError;
+
+    #[test]
+    fn a_cause_never_reaches_the_client() {
+        let fault = Fault::Metadata(MetadataError::Fault { context: "MARKER", source: "MARKER".into() });
+        let problem = problem_of_fault(&fault);
+        assert_eq!(problem.status(), 500);
+        assert!(!format!("{problem:?}").contains("MARKER"));
+        let fault = Fault::Metadata(MetadataError::Unavailable("MARKER".into()));
+        let problem = problem_of_fault(&fault);
+        assert_eq!(problem.status(), 503);
+        assert!(!format!("{problem:?}").contains("MARKER"));
+    }
+
+    #[test]
+    fn nested_errors_keep_their_own_problem() {
+        let refusal = Refusal::from(RefError::Access(AccessError::NoSuchDatabase));
+        let Refusal::Problem(problem) = refusal else { panic!("a problem") };
+        assert_eq!((problem.status(), problem.detail()), (404, "no such repository"));
+    }
+}

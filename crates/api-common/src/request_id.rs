@@ -1,0 +1,45 @@
+//! The id of a request: reused when the client's is fit, else made.
+
+use actix_web::http::header::HeaderMap;
+use branchyard_domain::Hub;
+
+const NAME: &str = "x-request-id";
+
+/// The id of a request, as it stands in `X-Request-Id`, in problems and in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// The client's, if it has 1 to 128 characters of `[A-Za-z0-9._:-]`.
+    pub(crate) fn sent(headers: &HeaderMap) -> Option<Self> {
+        let text = headers.get(NAME)?.to_str().ok()?;
+        let fit = (1..=128).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'));
+        fit.then(|| Self(text.to_owned()))
+    }
+
+    /// A new one.
+    pub(crate) fn fresh(hub: &Hub) -> Self {
+        Self(format!("req_{}", hub.fresh_id().hyphenated()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RequestId;
+    use actix_web::test::TestRequest;
+
+    #[test]
+    fn only_fit_ids_are_reused() {
+        for (text, fit) in [("a", true), ("A.z_0:-", true), (&"x".repeat(128), true), (&"x".repeat(129), false), ("a b", false), ("", false)]
+        {
+            let request = TestRequest::default().insert_header(("X-Request-Id", text)).to_http_request();
+            assert_eq!(RequestId::sent(request.headers()).is_some(), fit, "{text}");
+        }
+    }
+}

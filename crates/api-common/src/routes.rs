@@ -1,0 +1,67 @@
+//! Routes as a table: each with its methods, and an answer for every other method.
+
+use actix_web::http::{Method, header};
+use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard, web};
+use branchyard_problem_details::{ErrorCode, Problem};
+
+use crate::failure::Failure;
+
+/// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
+pub struct Endpoint {
+    resource: Resource,
+    methods: Vec<&'static str>,
+}
+
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident: $route:expr, $text:expr;)+) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name<F, Args>(mut self, handler: F) -> Self
+        where
+            F: Handler<Args>,
+            Args: FromRequest + 'static,
+            F::Output: Responder + 'static,
+        {
+            self.resource = self.resource.route($route.to(handler));
+            self.methods.extend($text);
+            self
+        }
+    )+};
+}
+
+impl Endpoint {
+    /// A path below the scope.
+    pub fn at(path: &str) -> Self {
+        Self { resource: web::resource(path), methods: Vec::new() }
+    }
+
+    methods! {
+        /// `GET` and `HEAD`.
+        get: web::route().guard(guard::Any(guard::Get()).or(guard::Head())), ["GET", "HEAD"];
+        /// `POST`.
+        post: web::post(), ["POST"];
+        /// `PUT`.
+        put: web::put(), ["PUT"];
+        /// `PATCH`.
+        patch: web::patch(), ["PATCH"];
+        /// `DELETE`.
+        delete: web::delete(), ["DELETE"];
+    }
+
+    /// The resource for actix.
+    pub fn into_resource(self) -> Resource {
+        let allow = format!("{}, OPTIONS", self.methods.join(", "));
+        self.resource.default_service(web::to(move |request: HttpRequest| {
+            let allow = allow.clone();
+            async move { other_method(&request, allow) }
+        }))
+    }
+}
+
+fn other_method(request: &HttpRequest, allow: String) -> Result<HttpResponse, Failure> {
+    if request.method() == Method::OPTIONS {
+        return Ok(HttpResponse::NoContent().insert_header((header::ALLOW, allow)).finish());
+    }
+    let detail = format!("this route has the methods {allow}");
+    Err(Problem::new(ErrorCode::MethodNotAllowed, detail).allow(allow).into())
+}

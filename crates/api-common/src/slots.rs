@@ -1,0 +1,66 @@
+//! How many reads one caller has running.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Counts what each caller has running, and refuses above a limit. Holds only callers that have something running.
+#[derive(Clone)]
+pub struct Slots {
+    running: Arc<Mutex<HashMap<String, usize>>>,
+    limit: usize,
+}
+
+/// One running read; gives its place back when dropped.
+pub struct ReadSlot {
+    slots: Slots,
+    caller: String,
+}
+
+impl Slots {
+    /// At most `limit` per caller.
+    pub fn new(limit: usize) -> Self {
+        Self { running: Arc::default(), limit }
+    }
+
+    /// A place for this caller, if there is one.
+    pub fn take(&self, caller: String) -> Option<ReadSlot> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.get(&caller).copied().unwrap_or_default();
+        if count >= self.limit {
+            return None;
+        }
+        running.insert(caller.clone(), count + 1);
+        Some(ReadSlot { slots: self.clone(), caller })
+    }
+}
+
+impl Drop for ReadSlot {
+    fn drop(&mut self) {
+        let mut running = self.slots.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = running.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Slots;
+
+    #[test]
+    fn places_are_per_caller_and_come_back() {
+        let slots = Slots::new(2);
+        let first = slots.take("a".into());
+        let second = slots.take("a".into());
+        assert!(first.is_some() && second.is_some());
+        assert!(slots.take("a".into()).is_none());
+        assert!(slots.take("b".into()).is_some());
+        drop(first);
+        assert!(slots.take("a".into()).is_some());
+        drop(second);
+        assert!(slots.running.lock().unwrap().is_empty());
+    }
+}

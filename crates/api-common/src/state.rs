@@ -1,0 +1,68 @@
+//! What all handlers share.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use branchyard_domain::Hub;
+
+use crate::config::HttpConfig;
+use crate::idempotency::InFlight;
+use crate::keys::ServerKeys;
+use crate::last_use::LastUses;
+use crate::pool::Pool;
+use crate::slots::Slots;
+
+/// What all handlers share. Cheap to clone; one per process, also when there are many workers.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+/// The parts of [`AppState`].
+pub struct Shared {
+    /// The domain.
+    pub hub: Hub,
+    /// Pool for look-ups.
+    pub reads: Pool,
+    /// Pool for changes.
+    pub writes: Pool,
+    /// Pool for parts of uploads, which wait for their clients.
+    pub uploads: Pool,
+    /// Pool for SQL reads.
+    pub sql: Pool,
+    /// Counts SQL reads per caller.
+    pub sql_slots: Slots,
+    /// Keys.
+    pub keys: ServerKeys,
+    /// Limits and addresses.
+    pub config: HttpConfig,
+    pub(crate) in_flight: InFlight,
+    pub(crate) last_uses: LastUses,
+}
+
+impl AppState {
+    /// Over a hub; make one and clone it for each worker.
+    pub fn new(hub: Hub, config: HttpConfig, keys: ServerKeys) -> Self {
+        let pools = &config.pools;
+        let pool = |size| Pool::new(size, pools.queue, pools.wait);
+        let sql = &config.sql;
+        Self(Arc::new(Shared {
+            reads: pool(pools.reads),
+            writes: pool(pools.writes),
+            uploads: pool(pools.uploads),
+            sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait),
+            sql_slots: Slots::new(sql.max_concurrent_reads_per_caller),
+            hub,
+            keys,
+            in_flight: InFlight::default(),
+            last_uses: LastUses::new(config.token_use_seconds),
+            config,
+        }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

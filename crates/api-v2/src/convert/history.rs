@@ -1,0 +1,133 @@
+use branchyard_api_common::rfc3339;
+use branchyard_domain::entities::{
+    Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn, TableKind,
+    TableSchema,
+};
+
+use super::cells::row;
+use crate::wire;
+
+impl From<&Commit> for wire::Commit {
+    fn from(commit: &Commit) -> Self {
+        let Commit { hash, parents, message, author } = commit;
+        let Signature { name, email, at } = author;
+        Self {
+            sha: hash.to_string(),
+            parents: parents.iter().map(ToString::to_string).collect(),
+            message: message.clone(),
+            author: wire::CommitAuthor { name: name.clone(), email: email.clone() },
+            committed_at: rfc3339(*at),
+        }
+    }
+}
+
+impl From<&TableChange> for wire::TableDiff {
+    fn from(changed: &TableChange) -> Self {
+        let TableChange { table, change, schema_changed, rows } = changed;
+        Self {
+            table: table.clone(),
+            change: match change {
+                Change::Added => "added",
+                Change::Removed => "dropped",
+                Change::Modified => "modified",
+            },
+            schema_changed: *schema_changed,
+            rows_added: rows.map(|(added, _, _)| added),
+            rows_removed: rows.map(|(_, removed, _)| removed),
+            rows_modified: rows.map(|(_, _, modified)| modified),
+        }
+    }
+}
+
+impl From<&RowChange> for wire::RowDiff {
+    fn from(changed: &RowChange) -> Self {
+        let RowChange { table, change, primary_key, from, to } = changed;
+        let mut truncated = Vec::new();
+        Self {
+            table: table.clone(),
+            change: match change {
+                Change::Added => "added",
+                Change::Removed => "removed",
+                Change::Modified => "modified",
+            },
+            primary_key: row(primary_key, &mut truncated),
+            from: from.as_ref().map(|cells| row(cells, &mut truncated)),
+            to: to.as_ref().map(|cells| row(cells, &mut truncated)),
+            truncated_columns: truncated,
+        }
+    }
+}
+
+impl From<&Conflict> for wire::Conflict {
+    fn from(conflict: &Conflict) -> Self {
+        let Conflict { table, kind, primary_key, base, ours, theirs, detail } = conflict;
+        let mut truncated = Vec::new();
+        let is_row = *kind == ConflictKind::Row;
+        let key = (*kind != ConflictKind::Schema).then(|| row(primary_key, &mut truncated));
+        let mut side = |cells: &Option<Vec<_>>| is_row.then(|| cells.as_ref().map(|cells| row(cells, &mut truncated)));
+        let (base, ours, theirs) = (side(base), side(ours), side(theirs));
+        Self {
+            table: table.clone(),
+            kind: match kind {
+                ConflictKind::Row => "row",
+                ConflictKind::Schema => "schema",
+                ConflictKind::Constraint => "constraint",
+            },
+            primary_key: key,
+            base,
+            ours,
+            theirs,
+            detail: detail.clone().filter(|_| !is_row),
+            truncated_columns: truncated,
+        }
+    }
+}
+
+impl From<&TableColumn> for wire::SchemaColumn {
+    fn from(column: &TableColumn) -> Self {
+        let TableColumn { name, declared_type, nullable, default, in_primary_key } = column;
+        Self {
+            name: name.clone(),
+            kind: declared_type.clone(),
+            nullable: *nullable,
+            default: default.clone(),
+            is_primary_key: *in_primary_key,
+        }
+    }
+}
+
+impl From<&Index> for wire::Index {
+    fn from(index: &Index) -> Self {
+        let Index { name, columns, unique } = index;
+        Self { name: name.clone(), columns: columns.clone(), unique: *unique }
+    }
+}
+
+impl From<&ForeignKey> for wire::ForeignKey {
+    fn from(key: &ForeignKey) -> Self {
+        let ForeignKey { columns, references_table, references_columns } = key;
+        Self {
+            columns: columns.clone(),
+            references_table: references_table.clone(),
+            references_columns: references_columns.clone(),
+        }
+    }
+}
+
+impl From<&TableSchema> for wire::TableSchema {
+    fn from(table: &TableSchema) -> Self {
+        let TableSchema { name, kind, columns, primary_key, indexes, foreign_keys, create_statement } = table;
+        Self {
+            name: name.clone(),
+            kind: match kind {
+                TableKind::Table => "table",
+                TableKind::View => "view",
+            },
+            columns: columns.iter().map(Into::into).collect(),
+            primary_key: primary_key.clone(),
+            indexes: indexes.iter().map(Into::into).collect(),
+            foreign_keys: foreign_keys.iter().map(Into::into).collect(),
+            create_statement: create_statement.clone(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+use branchyard_api_common::{Urls, rfc3339};
+use branchyard_domain::entities::{
+    Failure, FailureKind, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
+};
+use branchyard_problem_details::ErrorCode;
+
+use super::database_ref;
+use crate::wire;
+
+/// Where to follow an operation.
+pub(crate) fn operation_ref(operation: &Operation, urls: &Urls) -> wire::OperationRef {
+    wire::OperationRef { id: Urls::operation_id(operation), href: urls.operation(operation) }
+}
+
+/// An operation; `sees_result` says whether the caller sees the database it made.
+pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Operation {
+    let Operation {
+        id: _,
+        database_id: _,
+        locator: _,
+        work,
+        status,
+        created_by: _,
+        created_by_name,
+        created_at,
+        started_at,
+        finished_at,
+        attempts: _,
+    } = operation;
+    let (status, error, result) = match status {
+        OperationStatus::Queued => ("queued", None, None),
+        OperationStatus::Running => ("running", None, None),
+        OperationStatus::Succeeded(outcome) => ("succeeded", None, result(outcome, sees_result)),
+        OperationStatus::Failed(failure) => ("failed", Some(failure.into()), None),
+    };
+    wire::Operation {
+        id: Urls::operation_id(operation),
+        kind: match work.kind() {
+            OperationKind::SqlWrite => "sql_write",
+            OperationKind::Merge => "merge",
+            OperationKind::Fork => "fork",
+            OperationKind::Import => "import",
+        },
+        status,
+        created_at: rfc3339(*created_at),
+        started_at: started_at.map(rfc3339),
+        finished_at: finished_at.map(rfc3339),
+        created_by: created_by_name.to_string(),
+        cancelable: operation.cancelable(),
+        error,
+        result,
+    }
+}
+
+fn result(outcome: &Outcome, sees_result: bool) -> Option<wire::OperationResult> {
+    let Outcome { commit, pull, database } = outcome;
+    if database.is_some() && !sees_result {
+        return None;
+    }
+    Some(wire::OperationResult {
+        pull_id: pull.map(|number| number.get()),
+        commit_sha: commit.as_ref().map(ToString::to_string),
+        database: database.as_ref().map(|(_, locator)| database_ref(locator)),
+    })
+}
+
+impl From<&RowProblem> for wire::RowError {
+    fn from(problem: &RowProblem) -> Self {
+        let RowProblem { line, column, detail } = problem;
+        Self { line: *line, column: column.clone(), detail: detail.clone() }
+    }
+}
+
+impl From<&Failure> for wire::OperationError {
+    fn from(failure: &Failure) -> Self {
+        let Failure { kind, detail, rows } = failure;
+        let code = match kind {
+            FailureKind::Content => ErrorCode::OperationFailed,
+            FailureKind::MergeConflict => ErrorCode::MergeConflict,
+            FailureKind::NotFound => ErrorCode::NotFound,
+            FailureKind::Conflict => ErrorCode::Conflict,
+            FailureKind::Unprocessable => ErrorCode::Unprocessable,
+            FailureKind::Canceled => ErrorCode::Canceled,
+            FailureKind::PermissionDenied => ErrorCode::PermissionDenied,
+            FailureKind::Internal => ErrorCode::Internal,
+            FailureKind::Unavailable => ErrorCode::ServiceUnavailable,
+        };
+        let row = code.row();
+        Self {
+            status: row.status,
+            code: row.name,
+            title: row.title,
+            detail: detail.clone(),
+            errors: rows.iter().take(100).map(Into::into).collect(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use branchyard_api_common::rfc3339;
+use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, Visibility};
+use branchyard_domain::usecases::DatabaseView;
+
+use crate::wire;
+
+impl From<&Email> for wire::EmailAddress {
+    fn from(email: &Email) -> Self {
+        let Email { address, is_primary, is_verified } = email;
+        Self { address: address.clone(), is_primary: *is_primary, is_verified: *is_verified }
+    }
+}
+
+impl From<&User> for wire::User {
+    fn from(user: &User) -> Self {
+        let User {
+            id: _,
+            name,
+            display_name,
+            bio,
+            location,
+            website_url,
+            profile_pic_url,
+            emails,
+            password_hash: _,
+            is_admin: _,
+            created_at: _,
+        } = user;
+        Self {
+            username: name.to_string(),
+            display_name: display_name.clone(),
+            bio: bio.clone(),
+            location: location.clone(),
+            website_url: website_url.clone(),
+            profile_pic_url: profile_pic_url.clone(),
+            email_addresses: emails.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// Owner and name.
+pub(crate) fn database_ref(locator: &DatabaseLocator) -> wire::DatabaseRef {
+    let DatabaseLocator { owner, name } = locator;
+    wire::DatabaseRef { owner: owner.to_string(), name: name.to_string() }
+}
+
+impl From<&DatabaseView> for wire::Database {
+    fn from(view: &DatabaseView) -> Self {
+        let DatabaseView { database, role, fork_network_count, parent, network_root } = view;
+        let Database {
+            id: _,
+            owner_id: _,
+            locator,
+            description,
+            visibility,
+            default_branch,
+            parent_id: _,
+            network_id: _,
+            created_at,
+            last_write_at,
+            size_bytes,
+            star_count,
+            version: _,
+            deleted_at: _,
+        } = database;
+        let DatabaseLocator { owner, name } = locator;
+        Self {
+            owner: owner.to_string(),
+            name: name.to_string(),
+            description: description.clone(),
+            visibility: match visibility {
+                Visibility::Public => "public",
+                Visibility::Private => "private",
+            },
+            fork_network_count: *fork_network_count,
+            star_count: *star_count,
+            size_bytes: *size_bytes,
+            last_write_at: last_write_at.map(rfc3339),
+            parent: parent.as_ref().map(database_ref),
+            network_root: network_root.as_ref().map(database_ref),
+            default_branch: default_branch.to_string(),
+            created_at: rfc3339(*created_at),
+            viewer_role: match role {
+                Role::Read => "read",
+                Role::Write => "write",
+                Role::Admin => "admin",
+            },
+        }
+    }
+}

@@ -1,0 +1,34 @@
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Names a database. Carries exactly these keys, for ever.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DatabaseRef {
+    pub(crate) owner: String,
+    pub(crate) name: String,
+}
+
+/// A versioned database.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Database {
+    pub(crate) owner: String,
+    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// `public` or `private`.
+    pub(crate) visibility: &'static str,
+    /// Forks, direct and indirect, in the whole network.
+    pub(crate) fork_network_count: u64,
+    pub(crate) star_count: i64,
+    pub(crate) size_bytes: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_write_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<DatabaseRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) network_root: Option<DatabaseRef>,
+    pub(crate) default_branch: String,
+    pub(crate) created_at: String,
+    /// The caller's role: `read`, `write` or `admin`.
+    pub(crate) viewer_role: &'static str,
+}

@@ -1,0 +1,126 @@
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+/// Columns and cells in table order, as an object.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = std::collections::BTreeMap<String, Option<String>>)]
+pub(crate) struct Row(pub(crate) Vec<(String, Option<String>)>);
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (column, cell) in &self.0 {
+            map.serialize_entry(column, cell)?;
+        }
+        map.end()
+    }
+}
+
+/// Who made a commit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct CommitAuthor {
+    pub(crate) name: String,
+    pub(crate) email: String,
+}
+
+/// A commit.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Commit {
+    pub(crate) sha: String,
+    pub(crate) parents: Vec<String>,
+    pub(crate) message: String,
+    pub(crate) author: CommitAuthor,
+    pub(crate) committed_at: String,
+}
+
+/// A table that differs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TableDiff {
+    pub(crate) table: String,
+    /// `added`, `dropped` or `modified`.
+    pub(crate) change: &'static str,
+    pub(crate) schema_changed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rows_added: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rows_removed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) rows_modified: Option<u64>,
+}
+
+/// A row that differs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RowDiff {
+    pub(crate) table: String,
+    /// `added`, `removed` or `modified`.
+    pub(crate) change: &'static str,
+    pub(crate) primary_key: Row,
+    pub(crate) from: Option<Row>,
+    pub(crate) to: Option<Row>,
+    /// Columns whose cells are cut.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) truncated_columns: Vec<String>,
+}
+
+/// Something a trial merge could not settle.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Conflict {
+    pub(crate) table: String,
+    /// `row`, `schema` or `constraint`.
+    pub(crate) kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) primary_key: Option<Row>,
+    /// For conflicts of rows: `null` where the row does not exist on that side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<Option<Row>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ours: Option<Option<Row>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) theirs: Option<Option<Row>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) truncated_columns: Vec<String>,
+}
+
+/// A column of a table.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SchemaColumn {
+    pub(crate) name: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) nullable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) default: Option<String>,
+    pub(crate) is_primary_key: bool,
+}
+
+/// An index of a table.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Index {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<String>,
+    pub(crate) unique: bool,
+}
+
+/// A reference to another table.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ForeignKey {
+    pub(crate) columns: Vec<String>,
+    pub(crate) references_table: String,
+    pub(crate) references_columns: Vec<String>,
+}
+
+/// A table or view.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TableSchema {
+    pub(crate) name: String,
+    /// `table` or `view`.
+    pub(crate) kind: &'static str,
+    pub(crate) columns: Vec<SchemaColumn>,
+    pub(crate) primary_key: Vec<String>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) foreign_keys: Vec<ForeignKey>,
+    pub(crate) create_statement: String,
+}

@@ -1,0 +1,21 @@
+//! The JSON of API v2. Frozen: within v2 fields may be added, nothing else changes. No type of the domain appears here.
+
+mod branch;
+mod database;
+mod diff;
+mod import;
+mod operation;
+mod pull;
+mod query;
+mod user;
+
+pub(crate) use branch::{Branch, Release, Tag};
+pub(crate) use database::{Database, DatabaseRef};
+pub(crate) use diff::{
+    Commit, CommitAuthor, Conflict, ForeignKey, Index, Row, RowDiff, SchemaColumn, TableDiff, TableSchema,
+};
+pub(crate) use import::{ImportUpload, ImportUploadPart};
+pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
+pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary};
+pub(crate) use query::{QueryColumn, QueryResult};
+pub(crate) use user::{EmailAddress, User};

@@ -1,0 +1,65 @@
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::DatabaseRef;
+
+/// Where to follow accepted work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OperationRef {
+    pub(crate) id: String,
+    pub(crate) href: String,
+}
+
+/// A place in an imported file, and what is wrong there.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RowError {
+    pub(crate) line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<String>,
+    pub(crate) detail: String,
+}
+
+/// Why an operation failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OperationError {
+    /// The HTTP status that a request would have been answered with.
+    pub(crate) status: u16,
+    pub(crate) code: &'static str,
+    pub(crate) title: &'static str,
+    pub(crate) detail: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) errors: Vec<RowError>,
+}
+
+/// What an operation brought.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OperationResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pull_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commit_sha: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) database: Option<DatabaseRef>,
+}
+
+/// Accepted work.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Operation {
+    pub(crate) id: String,
+    /// `import`, `merge`, `sql_write` or `fork`.
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// `queued`, `running`, `succeeded` or `failed`.
+    pub(crate) status: &'static str,
+    pub(crate) created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) finished_at: Option<String>,
+    pub(crate) created_by: String,
+    pub(crate) cancelable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<OperationError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<OperationResult>,
+}

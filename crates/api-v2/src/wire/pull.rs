@@ -1,0 +1,52 @@
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::DatabaseRef;
+
+/// Names a branch of a database. Carries exactly these keys, for ever.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BranchRef {
+    pub(crate) database: DatabaseRef,
+    pub(crate) branch_name: String,
+}
+
+/// A pull request as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PullSummary {
+    pub(crate) pull_number: i64,
+    pub(crate) title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// `open`, `closed` or `merged`.
+    pub(crate) state: &'static str,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) creator: String,
+}
+
+/// A pull request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Pull {
+    #[serde(flatten)]
+    pub(crate) summary: PullSummary,
+    pub(crate) from_branch: BranchRef,
+    pub(crate) to_branch: BranchRef,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merged_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merged_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) merge_commit_sha: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) closed_at: Option<String>,
+}
+
+/// A remark on a pull request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PullComment {
+    pub(crate) comment_id: String,
+    pub(crate) author: String,
+    pub(crate) body: String,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+}

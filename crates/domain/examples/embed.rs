@@ -1,0 +1,53 @@
+//! Branchyard inside another program: no server, no async runtime. The ports are in memory here; the engine's crate has the
+//! same example with real files.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_domain::access::{Caller, Participate, Write};
+use branchyard_domain::entities::Visibility;
+use branchyard_domain::fakes::{self, Collected};
+use branchyard_domain::usecases::{MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
+use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let hub = fakes::hub().hub;
+
+    let (name, email) = (OwnerName::parse("ada")?, "ada@example.org".to_owned());
+    let ada = hub.people().create_user(NewUser { name, email, display_name: None, password: None, is_admin: false })?;
+    let new = NewDatabase {
+        owner: "ada".to_owned(),
+        name: DatabaseName::parse("engines")?,
+        visibility: Visibility::Public,
+        description: None,
+        default_branch: None,
+    };
+    hub.databases().create(&ada, new, None)?;
+
+    let caller = Caller::User(Arc::new(ada));
+    let writer = hub.databases().access::<Write>(&caller, "ada", "engines")?;
+    let draft = RefName::parse("draft")?;
+    hub.branches().create(&writer, NewBranch { name: draft.clone(), from: Revision::Branch("main".to_owned()) }, None)?;
+
+    let statements = "CREATE TABLE parts(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO parts VALUES (1,'gear'),(2,'card')";
+    let write =
+        SqlWrite { from_branch: "draft".to_owned(), to_branch: draft, statements: statements.to_owned(), message: None };
+    hub.operations().sql_write(&writer, write, None)?;
+    hub.operations().run_next("embed")?;
+
+    let person = hub.databases().access::<Participate>(&caller, "ada", "engines")?;
+    let here = ("ada".to_owned(), "engines".to_owned());
+    let (from_branch, to_branch) = ("draft".to_owned(), "main".to_owned());
+    let title = Title::parse("The first parts")?;
+    let new = NewPull { title, description: None, from_database: here.clone(), from_branch, to_database: here, to_branch };
+    let pull = hub.pulls().open(&person, new, None)?;
+    hub.pulls().merge(&writer, pull.number, MergePull::default(), None)?;
+    hub.operations().run_next("embed")?;
+
+    let mut rows = Collected::default();
+    let head = hub.sql().resolve(&person, Some("main"))?;
+    hub.sql().read(&person, &head, "SELECT * FROM parts ORDER BY name", Duration::from_secs(5), &mut rows)?;
+    assert_eq!(rows.lines(), ["2|card", "1|gear"]);
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! The engine port in memory: a graph of commits per database, each with all its tables.
+//!
+//! Hashes come from the content, so that the same steps at the same time give the same commits. The SQL it knows is exactly:
+//!
+//! ```text
+//! CREATE TABLE t (column declaration, ...)          NOT NULL and PRIMARY KEY on a column are heeded
+//! INSERT INTO t [(columns)] VALUES (literals), ...
+//! UPDATE t SET column = literal, ... WHERE column = literal
+//! DELETE FROM t WHERE column = literal
+//! SELECT columns | * | count(*) FROM t [WHERE column = literal] [ORDER BY column]
+//! ```
+//!
+//! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
+
+mod commits;
+mod diff;
+mod merge;
+mod rows;
+mod sql;
+mod table;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use super::{Refused, lock};
+use crate::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
+use crate::ports::{
+    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource, WriteJob,
+};
+use crate::values::{CommitHash, DatabaseId};
+use commits::History;
+use table::Snapshot;
+
+type Result<T> = std::result::Result<T, EngineError>;
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// An engine in memory.
+#[derive(Default)]
+pub struct MemoryEngine {
+    files: Mutex<BTreeMap<DatabaseId, History>>,
+    meanwhile: Mutex<Option<Hook>>,
+}
+
+impl std::fmt::Debug for MemoryEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryEngine").finish_non_exhaustive()
+    }
+}
+
+impl MemoryEngine {
+    /// Runs this in the middle of the next write, merge, import or copy: what somebody else does meanwhile.
+    pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
+        *lock(&self.meanwhile) = Some(Box::new(happens));
+    }
+
+    fn let_happen(&self) {
+        let hook = lock(&self.meanwhile).take();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+
+    /// Looks at a file.
+    fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&History) -> Result<T>) -> Result<T> {
+        look(lock(&self.files).get(&database).ok_or_else(no_file)?)
+    }
+
+    /// Changes a file.
+    fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
+        change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
+    }
+}
+
+fn no_file() -> EngineError {
+    EngineError::Fault { context: "open a database".to_owned(), source: Box::new(Refused("there is no such file")) }
+}
+
+impl Engine for MemoryEngine {
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash> {
+        let mut history = History::default();
+        let head = history.add(Vec::new(), message, author, Arc::new(Snapshot::default()));
+        lock(&self.files).insert(database, history);
+        Ok(head)
+    }
+
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        let copy = self.look(from, |history| Ok(history.clone()))?;
+        self.let_happen();
+        lock(&self.files).insert(to, copy);
+        Ok(())
+    }
+
+    fn remove(&self, database: DatabaseId) -> Result<()> {
+        lock(&self.files).remove(&database);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<DatabaseId>> {
+        Ok(lock(&self.files).keys().copied().collect())
+    }
+
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64> {
+        self.look(database, |history| Ok(history.size_bytes()))
+    }
+
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>> {
+        self.look(database, |history| Ok(history.get(hash).ok().map(|stored| stored.commit.clone())))
+    }
+
+    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool> {
+        self.look(database, |history| history.is_ancestor(ancestor, descendant))
+    }
+
+    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
+        self.look(database, |history| history.merge_base(a, b))
+    }
+
+    fn log(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<Commit>> {
+        self.look(database, |history| {
+            let mut commits = history.log(from)?.into_iter();
+            if let Some(after) = after {
+                commits.by_ref().find(|commit| commit.hash == *after);
+            }
+            Ok(commits.take(limit).cloned().collect())
+        })
+    }
+
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<()> {
+        let wanted = self.look(from, |history| history.reachable(commit))?;
+        self.change(into, |history| {
+            history.take_in(wanted);
+            Ok(())
+        })
+    }
+
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        sql::read(&tables, query.sql, sink)?;
+        Ok(ReadReport { deterministic: true })
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome> {
+        self.let_happen();
+        self.change(database, |history| {
+            let mut head = job.base.clone();
+            let before = Arc::clone(&history.get(&head)?.tables);
+            let after = sql::write(&before, job.statements)?;
+            let changed = after != *before;
+            let statements = changed.then(|| Arc::new(after));
+            let Some((theirs, message)) = job.then_merge else {
+                return Ok(MergeOutcome::Head(match statements {
+                    Some(tables) => history.add(vec![head], job.message, job.author, tables),
+                    None => head,
+                }));
+            };
+            if !changed && history.is_ancestor(&head, theirs)? {
+                return Ok(MergeOutcome::Head(theirs.clone()));
+            }
+            // A merge that fails takes the commit with it; an unnamed one would do no harm either.
+            let kept = history.clone();
+            if let Some(tables) = statements {
+                head = history.add(vec![head], job.message, job.author, tables);
+            }
+            let outcome = merge::merge(history, &head, theirs, message, job.author, &BTreeMap::new());
+            if !matches!(outcome, Ok(MergeOutcome::Head(_))) {
+                *history = kept;
+            }
+            outcome
+        })
+    }
+
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome> {
+        self.let_happen();
+        self.change(database, |history| {
+            merge::merge(history, job.ours, job.theirs, job.message, job.author, job.resolve)
+        })
+    }
+
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>> {
+        self.look(database, |history| {
+            let known = |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
+            if !known(ours)? && !known(theirs)? {
+                return Err(EngineError::NoSuchTable(table.unwrap_or_default().to_owned()));
+            }
+            let found = merge::conflicts(history, ours, theirs)?.into_iter();
+            let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
+            Ok(wanted.skip(skip).take(limit).collect())
+        })
+    }
+
+    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash> {
+        self.let_happen();
+        let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
+        let after = rows::import(&before, job, rows)?;
+        if after == *before {
+            return Ok(job.base.clone());
+        }
+        self.change(database, |history| Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after))))
+    }
+
+    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>> {
+        self.look(database, |history| Ok(diff::tables(&history.get(from)?.tables, &history.get(to)?.tables)))
+    }
+
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<Vec<RowChange>> {
+        self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
+    }
+
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>> {
+        self.look(database, |history| Ok(history.get(at)?.tables.iter().map(|table| table.schema()).collect()))
+    }
+
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>> {
+        self.look(database, |history| {
+            let lost = heads.iter().filter(|head| history.get(head).is_err());
+            Ok(lost.map(|head| format!("commit {head} is not in the file")).collect())
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! The toy SQL: see the head of [`super`].
+
+mod parse;
+mod run;
+mod tokens;
+
+use super::Result;
+use super::table::Snapshot;
+use crate::ports::{EngineError, RowSink, SqlFailure};
+use parse::Statement;
+
+fn blame(statement: usize) -> impl Fn(SqlFailure) -> EngineError {
+    move |failure| EngineError::Sql { failure, statement: u32::try_from(statement).unwrap_or(u32::MAX) }
+}
+
+/// Runs one statement that must read.
+pub(super) fn read(tables: &Snapshot, sql: &str, sink: &mut dyn RowSink) -> Result<()> {
+    let statements = tokens::statements(sql).map_err(blame(1))?;
+    let [statement] = statements.as_slice() else {
+        let none = SqlFailure::Syntax { position: sql.len() + 1, near: String::new() };
+        return Err(blame(1)(if statements.is_empty() { none } else { SqlFailure::SeveralStatements }));
+    };
+    match parse::statement(sql, statement).map_err(blame(1))? {
+        Statement::Select(select) => run::select(tables, &select, sink).map_err(blame(1)),
+        _ => Err(blame(1)(SqlFailure::NotARead)),
+    }
+}
+
+/// Runs statements; gives the tables afterwards.
+pub(super) fn write(tables: &Snapshot, sql: &str) -> Result<Snapshot> {
+    let mut after = tables.clone();
+    for (at, statement) in tokens::statements(sql).map_err(blame(1))?.iter().enumerate() {
+        let blame = blame(at + 1);
+        let parsed = parse::statement(sql, statement).map_err(&blame)?;
+        run::change(&mut after, parsed).map_err(&blame)?;
+    }
+    Ok(after)
+}

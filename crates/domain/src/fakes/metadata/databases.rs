@@ -1,0 +1,123 @@
+//! Databases.
+
+use super::{MemoryUnit, Result, count, page};
+use crate::entities::{Database, Visibility};
+use crate::ports::{DatabaseFilter, DatabaseRepository, MetadataError};
+use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+
+impl MemoryUnit<'_> {
+    fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
+        let has_role = |user: AccountId| {
+            database.owner_id == user
+                || self.state.members.contains_key(&(database.owner_id, user))
+                || self.state.collaborators.contains_key(&(database.id, user))
+        };
+        database.visibility == Visibility::Public || viewer.is_some_and(has_role)
+    }
+
+    fn live_page(
+        &self,
+        viewer: Option<AccountId>,
+        wanted: impl Fn(&Database) -> bool,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Vec<Database> {
+        let key = |d: &Database| (d.locator.owner.key(), d.locator.name.key());
+        let after = after.map(|(owner, name)| (owner.to_ascii_lowercase(), name.to_ascii_lowercase()));
+        let mut found: Vec<&Database> = self.state.databases.values().filter(|d| d.deleted_at.is_none()).collect();
+        found.retain(|d| wanted(d) && self.sees(viewer, d) && after.as_ref().is_none_or(|after| key(d) > *after));
+        found.sort_by_key(|d| key(d));
+        page(found.into_iter().cloned(), limit)
+    }
+}
+
+impl DatabaseRepository for MemoryUnit<'_> {
+    fn database_add(&mut self, database: &Database) -> Result<()> {
+        let locator = &database.locator;
+        if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.databases.insert(database.id, database.clone());
+        Ok(())
+    }
+
+    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+        Ok(self.state.live(&owner.key(), &name.key()).cloned())
+    }
+
+    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
+        Ok(self.state.databases.get(&id).cloned())
+    }
+
+    fn database_update(&mut self, database: &Database) -> Result<bool> {
+        if self.state.databases.get(&database.id).is_none_or(|stored| stored.version != database.version) {
+            return Ok(false);
+        }
+        let named = self.state.live(&database.locator.owner.key(), &database.locator.name.key());
+        if database.deleted_at.is_none() && named.is_some_and(|other| other.id != database.id) {
+            return Err(MetadataError::Taken);
+        }
+        let Some(stored) = self.change()?.databases.get_mut(&database.id) else { return Ok(false) };
+        stored.description.clone_from(&database.description);
+        stored.visibility = database.visibility;
+        stored.default_branch = database.default_branch.clone();
+        stored.last_write_at = database.last_write_at;
+        stored.size_bytes = database.size_bytes;
+        stored.deleted_at = database.deleted_at;
+        stored.version += 1;
+        Ok(true)
+    }
+
+    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+        if let Some(stored) = self.change()?.databases.get_mut(&id) {
+            stored.last_write_at = Some(at);
+            stored.size_bytes = size_bytes;
+        }
+        Ok(())
+    }
+
+    fn database_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
+        let wanted = |d: &Database| {
+            let said = |text: &String| {
+                d.locator.name.as_str().to_lowercase().contains(text)
+                    || d.description.as_ref().is_some_and(|words| words.to_lowercase().contains(text))
+            };
+            filter.owner.as_ref().is_none_or(|owner| d.locator.owner.key() == owner.key())
+                && filter.visibility.is_none_or(|visibility| d.visibility == visibility)
+                && text.as_ref().is_none_or(said)
+        };
+        Ok(self.live_page(viewer, wanted, after, limit))
+    }
+
+    fn database_count(&mut self, owner: AccountId) -> Result<u64> {
+        let live = self.state.databases.values().filter(|d| d.owner_id == owner && d.deleted_at.is_none());
+        Ok(count(live.count()))
+    }
+
+    fn fork_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        parent: DatabaseId,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        Ok(self.live_page(viewer, |d| d.parent_id == Some(parent), after, limit))
+    }
+
+    fn fork_count(&mut self, network: DatabaseId) -> Result<u64> {
+        let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
+        Ok(count(live.filter(|d| d.parent_id.is_some()).count()))
+    }
+
+    fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {
+        let live = self.state.databases.values().filter(|d| d.deleted_at.is_none()).map(|d| d.id);
+        Ok(page(live.filter(|id| after.is_none_or(|after| *id > after)), limit))
+    }
+}

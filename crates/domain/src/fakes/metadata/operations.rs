@@ -1,0 +1,142 @@
+//! Operations and their leases.
+
+use super::state::Leased;
+use super::{MemoryUnit, Result, count, page};
+use crate::entities::{Operation, OperationStatus, Work};
+use crate::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
+
+fn state_of(operation: &Operation) -> OperationState {
+    match operation.status {
+        OperationStatus::Queued => OperationState::Queued,
+        OperationStatus::Running => OperationState::Running,
+        OperationStatus::Succeeded(_) => OperationState::Succeeded,
+        OperationStatus::Failed(_) => OperationState::Failed,
+    }
+}
+
+impl Leased {
+    fn is(&self, state: OperationState) -> bool {
+        state_of(&self.operation) == state
+    }
+
+    fn lease_is_live(&self, now: Timestamp) -> bool {
+        self.is(OperationState::Running) && self.lease.as_ref().is_some_and(|(_, until)| *until > now)
+    }
+
+    fn held_by(&self, holder: &str) -> bool {
+        self.is(OperationState::Running) && self.lease.as_ref().is_some_and(|(held_by, _)| held_by == holder)
+    }
+}
+
+impl MemoryUnit<'_> {
+    fn leased(&mut self, id: OperationId, holder: &str) -> Result<Option<&mut Leased>> {
+        Ok(self.change()?.operations.get_mut(&id).filter(|leased| leased.held_by(holder)))
+    }
+}
+
+impl OperationRepository for MemoryUnit<'_> {
+    fn operation_add(&mut self, operation: &Operation) -> Result<()> {
+        if self.state.operations.contains_key(&operation.id) {
+            return Err(MetadataError::Taken);
+        }
+        let leased = Leased { operation: operation.clone(), lease: None };
+        self.change()?.operations.insert(operation.id, leased);
+        Ok(())
+    }
+
+    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>> {
+        Ok(self.state.operations.get(&id).map(|leased| leased.operation.clone()))
+    }
+
+    fn operation_list(
+        &mut self,
+        database: DatabaseId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>> {
+        let found = self.state.operations.values().rev().map(|leased| &leased.operation).filter(|o| {
+            o.database_id == database
+                && filter.state.is_none_or(|state| state_of(o) == state)
+                && filter.kind.is_none_or(|kind| o.work.kind() == kind)
+                && before.is_none_or(|before| o.id < before)
+        });
+        Ok(page(found.cloned(), limit))
+    }
+
+    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {
+        let queued = self.state.operations.values().filter(|l| l.is(OperationState::Queued));
+        Ok(count(queued.filter(|l| l.operation.database_id == database).count()))
+    }
+
+    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
+        let all = self.state.operations.values().map(|leased| &leased.operation);
+        Ok(all.filter(|o| o.database_id == database && !o.settled()).cloned().collect())
+    }
+
+    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
+        let all = &self.state.operations;
+        let busy = |database: DatabaseId| {
+            all.values().any(|l| l.operation.database_id == database && l.lease_is_live(now))
+        };
+        let free = all.values().find(|l| !l.operation.settled() && !busy(l.operation.database_id));
+        let Some(id) = free.map(|leased| leased.operation.id) else { return Ok(None) };
+        let Some(leased) = self.change()?.operations.get_mut(&id) else { return Ok(None) };
+        leased.lease = Some((holder.to_owned(), until));
+        leased.operation.status = OperationStatus::Running;
+        leased.operation.attempts += 1;
+        leased.operation.started_at = leased.operation.started_at.or(Some(now));
+        Ok(Some(leased.operation.clone()))
+    }
+
+    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
+        let Some(leased) = self.leased(id, holder)? else { return Ok(false) };
+        leased.lease = Some((holder.to_owned(), until));
+        Ok(true)
+    }
+
+    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+        let Some(leased) = self.change()?.operations.get_mut(&operation.id) else { return Ok(false) };
+        let in_state = match holder {
+            Some(holder) => leased.held_by(holder),
+            None => leased.is(OperationState::Queued),
+        };
+        if in_state {
+            leased.lease = None;
+            leased.operation.status = operation.status.clone();
+            leased.operation.started_at = operation.started_at;
+            leased.operation.finished_at = operation.finished_at;
+        }
+        Ok(in_state)
+    }
+
+    fn operation_recover(&mut self) -> Result<u64> {
+        let mut freed = 0;
+        for leased in self.change()?.operations.values_mut().filter(|l| l.is(OperationState::Running)) {
+            freed += u64::from(leased.lease.take().is_some());
+        }
+        Ok(freed)
+    }
+
+    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()> {
+        if let Some(leased) = self.leased(id, holder)? {
+            leased.lease = None;
+            leased.operation.status = OperationStatus::Queued;
+        }
+        Ok(())
+    }
+
+    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
+        let unsettled = self.state.operations.values().map(|l| &l.operation).filter(|o| !o.settled());
+        let to_owner = |work: &Work| matches!(work, Work::Fork { owner_id, .. } if *owner_id == owner);
+        Ok(unsettled.filter(|o| to_owner(&o.work)).any(|o| o.locator.name.key() == name.key()))
+    }
+
+    fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+        let operations = &mut self.change()?.operations;
+        let had = operations.len();
+        operations.retain(|_, l| l.operation.finished_at.is_none_or(|at| at >= before));
+        Ok(count(had - operations.len()))
+    }
+}

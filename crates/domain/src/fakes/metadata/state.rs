@@ -1,0 +1,49 @@
+//! What the store holds.
+
+use std::collections::BTreeMap;
+
+use crate::entities::{
+    Branch, Database, Event, MemberRole, Operation, Organization, Pull, PullComment, Release, Role, Tag, Token, Upload, User,
+};
+use crate::ports::SavedAnswer;
+use crate::values::{AccountId, DatabaseId, OperationId, PullNumber, RefName, Timestamp, TokenId, UploadId};
+
+/// An operation with its lease.
+#[derive(Debug, Clone)]
+pub(super) struct Leased {
+    pub(super) operation: Operation,
+    pub(super) lease: Option<(String, Timestamp)>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) users: BTreeMap<AccountId, User>,
+    pub(super) organizations: BTreeMap<AccountId, Organization>,
+    /// By organization, then user.
+    pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
+    pub(super) tokens: BTreeMap<TokenId, Token>,
+    pub(super) databases: BTreeMap<DatabaseId, Database>,
+    pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
+    pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
+    pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
+    pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
+    /// The last number given.
+    pub(super) pull_numbers: BTreeMap<DatabaseId, i64>,
+    pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<PullComment>>,
+    pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
+    pub(super) operations: BTreeMap<OperationId, Leased>,
+    pub(super) uploads: BTreeMap<UploadId, Upload>,
+    /// By caller, scope and key.
+    pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
+    /// In the order they were appended.
+    pub(super) events: Vec<Event>,
+}
+
+impl State {
+    /// The live database of this lower-case owner and name.
+    pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
+        self.databases.values().find(|d| {
+            d.deleted_at.is_none() && d.locator.owner.key() == owner_key && d.locator.name.key() == name_key
+        })
+    }
+}

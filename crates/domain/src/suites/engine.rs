@@ -1,0 +1,546 @@
+//! What every engine has to do, told in the SQL that [`crate::fakes::MemoryEngine`] knows too.
+//!
+//! Each function makes databases of its own, so they may run in any order, on an engine that holds others, and at once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::entities::{Cell, Change, ConflictKind, RowProblem, Side, Signature};
+use crate::fakes::Collected;
+use crate::ports::{
+    Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery, RowPage,
+    RowSource, SqlFailure, WriteJob,
+};
+use crate::values::{CommitHash, DatabaseId, Timestamp};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// One promise, checked.
+pub type Check = fn(&dyn Engine);
+
+/// Every check by name.
+pub const ALL: &[(&str, Check)] = &[
+    ("files", files),
+    ("writes", writes),
+    ("failed_writes", failed_writes),
+    ("reads", reads),
+    ("log_and_ancestry", log_and_ancestry),
+    ("diff", diff),
+    ("diff_pages", diff_pages),
+    ("schemas", schemas),
+    ("merges", merges),
+    ("conflicts", conflicts),
+    ("resolved_conflicts", resolved_conflicts),
+    ("write_then_merge", write_then_merge),
+    ("fetch_and_copy", fetch_and_copy),
+    ("imports", imports),
+    ("refused_imports", refused_imports),
+    ("at_once", at_once),
+];
+
+/// Runs every check, one after another, on one engine.
+pub fn run_all(engine: &dyn Engine) {
+    for (_, check) in ALL {
+        check(engine);
+    }
+}
+
+/// A database of a test, and what is done to it.
+struct Db<'a> {
+    engine: &'a dyn Engine,
+    id: DatabaseId,
+    first: CommitHash,
+}
+
+fn author(second: i64) -> Signature {
+    let at = Timestamp::from_seconds(1_767_000_000 + second);
+    Signature { name: "Ada".to_owned(), email: "ada@example.org".to_owned(), at }
+}
+
+/// An id that no other call gives.
+fn fresh_id() -> DatabaseId {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    DatabaseId::from_uuid(Uuid::from_u64_pair(0x0190_0000_0000_7000 | u64::from(std::process::id()) << 16, 1 << 63 | number))
+}
+
+fn no_commit() -> CommitHash {
+    CommitHash::parse(&"0123456789".repeat(4)).unwrap()
+}
+
+impl<'a> Db<'a> {
+    fn new(engine: &'a dyn Engine) -> Self {
+        let id = fresh_id();
+        let first = engine.create(id, &author(0), "Initialize database").unwrap();
+        Self { engine, id, first }
+    }
+
+    /// With `t(id, a, b)` of three rows; gives the commit.
+    fn with_rows(engine: &'a dyn Engine) -> (Self, CommitHash) {
+        let db = Self::new(engine);
+        let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); \
+                      INSERT INTO t VALUES (1,'one',10),(2,'two',20),(3,'three',30)";
+        let head = db.write(&db.first, 1, create);
+        (db, head)
+    }
+
+    fn try_write(&self, base: &CommitHash, second: i64, sql: &str) -> Result<MergeOutcome, EngineError> {
+        let author = author(second);
+        let job = WriteJob { base, statements: sql, message: sql, then_merge: None, author: &author, timeout: LONG };
+        self.engine.write(self.id, &job)
+    }
+
+    fn write(&self, base: &CommitHash, second: i64, sql: &str) -> CommitHash {
+        head(self.try_write(base, second, sql).unwrap())
+    }
+
+    fn try_read(&self, at: &CommitHash, sql: &str) -> Result<Collected, EngineError> {
+        let mut rows = Collected::default();
+        self.engine.read(self.id, at, &ReadQuery { sql, timeout: LONG }, &mut rows)?;
+        Ok(rows)
+    }
+
+    fn lines(&self, at: &CommitHash) -> Vec<String> {
+        self.try_read(at, "SELECT * FROM t ORDER BY id").unwrap().lines()
+    }
+
+    fn merge(&self, ours: &CommitHash, theirs: &CommitHash, resolve: &BTreeMap<String, Side>) -> MergeOutcome {
+        let author = author(100);
+        self.engine
+            .merge(self.id, &MergeJob { ours, theirs, message: "merge", author: &author, resolve, timeout: LONG })
+            .unwrap()
+    }
+
+    fn import(
+        &self,
+        base: &CommitHash,
+        target: &ImportTarget,
+        names: &[&str],
+        rows: &[&[Cell]],
+    ) -> Result<CommitHash, EngineError> {
+        let columns: Vec<ImportColumn> = names
+            .iter()
+            .map(|name| ImportColumn {
+                name: (*name).to_owned(),
+                declared_type: if *name == "a" { "TEXT" } else { "INTEGER" }.to_owned(),
+            })
+            .collect();
+        let author = author(50);
+        let job = ImportJob { base, table: "t", target, columns: &columns, message: "import", author: &author, timeout: LONG };
+        let mut source = Given { rows: rows.iter().map(|row| row.to_vec()).collect(), at: 0, fault: None };
+        self.engine.import(self.id, &job, &mut source)
+    }
+}
+
+impl Drop for Db<'_> {
+    fn drop(&mut self) {
+        let removed = self.engine.remove(self.id);
+        assert!(removed.is_ok() || std::thread::panicking(), "{removed:?}");
+    }
+}
+
+fn head(outcome: MergeOutcome) -> CommitHash {
+    match outcome {
+        MergeOutcome::Head(head) => head,
+        MergeOutcome::Conflicts(tables) => panic!("conflicts in {tables:?}"),
+    }
+}
+
+fn sql_failure<T: std::fmt::Debug>(result: Result<T, EngineError>) -> (SqlFailure, u32) {
+    match result {
+        Err(EngineError::Sql { failure, statement }) => (failure, statement),
+        other => panic!("not a failure of a statement: {other:?}"),
+    }
+}
+
+/// Rows of an import, and what goes wrong after them.
+struct Given {
+    rows: Vec<Vec<Cell>>,
+    at: usize,
+    fault: Option<FormatError>,
+}
+
+impl RowSource for Given {
+    fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
+        let Some(next) = self.rows.get(self.at) else { return self.fault.take().map_or(Ok(None), Err) };
+        row.clone_from(next);
+        self.at += 1;
+        Ok(Some(u64::try_from(self.at + 1).unwrap()))
+    }
+}
+
+fn int(number: i64) -> Cell {
+    Cell::Integer(number)
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.as_bytes().to_vec())
+}
+
+fn row(id: i64, a: &str, b: i64) -> Option<Vec<(String, Cell)>> {
+    Some(vec![("id".to_owned(), int(id)), ("a".to_owned(), text(a)), ("b".to_owned(), int(b))])
+}
+
+fn key(id: i64) -> Vec<(String, Cell)> {
+    vec![("id".to_owned(), int(id))]
+}
+
+/// Making, listing, measuring, checking and removing files.
+pub fn files(engine: &dyn Engine) {
+    let id = fresh_id();
+    assert!(!engine.list().unwrap().contains(&id));
+    engine.remove(id).unwrap();
+    let first = engine.create(id, &author(0), "Initialize database").unwrap();
+    assert!(engine.list().unwrap().contains(&id));
+    assert!(engine.size_bytes(id).unwrap() > 0);
+    let commit = engine.commit(id, &first).unwrap().unwrap();
+    assert_eq!((commit.hash.clone(), commit.message.as_str()), (first.clone(), "Initialize database"));
+    assert_eq!(commit.author, author(0));
+    assert_eq!(engine.tables(id, &first).unwrap(), vec![]);
+    assert_eq!(engine.commit(id, &no_commit()).unwrap(), None);
+    assert_eq!(engine.verify(id, &[first]).unwrap(), Vec::<String>::new());
+    assert!(!engine.verify(id, &[no_commit()]).unwrap().is_empty(), "a lost head is told");
+    engine.remove(id).unwrap();
+    assert!(!engine.list().unwrap().contains(&id));
+    assert!(engine.size_bytes(id).is_err());
+}
+
+/// Writes make one commit on the commit they name, and older commits stay as they are.
+pub fn writes(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let commit = engine.commit(db.id, &head).unwrap().unwrap();
+    assert_eq!(commit.parents, vec![db.first.clone()]);
+    assert_eq!(commit.author, author(1));
+    assert!(commit.message.starts_with("CREATE TABLE t("));
+
+    let next = db.write(&head, 2, "UPDATE t SET a = 'zwei' WHERE id = 2; DELETE FROM t WHERE id = 1; INSERT INTO t (id, b) VALUES (4, -1)");
+    assert_eq!(db.lines(&next), ["2|zwei|20", "3|three|30", "4|NULL|-1"]);
+    assert_eq!(db.lines(&head), ["1|one|10", "2|two|20", "3|three|30"], "a commit never changes");
+    assert_eq!(engine.commit(db.id, &next).unwrap().unwrap().parents, vec![head.clone()]);
+
+    let sibling = db.write(&head, 3, "DELETE FROM t WHERE id = 3");
+    assert_eq!(db.lines(&sibling), ["1|one|10", "2|two|20"], "writers may go on from any commit");
+
+    let same = db.write(&head, 4, "UPDATE t SET a = 'one' WHERE id = 1");
+    assert_eq!(same, head, "nothing changed, so there is no commit");
+    assert!(matches!(db.try_write(&no_commit(), 5, "DELETE FROM t WHERE id = 1"), Err(EngineError::NoSuchCommit(_))));
+}
+
+/// A write that fails names the statement and changes nothing.
+pub fn failed_writes(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let (failure, statement) = sql_failure(db.try_write(&head, 2, "DELETE FROM t WHERE id = 1; DELETE FROM gone WHERE id = 1"));
+    assert_eq!((failure, statement), (SqlFailure::NoSuchTable("gone".to_owned()), 2));
+    let (failure, statement) = sql_failure(db.try_write(&head, 2, "INSERT INTO t VALUES (1,'again',0)"));
+    assert_eq!((failure, statement), (SqlFailure::Engine("UNIQUE constraint failed: t.id".to_owned()), 1));
+    let (failure, _) = sql_failure(db.try_write(&head, 2, "INSERT INTO t VALUES (9,'short')"));
+    assert_eq!(failure, SqlFailure::Engine("table t has 3 columns but 2 values were supplied".to_owned()));
+    let (failure, _) = sql_failure(db.try_write(&head, 2, "CREATE TABLE t(id INTEGER PRIMARY KEY)"));
+    assert_eq!(failure, SqlFailure::Engine("table t already exists".to_owned()));
+    let (failure, _) = sql_failure(db.try_write(&head, 2, "DELETE FORM t"));
+    assert_eq!(failure, SqlFailure::Syntax { position: 12, near: "FORM".to_owned() });
+    let (failure, _) = sql_failure(db.try_write(&head, 2, "ATTACH 'x' AS y"));
+    assert_eq!(failure, SqlFailure::NotAllowed("ATTACH".to_owned()));
+    assert_eq!(db.lines(&head), ["1|one|10", "2|two|20", "3|three|30"]);
+    let next = db.write(&head, 3, "DELETE FROM t WHERE id = 3");
+    assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
+}
+
+/// Reads see the commit they name, tell their columns, stop when told, and refuse to write.
+pub fn reads(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let found = db.try_read(&head, "SELECT b, a FROM t WHERE id = 2").unwrap();
+    assert_eq!(found.rows, vec![vec![int(20), text("two")]]);
+    let names: Vec<&str> = found.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+    assert_eq!(found.columns[1].declared_type.as_deref(), Some("TEXT"));
+    assert_eq!(found.columns[1].source_table, "t");
+    assert!(!found.columns[0].is_primary_key);
+    let found = db.try_read(&head, "SELECT * FROM t ORDER BY a").unwrap();
+    assert_eq!(found.lines(), ["1|one|10", "3|three|30", "2|two|20"]);
+    assert!(found.columns[0].is_primary_key);
+    let found = db.try_read(&head, "SELECT count(*) FROM t WHERE b = 20").unwrap();
+    assert_eq!((found.lines(), found.columns[0].declared_type.clone()), (vec!["1".to_owned()], None));
+    let none = db.try_read(&head, "SELECT id FROM t WHERE id = 99").unwrap();
+    assert_eq!((none.columns.len(), none.rows.len()), (1, 0));
+
+    let mut one = Collected::stopping_after(1);
+    let query = ReadQuery { sql: "SELECT id FROM t ORDER BY id", timeout: LONG };
+    let report = engine.read(db.id, &head, &query, &mut one).unwrap();
+    assert_eq!((one.lines(), report.deterministic), (vec!["1".to_owned()], true));
+
+    let failure = |sql| sql_failure(db.try_read(&head, sql)).0;
+    assert_eq!(failure("SELECT * FROM gone"), SqlFailure::NoSuchTable("gone".to_owned()));
+    assert_eq!(failure("SELECT gone FROM t"), SqlFailure::Engine("no such column: gone".to_owned()));
+    assert_eq!(failure("DELETE FROM t WHERE id = 1"), SqlFailure::NotARead);
+    assert_eq!(failure("SELECT * FROM t; SELECT * FROM t"), SqlFailure::SeveralStatements);
+    assert_eq!(failure("SELECT * FRM t"), SqlFailure::Syntax { position: 13, near: "FRM".to_owned() });
+    assert!(matches!(db.try_read(&no_commit(), "SELECT * FROM t"), Err(EngineError::NoSuchCommit(_))));
+    assert_eq!(db.lines(&head).len(), 3, "refused statements changed nothing");
+}
+
+/// The log, ancestors and merge bases.
+pub fn log_and_ancestry(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let left = db.write(&base, 2, "UPDATE t SET a = 'left' WHERE id = 1");
+    let right = db.write(&base, 3, "UPDATE t SET a = 'right' WHERE id = 2");
+    let merged = head(db.merge(&left, &right, &BTreeMap::new()));
+    let hashes = |after: Option<&CommitHash>, limit| -> Vec<CommitHash> {
+        engine.log(db.id, &merged, after, limit).unwrap().into_iter().map(|commit| commit.hash).collect()
+    };
+    let all = [merged.clone(), right.clone(), left.clone(), base.clone(), db.first.clone()];
+    assert!(hashes(None, 10).starts_with(&all), "children before parents, then newest first");
+    assert_eq!(hashes(None, 2), all[..2]);
+    assert_eq!(hashes(Some(&right), 2), all[2..4]);
+    assert_eq!(engine.commit(db.id, &merged).unwrap().unwrap().parents, vec![left.clone(), right.clone()]);
+    assert!(matches!(engine.log(db.id, &no_commit(), None, 1), Err(EngineError::NoSuchCommit(_))));
+
+    let is = |ancestor, descendant| engine.is_ancestor(db.id, ancestor, descendant).unwrap();
+    assert!(is(&base, &merged) && is(&right, &merged) && is(&base, &base));
+    assert!(!is(&merged, &base) && !is(&left, &right) && !is(&no_commit(), &base));
+    assert!(engine.is_ancestor(db.id, &base, &no_commit()).is_err());
+    let parted = |a, b| engine.merge_base(db.id, a, b).unwrap();
+    assert_eq!(parted(&left, &right), Some(base.clone()));
+    assert_eq!(parted(&right, &merged), Some(right.clone()));
+    assert_eq!(parted(&merged, &merged), Some(merged.clone()));
+}
+
+/// Tables and rows that differ.
+pub fn diff(engine: &dyn Engine) {
+    let (db, from) = Db::with_rows(engine);
+    let to = db.write(
+        &from,
+        2,
+        "UPDATE t SET a = 'uno' WHERE id = 1; DELETE FROM t WHERE id = 2; INSERT INTO t VALUES (4,'four',40); \
+         CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1),(2)",
+    );
+    let changes = engine.changed_tables(db.id, &from, &to).unwrap();
+    let told: Vec<_> = changes.iter().map(|c| (c.table.as_str(), c.change, c.schema_changed, c.rows)).collect();
+    assert_eq!(
+        told,
+        [("t", Change::Modified, false, Some((1, 1, 1))), ("u", Change::Added, true, Some((2, 0, 0)))]
+    );
+    let back = engine.changed_tables(db.id, &to, &from).unwrap();
+    assert_eq!((back[1].change, back[1].rows), (Change::Removed, Some((0, 2, 0))));
+    assert_eq!(engine.changed_tables(db.id, &to, &to).unwrap(), vec![]);
+
+    let page = RowPage { after: None, limit: 10 };
+    let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+    let told: Vec<_> = rows.into_iter().map(|r| (r.change, r.primary_key, r.from, r.to)).collect();
+    assert_eq!(
+        told,
+        vec![
+            (Change::Modified, key(1), row(1, "one", 10), row(1, "uno", 10)),
+            (Change::Removed, key(2), row(2, "two", 20), None),
+            (Change::Added, key(4), None, row(4, "four", 40)),
+        ]
+    );
+    assert_eq!(engine.changed_rows(db.id, &to, &to, "t", &page).unwrap(), vec![]);
+    let gone = engine.changed_rows(db.id, &from, &to, "gone", &page);
+    assert!(matches!(gone, Err(EngineError::NoSuchTable(_))), "{gone:?}");
+    assert!(matches!(engine.changed_tables(db.id, &no_commit(), &to), Err(EngineError::NoSuchCommit(_))));
+}
+
+/// Pages of changed rows, one after another.
+pub fn diff_pages(engine: &dyn Engine) {
+    let (db, from) = Db::with_rows(engine);
+    let to = db.write(&from, 2, "INSERT INTO t VALUES (7,'g',1),(5,'e',1),(6,'f',1); DELETE FROM t WHERE id = 2");
+    let mut keys = Vec::new();
+    let mut page = RowPage { after: None, limit: 2 };
+    loop {
+        let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+        let Some(last) = rows.last() else { break };
+        page.after = Some(last.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+        keys.extend(rows.into_iter().map(|row| row.primary_key));
+    }
+    assert_eq!(keys, [2, 5, 6, 7].map(key));
+}
+
+/// Definitions at a commit.
+pub fn schemas(engine: &dyn Engine) {
+    let (db, from) = Db::with_rows(engine);
+    let to = db.write(&from, 2, "CREATE TABLE a(id INTEGER PRIMARY KEY, name TEXT NOT NULL, size REAL)");
+    let tables = engine.tables(db.id, &to).unwrap();
+    assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a", "t"]);
+    let table = &tables[0];
+    assert_eq!(table.primary_key, ["id"]);
+    let columns: Vec<_> = table.columns.iter().map(|c| (c.name.as_str(), c.declared_type.as_str(), c.in_primary_key)).collect();
+    assert_eq!(columns, [("id", "INTEGER", true), ("name", "TEXT", false), ("size", "REAL", false)]);
+    assert_eq!((table.columns[1].nullable, table.columns[2].nullable), (false, true));
+    assert!(table.create_statement.to_ascii_uppercase().starts_with("CREATE TABLE "));
+    assert_eq!(engine.tables(db.id, &from).unwrap().len(), 1);
+    assert!(matches!(engine.tables(db.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
+}
+
+/// Merges without conflict.
+pub fn merges(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1; INSERT INTO t VALUES (4,'four',40)");
+    let theirs = db.write(&base, 3, "UPDATE t SET b = 11 WHERE id = 1; DELETE FROM t WHERE id = 2; INSERT INTO t VALUES (5,'five',50)");
+    let none = BTreeMap::new();
+    assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap(), vec![]);
+    let merged = head(db.merge(&ours, &theirs, &none));
+    assert_eq!(db.lines(&merged), ["1|ours|11", "3|three|30", "4|four|40", "5|five|50"], "also inside one row");
+    let commit = engine.commit(db.id, &merged).unwrap().unwrap();
+    assert_eq!((commit.message.as_str(), commit.author.at), ("merge", author(100).at));
+    assert_eq!(head(db.merge(&merged, &theirs, &none)), merged, "what is contained is not merged again");
+    assert_eq!(head(db.merge(&merged, &merged, &none)), merged);
+    let ahead = head(db.merge(&base, &theirs, &none));
+    assert!(engine.is_ancestor(db.id, &theirs, &ahead).unwrap());
+    assert_eq!(db.lines(&ahead), db.lines(&theirs));
+}
+
+/// Both sides changed the same: the merge changes nothing, and what is in the way is told.
+pub fn conflicts(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let create = "CREATE TABLE u(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); INSERT INTO u VALUES (1,'x',1)";
+    let base = db.write(&base, 2, create);
+    let ours = db.write(&base, 3, "UPDATE t SET a = 'ours' WHERE id = 1; DELETE FROM t WHERE id = 2; UPDATE u SET b = 2 WHERE id = 1");
+    let theirs = db.write(&base, 4, "UPDATE t SET a = 'theirs' WHERE id = 1; UPDATE t SET b = 21 WHERE id = 2; UPDATE u SET b = 3 WHERE id = 1");
+    let outcome = db.merge(&ours, &theirs, &BTreeMap::new());
+    assert_eq!(outcome, MergeOutcome::Conflicts(vec![("t".to_owned(), 2), ("u".to_owned(), 1)]));
+
+    let all = engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap();
+    assert!(all.iter().all(|conflict| conflict.kind == ConflictKind::Row));
+    let told: Vec<_> = all.iter().map(|c| (c.table.as_str(), c.primary_key.clone(), c.base.clone(), c.ours.clone(), c.theirs.clone())).collect();
+    assert_eq!(
+        told,
+        vec![
+            ("t", key(1), row(1, "one", 10), row(1, "ours", 10), row(1, "theirs", 10)),
+            ("t", key(2), row(2, "two", 20), None, row(2, "two", 21)),
+            ("u", key(1), row(1, "x", 1), row(1, "x", 2), row(1, "x", 3)),
+        ]
+    );
+    assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 1, 1).unwrap(), all[1..2]);
+    assert_eq!(engine.conflicts(db.id, &ours, &theirs, Some("u"), 0, 10).unwrap(), all[2..]);
+    let next = db.write(&ours, 5, "DELETE FROM t WHERE id = 3");
+    assert_eq!(db.lines(&next), ["1|ours|10"], "the attempt left nothing behind");
+}
+
+/// A side that wins a table.
+pub fn resolved_conflicts(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1; INSERT INTO t VALUES (4,'four',40)");
+    let theirs = db.write(&base, 3, "UPDATE t SET a = 'theirs' WHERE id = 1; UPDATE t SET b = 31 WHERE id = 3");
+    let won = |side| head(db.merge(&ours, &theirs, &BTreeMap::from([("t".to_owned(), side)])));
+    assert_eq!(db.lines(&won(Side::Ours)), ["1|ours|10", "2|two|20", "3|three|31", "4|four|40"]);
+    assert_eq!(db.lines(&won(Side::Theirs)), ["1|theirs|10", "2|two|20", "3|three|31", "4|four|40"]);
+    let elsewhere = db.merge(&ours, &theirs, &BTreeMap::from([("u".to_owned(), Side::Ours)]));
+    assert_eq!(elsewhere, MergeOutcome::Conflicts(vec![("t".to_owned(), 1)]));
+}
+
+/// Statements, and a merge after them, all or nothing.
+pub fn write_then_merge(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let theirs = db.write(&base, 2, "UPDATE t SET a = 'theirs' WHERE id = 1");
+    let author = author(3);
+    let run = |base: &CommitHash, statements: &str, theirs: &CommitHash| {
+        let then_merge = Some((theirs, "merge"));
+        let job = WriteJob { base, statements, message: "write", then_merge, author: &author, timeout: LONG };
+        engine.write(db.id, &job).unwrap()
+    };
+    let merged = head(run(&base, "INSERT INTO t VALUES (4,'four',40)", &theirs));
+    assert_eq!(db.lines(&merged), ["1|theirs|10", "2|two|20", "3|three|30", "4|four|40"]);
+    let commit = engine.commit(db.id, &merged).unwrap().unwrap();
+    assert_eq!((commit.message.as_str(), commit.parents.len(), &commit.parents[1]), ("merge", 2, &theirs));
+    let written = engine.commit(db.id, &commit.parents[0]).unwrap().unwrap();
+    assert_eq!((written.message.as_str(), written.parents), ("write", vec![base.clone()]));
+
+    let contained = head(run(&merged, "DELETE FROM t WHERE id = 4", &theirs));
+    assert_eq!(engine.commit(db.id, &contained).unwrap().unwrap().parents, vec![merged.clone()]);
+    assert_eq!(head(run(&merged, "DELETE FROM t WHERE id = 99", &theirs)), merged);
+    let clash = run(&base, "UPDATE t SET a = 'ours' WHERE id = 1", &theirs);
+    assert_eq!(clash, MergeOutcome::Conflicts(vec![("t".to_owned(), 1)]));
+}
+
+/// Histories that move between databases.
+pub fn fetch_and_copy(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let fork = Db { engine, id: fresh_id(), first: db.first.clone() };
+    engine.copy(db.id, fork.id).unwrap();
+    assert_eq!(fork.lines(&base), db.lines(&base), "a copy holds the same commits under the same names");
+    let theirs = fork.write(&base, 2, "UPDATE t SET b = 0 WHERE id = 3");
+    let tip = fork.write(&theirs, 3, "DELETE FROM t WHERE id = 2");
+    let ours = db.write(&base, 4, "DELETE FROM t WHERE id = 1");
+    assert_eq!(engine.commit(db.id, &tip).unwrap(), None);
+    for _ in 0..2 {
+        engine.fetch(db.id, fork.id, &tip).unwrap();
+    }
+    assert_eq!(db.lines(&tip), ["1|one|10", "3|three|0"]);
+    assert!(engine.commit(db.id, &theirs).unwrap().is_some(), "with its history");
+    assert_eq!(engine.merge_base(db.id, &ours, &tip).unwrap(), Some(base.clone()));
+    assert_eq!(db.lines(&head(db.merge(&ours, &tip, &BTreeMap::new()))), ["3|three|0"]);
+    assert_eq!(engine.commit(fork.id, &ours).unwrap(), None, "nothing came back");
+    assert!(matches!(engine.fetch(db.id, fork.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
+    engine.copy(db.id, fork.id).unwrap();
+    assert_eq!(fork.lines(&ours), ["2|two|20", "3|three|30"], "copying again replaces the copy");
+}
+
+/// Imports in all their modes.
+pub fn imports(engine: &dyn Engine) {
+    let db = Db::new(engine);
+    let all = ["id", "a", "b"];
+    let new = |overwrite| ImportTarget::New { primary_key: vec!["id".to_owned()], overwrite };
+    let rows: [&[Cell]; 2] = [&[int(2), text("two"), int(20)], &[int(1), text("one"), Cell::Null]];
+    let made = db.import(&db.first, &new(false), &all, &rows).unwrap();
+    assert_eq!(db.lines(&made), ["1|one|NULL", "2|two|20"]);
+    let table = &engine.tables(db.id, &made).unwrap()[0];
+    assert_eq!((table.primary_key.clone(), table.columns[0].nullable), (vec!["id".to_owned()], false));
+    let commit = engine.commit(db.id, &made).unwrap().unwrap();
+    assert_eq!((commit.message.as_str(), commit.parents), ("import", vec![db.first.clone()]));
+    assert!(matches!(db.import(&made, &new(false), &all, &rows), Err(EngineError::TableExists(_))));
+
+    let updated = db.import(&made, &ImportTarget::Update, &["id", "b"], &[&[int(2), int(21)], &[int(3), int(31)]]).unwrap();
+    assert_eq!(db.lines(&updated), ["1|one|NULL", "2|two|21", "3|NULL|31"], "other columns stay");
+    let same = db.import(&updated, &ImportTarget::Update, &["id", "b"], &[&[int(2), int(21)]]).unwrap();
+    assert_eq!(same, updated, "nothing changed, so there is no commit");
+    let replaced = db.import(&updated, &ImportTarget::Replace, &all, &[&[int(9), text("nine"), int(90)]]).unwrap();
+    assert_eq!(db.lines(&replaced), ["9|nine|90"]);
+    let again = db.import(&replaced, &new(true), &["id", "b"], &[&[int(1), int(10)]]).unwrap();
+    assert_eq!(db.lines(&again), ["1|10"]);
+}
+
+/// Imports that fail name the rows and change nothing.
+pub fn refused_imports(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let twice: [&[Cell]; 2] = [&[int(7), int(1)], &[int(7), int(2)]];
+    let refused = db.import(&base, &ImportTarget::Replace, &["id", "b"], &twice);
+    let Err(EngineError::Import(FormatError::Rows(problems))) = refused else { panic!("{refused:?}") };
+    assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [3]);
+
+    let columns = [ImportColumn { name: "id".to_owned(), declared_type: "INTEGER".to_owned() }];
+    let author = author(60);
+    let target = ImportTarget::Update;
+    let job =
+        ImportJob { base: &base, table: "t", target: &target, columns: &columns, message: "m", author: &author, timeout: LONG };
+    let problem = RowProblem { line: 3, column: Some("id".to_owned()), detail: "no number".to_owned() };
+    let mut rows = Given { rows: vec![vec![int(8)]], at: 0, fault: Some(FormatError::Rows(vec![problem.clone()])) };
+    let refused = engine.import(db.id, &job, &mut rows);
+    let Err(EngineError::Import(FormatError::Rows(problems))) = refused else { panic!("{refused:?}") };
+    assert_eq!(problems, [problem]);
+    assert_eq!(db.lines(&base).len(), 3);
+    let next = db.write(&base, 61, "DELETE FROM t WHERE id = 3");
+    assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
+}
+
+/// Writers of one database wait for each other; readers do not mind them.
+pub fn at_once(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    std::thread::scope(|scope| {
+        let (db, base) = (&db, &base);
+        let writers: Vec<_> = (10..14)
+            .map(|id| scope.spawn(move || (id, db.write(base, id, &format!("INSERT INTO t VALUES ({id},'new',0)")))))
+            .collect();
+        for _ in 0..10 {
+            assert_eq!(db.lines(base).len(), 3);
+        }
+        for writer in writers {
+            let (id, head) = writer.join().unwrap();
+            assert_eq!(db.lines(&head).last(), Some(&format!("{id}|new|0")));
+            assert_eq!(db.lines(&head).len(), 4);
+        }
+    });
+}

@@ -1,0 +1,202 @@
+//! Accepting, canceling, counting; SQL writes; idempotency.
+
+use branchyard_domain::access::{Participate, Write};
+use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role};
+use branchyard_domain::errors::{Fault, OperationError};
+use branchyard_domain::ports::{Metadata as _, OperationFilter, OperationState};
+use branchyard_domain::usecases::{Limits, Once, SqlWrite};
+
+use crate::refs::at;
+use crate::world::{World, name, user, world, world_with};
+
+const ADD: &str = "INSERT INTO t VALUES (2,'two')";
+
+fn once(world: &World) -> Once<'static, Operation> {
+    Once {
+        caller: user(&world.ada).id,
+        scope: "POST /x".to_owned(),
+        key: "k".to_owned(),
+        request_hash: [7; 32],
+        render: &|operation: &Operation| operation.id.to_string().into_bytes(),
+    }
+}
+
+fn write(from: &str, to: &str, statements: &str) -> SqlWrite {
+    SqlWrite { from_branch: from.to_owned(), to_branch: name(to), statements: statements.to_owned(), message: None }
+}
+
+#[test]
+fn a_write_makes_its_branch_and_a_failed_one_does_not() {
+    let world = world();
+    let failed = world.queue("main", "new", "INSERT INTO t VALUES (2,'two'); INSERT INTO t VALUES (1,'again')");
+    world.work();
+    let failure = world.failure(failed.id);
+    assert_eq!(failure.kind, FailureKind::Content);
+    assert_eq!(failure.detail, "query error: UNIQUE constraint failed: t.id (statement 2)");
+    assert_eq!((world.head("new"), world.events()), (None, vec!["push main".to_owned()]));
+
+    let made = world.queue("main", "new", ADD);
+    world.work();
+    assert_eq!(world.outcome(made.id).commit, world.head("new"));
+    assert_eq!((world.rows("main"), world.rows("new")), (vec!["1|one".to_owned()], vec!["1|one".to_owned(), "2|two".to_owned()]));
+    let idle = world.queue("main", "idle", "DELETE FROM t WHERE id = 99");
+    world.work();
+    assert_eq!((world.outcome(idle.id).commit, world.head("idle")), (world.head("main"), world.head("main")));
+    assert_eq!(world.events(), ["push main", "+new", "push new", "+idle"]);
+}
+
+#[test]
+fn a_write_brings_its_branch_up_to_date() {
+    let world = world();
+    world.branch("work", at("main")).unwrap();
+    world.wrote("main", ADD);
+    let operation = world.queue("main", "work", "INSERT INTO t VALUES (3,'three')");
+    world.work();
+    assert_eq!(world.outcome(operation.id).commit, world.head("work"));
+    assert_eq!(world.rows("work"), ["1|one", "2|two", "3|three"]);
+    world.wrote("main", "UPDATE t SET a = 'ours' WHERE id = 1");
+    let head = world.head("work");
+    let clash = world.queue("main", "work", "UPDATE t SET a = 'theirs' WHERE id = 1");
+    world.work();
+    assert_eq!((world.failure(clash.id).kind, world.head("work")), (FailureKind::MergeConflict, head));
+}
+
+#[test]
+fn where_a_write_starts_must_exist() {
+    let world = world();
+    let access = world.access::<Write>(&world.ada);
+    for from in ["gone", "not..a name"] {
+        let refused = world.hub.operations().sql_write(&access, write(from, "new", ADD), None);
+        assert!(matches!(refused, Err(OperationError::NoSuchBranch(branch)) if branch == from));
+    }
+    let queued = world.queue("main", "new", ADD);
+    let mut unit = world.fakes.metadata.write().unwrap();
+    unit.branch_remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
+    unit.save().unwrap();
+    world.work();
+    assert_eq!(world.failure(queued.id).kind, FailureKind::NotFound);
+}
+
+#[test]
+fn whoever_lost_the_role_meanwhile_changes_nothing() {
+    let world = world();
+    world.invite(&world.ben, Role::Write);
+    let access = world.access::<Write>(&world.ben);
+    let queued = world.hub.operations().sql_write(&access, write("main", "main", ADD), None).unwrap();
+    let mut unit = world.fakes.metadata.write().unwrap();
+    unit.collaborator_remove(world.db, user(&world.ben).id).unwrap();
+    unit.save().unwrap();
+    world.work();
+    assert_eq!(world.failure(queued.id).kind, FailureKind::PermissionDenied);
+    assert_eq!(world.rows("main"), ["1|one"]);
+}
+
+#[test]
+fn the_queue_of_a_database_is_bounded() {
+    let world = world_with(Limits { queued_per_database: 2, ..Limits::default() });
+    world.queue("main", "main", ADD);
+    let second = world.queue("main", "main", ADD);
+    let access = world.access::<Write>(&world.ada);
+    let refused = world.hub.operations().sql_write(&access, write("main", "main", ADD), None);
+    assert!(matches!(refused, Err(OperationError::QueueFull(2))));
+    world.hub.operations().cancel(user(&world.ada), second.id, None).unwrap();
+    world.queue("main", "main", ADD);
+    world.work();
+    world.queue("main", "main", ADD);
+}
+
+#[test]
+fn operations_run_in_the_order_they_came() {
+    let world = world();
+    let ids: Vec<_> = (2..6).map(|id| world.queue("main", "main", &format!("INSERT INTO t VALUES ({id},'x')")).id).collect();
+    assert!(world.hub.operations().run_next("a").unwrap());
+    assert!(matches!(world.status(ids[0]), OperationStatus::Succeeded(_)));
+    assert_eq!(world.status(ids[1]), OperationStatus::Queued);
+    world.work();
+    assert_eq!(world.rows("main").len(), 5);
+    let access = world.access::<Write>(&world.ada);
+    let succeeded = OperationFilter { state: Some(OperationState::Succeeded), kind: None };
+    let listed = world.hub.operations().list(&access, succeeded, None, 4).unwrap();
+    assert_eq!(listed.iter().rev().map(|o| o.id).collect::<Vec<_>>(), ids, "newest first");
+}
+
+#[test]
+fn only_what_waits_is_canceled_and_only_by_those_concerned() {
+    let world = world();
+    let operations = world.hub.operations();
+    let queued = world.queue("main", "main", ADD);
+    assert!(matches!(operations.cancel(user(&world.ben), queued.id, None), Err(OperationError::Denied)));
+    let canceled = operations.cancel(user(&world.ada), queued.id, None).unwrap();
+    let OperationStatus::Failed(failure) = &canceled.status else { panic!("{canceled:?}") };
+    assert_eq!((failure.kind, failure.detail.as_str()), (FailureKind::Canceled, "canceled by ada"));
+    assert!(matches!(operations.cancel(user(&world.ada), queued.id, None), Err(OperationError::NotQueued)));
+    world.work();
+    assert_eq!(world.rows("main"), ["1|one"]);
+    let queued = world.queue("main", "main", ADD);
+    world.invite(&world.ben, Role::Write);
+    operations.cancel(user(&world.ben), queued.id, None).unwrap();
+}
+
+#[test]
+fn one_key_one_effect() {
+    let world = world();
+    let access = world.access::<Write>(&world.ada);
+    let run = || world.hub.operations().sql_write(&access, write("main", "main", ADD), Some(&once(&world)));
+    let first = run().unwrap();
+    let saved = || world.hub.databases().saved_answer(user(&world.ada).id, "POST /x", "k").unwrap();
+    let answer = saved().unwrap();
+    assert_eq!((answer.answer, answer.request_hash), (first.id.to_string().into_bytes(), [7; 32]));
+    assert!(matches!(run(), Err(OperationError::Fault(Fault::KeyTaken))));
+    world.work();
+    assert_eq!(world.hub.operations().list(&access, OperationFilter::default(), None, 10).unwrap().len(), 2);
+    assert_eq!(world.rows("main"), ["1|one", "2|two"]);
+    world.fakes.clock.advance_seconds(world.hub.limits().answer_retention_seconds + 1);
+    assert_eq!(saved(), None);
+    run().unwrap();
+}
+
+#[test]
+fn a_refused_request_keeps_no_answer() {
+    let world = world();
+    let access = world.access::<Write>(&world.ada);
+    world.hub.operations().sql_write(&access, write("gone", "main", ADD), Some(&once(&world))).unwrap_err();
+    assert_eq!(world.hub.databases().saved_answer(user(&world.ada).id, "POST /x", "k").unwrap(), None);
+    world.hub.operations().sql_write(&access, write("main", "main", ADD), Some(&once(&world))).unwrap();
+}
+
+#[test]
+fn a_fork_takes_its_name_while_it_waits() {
+    let world = world();
+    let access = world.access::<Participate>(&world.ben);
+    let fork = |owner| world.hub.operations().fork(&access, owner, None);
+    assert!(matches!(fork("ada"), Err(OperationError::MayNotCreateFor(_))));
+    fork("ben").unwrap();
+    assert!(matches!(fork("ben"), Err(OperationError::NameTaken(_))), "queued");
+    world.work();
+    assert!(matches!(fork("ben"), Err(OperationError::NameTaken(_))), "done");
+}
+
+#[test]
+fn leases_of_a_former_process_end_at_once() {
+    let world = world();
+    let queued = world.queue("main", "main", ADD);
+    let mut unit = world.fakes.metadata.write().unwrap();
+    unit.operation_lease("former", world.hub.now(), world.hub.now().plus_seconds(30)).unwrap().unwrap();
+    unit.save().unwrap();
+    assert!(!world.hub.operations().run_next("worker").unwrap());
+    assert_eq!(world.hub.operations().recover().unwrap(), 1);
+    world.work();
+    world.outcome(queued.id);
+}
+
+#[test]
+fn what_is_old_goes() {
+    let world = world();
+    let done = world.queue("main", "main", ADD);
+    world.work();
+    world.fakes.clock.advance_seconds(world.hub.limits().operation_retention_seconds + 1);
+    let waiting = world.queue("main", "main", ADD);
+    world.hub.operations().tidy().unwrap();
+    assert_eq!((world.unit().operation_get(done.id).unwrap(), world.events()), (None, vec![]));
+    assert_eq!(world.status(waiting.id), OperationStatus::Queued);
+}

@@ -1,0 +1,14 @@
+//! The fakes pass the suites of the ports.
+
+use branchyard_domain::fakes::{MemoryEngine, MemoryMetadata};
+use branchyard_domain::suites;
+
+#[test]
+fn the_metadata_in_memory_keeps_every_promise() {
+    suites::metadata::run_all(&|| Box::new(MemoryMetadata::default()));
+}
+
+#[test]
+fn the_engine_in_memory_keeps_every_promise() {
+    suites::engine::run_all(&MemoryEngine::default());
+}

@@ -1,0 +1,181 @@
+//! A hub with a few people, and short words for what tests do all the time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
+use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
+use branchyard_domain::fakes::{self, Collected, FakeHub};
+use branchyard_domain::ports::{Metadata as _, Unit};
+use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
+use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
+
+pub(crate) const DB: (&str, &str) = ("ada", "engines");
+
+pub(crate) struct World {
+    pub(crate) fakes: FakeHub,
+    pub(crate) hub: Hub,
+    pub(crate) ada: Caller,
+    pub(crate) ben: Caller,
+    pub(crate) db: DatabaseId,
+}
+
+pub(crate) fn user(caller: &Caller) -> &User {
+    caller.user().unwrap()
+}
+
+pub(crate) fn name(text: &str) -> RefName {
+    RefName::parse(text).unwrap()
+}
+
+/// Ada with the public database `ada/engines` of table `t`; Ben without any role.
+pub(crate) fn world() -> World {
+    world_with(Limits::default())
+}
+
+pub(crate) fn world_with(limits: Limits) -> World {
+    let fakes = fakes::hub_with(limits);
+    let hub = fakes.hub.clone();
+    let [ada, ben] = ["ada", "ben"].map(|name| person(&hub, name));
+    let db = create(&hub, &ada, DB, Visibility::Public);
+    let world = World { fakes, hub, ada, ben, db };
+    world.wrote("main", "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1,'one')");
+    world
+}
+
+pub(crate) fn person(hub: &Hub, name: &str) -> Caller {
+    let wanted = NewUser {
+        name: OwnerName::parse(name).unwrap(),
+        email: format!("{name}@example.org"),
+        display_name: None,
+        password: None,
+        is_admin: false,
+    };
+    Caller::User(Arc::new(hub.people().create_user(wanted).unwrap()))
+}
+
+pub(crate) fn new_database((owner, name): (&str, &str), visibility: Visibility) -> NewDatabase {
+    let name = DatabaseName::parse(name).unwrap();
+    NewDatabase { owner: owner.to_owned(), name, visibility, description: None, default_branch: None }
+}
+
+pub(crate) fn create(hub: &Hub, by: &Caller, locator: (&str, &str), visibility: Visibility) -> DatabaseId {
+    hub.databases().create(user(by), new_database(locator, visibility), None).unwrap().database.id
+}
+
+impl World {
+    pub(crate) fn access<L: Level>(&self, caller: &Caller) -> DatabaseAccess<L> {
+        self.access_to(caller, DB)
+    }
+
+    pub(crate) fn access_to<L: Level>(&self, caller: &Caller, (owner, name): (&str, &str)) -> DatabaseAccess<L> {
+        self.hub.databases().access(caller, owner, name).unwrap()
+    }
+
+    pub(crate) fn unit(&self) -> Box<dyn Unit + '_> {
+        self.fakes.metadata.read().unwrap()
+    }
+
+    pub(crate) fn invite(&self, who: &Caller, role: Role) {
+        let mut unit = self.fakes.metadata.write().unwrap();
+        unit.collaborator_put(self.db, user(who).id, role, self.hub.now()).unwrap();
+        unit.save().unwrap();
+    }
+
+    /// Queues a write to `to`, starting from `from`.
+    pub(crate) fn queue(&self, from: &str, to: &str, statements: &str) -> Operation {
+        let wanted = SqlWrite {
+            from_branch: from.to_owned(),
+            to_branch: name(to),
+            statements: statements.to_owned(),
+            message: None,
+        };
+        self.hub.operations().sql_write(&self.access::<Write>(&self.ada), wanted, None).unwrap()
+    }
+
+    /// Runs what waits, faults and ended leases included, until nothing is left.
+    pub(crate) fn work(&self) {
+        for _ in 0..20 {
+            match self.hub.operations().run_next("worker") {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(_) => self.fakes.clock.advance_seconds(31),
+            }
+        }
+        panic!("there is no end of work");
+    }
+
+    pub(crate) fn status(&self, id: OperationId) -> OperationStatus {
+        self.unit().operation_get(id).unwrap().unwrap().status
+    }
+
+    pub(crate) fn outcome(&self, id: OperationId) -> Outcome {
+        match self.status(id) {
+            OperationStatus::Succeeded(outcome) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn failure(&self, id: OperationId) -> branchyard_domain::entities::Failure {
+        match self.status(id) {
+            OperationStatus::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Runs statements on a branch, which must work.
+    pub(crate) fn wrote(&self, branch: &str, statements: &str) -> CommitHash {
+        let operation = self.queue(if self.head(branch).is_some() { branch } else { "main" }, branch, statements);
+        self.work();
+        self.outcome(operation.id).commit.unwrap()
+    }
+
+    pub(crate) fn head(&self, branch: &str) -> Option<CommitHash> {
+        self.unit().branch_get(self.db, &name(branch)).unwrap().map(|branch| branch.head)
+    }
+
+    pub(crate) fn rows(&self, revision: &str) -> Vec<String> {
+        self.rows_in(DB, revision)
+    }
+
+    pub(crate) fn rows_in(&self, locator: (&str, &str), revision: &str) -> Vec<String> {
+        let access = self.access_to::<Read>(&self.ada, locator);
+        let at = self.hub.sql().resolve(&access, Some(revision)).unwrap();
+        let mut rows = Collected::default();
+        self.hub.sql().read(&access, &at, "SELECT * FROM t ORDER BY id", Duration::from_secs(1), &mut rows).unwrap();
+        rows.lines()
+    }
+
+    pub(crate) fn events(&self) -> Vec<String> {
+        self.events_of(self.db)
+    }
+
+    pub(crate) fn events_of(&self, database: DatabaseId) -> Vec<String> {
+        let told = |kind: &EventKind| match kind {
+            EventKind::Push { branch, .. } => format!("push {branch}"),
+            EventKind::BranchCreated { branch } => format!("+{branch}"),
+            EventKind::BranchDeleted { branch } => format!("-{branch}"),
+            EventKind::Pull { number, action, sender, .. } => format!("pull {number} {action:?} by {sender}"),
+        };
+        let events = self.unit().event_list(database, None, 1_000).unwrap();
+        events.iter().map(|event| told(&event.kind)).collect()
+    }
+
+    pub(crate) fn new_pull(from: (&str, &str), from_branch: &str, to_branch: &str) -> NewPull {
+        let locator = |(owner, name): (&str, &str)| (owner.to_owned(), name.to_owned());
+        NewPull {
+            title: Title::parse("A change").unwrap(),
+            description: None,
+            from_database: locator(from),
+            from_branch: from_branch.to_owned(),
+            to_database: locator(DB),
+            to_branch: to_branch.to_owned(),
+        }
+    }
+
+    pub(crate) fn open(&self, from_branch: &str) -> Pull {
+        let access = self.access::<Participate>(&self.ada);
+        self.hub.pulls().open(&access, Self::new_pull(DB, from_branch, "main"), None).unwrap()
+    }
+}

@@ -1,0 +1,58 @@
+//! Values between the engine and the domain.
+
+use branchyard_domain::entities::Cell;
+use branchyard_domain::ports;
+use rusqlite::ToSql;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+/// A cell as a parameter.
+pub(crate) struct Param<'a>(pub &'a Cell);
+
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Cell::Null => ValueRef::Null,
+            Cell::Integer(n) => ValueRef::Integer(*n),
+            Cell::Real(x) => ValueRef::Real(*x),
+            Cell::Text(bytes) => ValueRef::Text(bytes),
+            Cell::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// A value of a row, copied.
+pub(crate) fn cell(value: ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(n) => Cell::Integer(n),
+        ValueRef::Real(x) => Cell::Real(x),
+        ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
+        ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+    }
+}
+
+/// A value of a row, borrowed.
+pub(crate) fn borrowed(value: ValueRef<'_>) -> ports::ValueRef<'_> {
+    match value {
+        ValueRef::Null => ports::ValueRef::Null,
+        ValueRef::Integer(n) => ports::ValueRef::Integer(n),
+        ValueRef::Real(x) => ports::ValueRef::Real(x),
+        ValueRef::Text(bytes) => ports::ValueRef::Text(bytes),
+        ValueRef::Blob(bytes) => ports::ValueRef::Blob(bytes),
+    }
+}
+
+/// Text of a row; what is not UTF-8 is replaced.
+pub(crate) fn text(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        ValueRef::Integer(n) => n.to_string(),
+        ValueRef::Real(x) => x.to_string(),
+        ValueRef::Null => String::new(),
+    }
+}
+
+/// A count in a row.
+pub(crate) fn count(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    Ok(u64::try_from(row.get::<_, i64>(at)?).unwrap_or(0))
+}

@@ -1,0 +1,270 @@
+//! Commits: made, found, related to each other; whole files of them.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::sync::PoisonError;
+
+use branchyard_domain::entities::{Commit, Signature};
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use chrono::{DateTime, NaiveDateTime};
+use rusqlite::{OpenFlags, params_from_iter};
+
+use crate::connection::{Connection, Purpose};
+use crate::engine::{DoltliteEngine, io_fault};
+use crate::sql::errors;
+
+/// The one branch of a file. Nobody but this crate relies on where it points.
+pub(crate) const BRANCH: &str = "work";
+/// Stands for an empty address: the engine demands one.
+const NO_EMAIL: &str = "none@invalid";
+/// The longest text the engine takes as an argument.
+const MAX_ARGUMENT: usize = 65_535;
+
+pub(crate) fn create(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    author: &Signature,
+    message: &str,
+) -> Result<CommitHash, EngineError> {
+    let turn = engine.queues.enter(database);
+    let temporary = engine.files.temporary();
+    // The one place that makes a file.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let fault = |error| errors::fault("create a database", error);
+    let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
+    // The engine's own first commit has its clock's date and no author: ours takes its place.
+    let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
+    raw.query_row("SELECT dolt_branch('-m', 'main', ?)", [BRANCH], |_| Ok(())).map_err(fault)?;
+    raw.close().map_err(|(_, error)| fault(error))?;
+    engine.evict(database);
+    let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
+    engine.evict(database);
+    drop(turn);
+    installed?;
+    parse(&hash)
+}
+
+pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+    let fault = |error| io_fault("copy a database", error);
+    let turn = engine.queues.enter(to);
+    let temporary = engine.files.temporary();
+    // The file only grows at its end, and what is incomplete there is cut off when it is opened; collecting garbage
+    // puts another file in its place and leaves this one as it is.
+    let mut source = File::open(engine.files.path(from)).map_err(fault)?;
+    let mut target = File::create_new(temporary.path()).map_err(fault)?;
+    io::copy(&mut source, &mut target).map_err(fault)?;
+    target.sync_all().map_err(fault)?;
+    drop(target);
+    let copied = engine.open_file(temporary.path(), Purpose::Write).map_err(|error| errors::fault("open the copy", error))?;
+    copied
+        .raw()
+        .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
+        .map_err(|error| errors::fault("read the copy", error))?;
+    drop(copied);
+    engine.evict(to);
+    let installed = engine.files.install(temporary, to).map_err(fault);
+    engine.evict(to);
+    drop(turn);
+    installed
+}
+
+/// Runs `dolt_commit` on everything changed.
+pub(crate) fn commit_all(
+    connection: &Connection,
+    message: &str,
+    author: &Signature,
+    flags: &[&str],
+) -> rusqlite::Result<String> {
+    commit_all_raw(connection.raw(), message, author, flags)
+}
+
+fn commit_all_raw(raw: &rusqlite::Connection, message: &str, author: &Signature, flags: &[&str]) -> rusqlite::Result<String> {
+    let (message, date, author) = (message_argument(message), date_argument(author.at), author_argument(author));
+    let arguments = ["-A", "-m", &message, "--date", &date, "--author", &author];
+    let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
+    let marks = vec!["?"; arguments.len()].join(", ");
+    raw.query_row(&format!("SELECT dolt_commit({marks})"), params_from_iter(arguments), |row| row.get(0))
+}
+
+fn message_argument(message: &str) -> String {
+    let mut message = message.replace('\0', "\u{fffd}");
+    if message.trim().is_empty() {
+        message = "(no message)".into();
+    }
+    truncate(&mut message, MAX_ARGUMENT);
+    message
+}
+
+fn truncate(text: &mut String, most: usize) {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+}
+
+/// `Name <address>`, whatever the name holds.
+fn author_argument(author: &Signature) -> String {
+    let clean = |text: &str| {
+        let kept: String = text.chars().map(|c| if c.is_control() || c == '<' || c == '>' { ' ' } else { c }).collect();
+        let mut kept = kept.trim().to_owned();
+        truncate(&mut kept, 1000);
+        kept
+    };
+    let (mut name, mut email) = (clean(&author.name), clean(&author.email));
+    if name.is_empty() {
+        name = "unknown".into();
+    }
+    if email.is_empty() {
+        email = NO_EMAIL.into();
+    }
+    format!("{name} <{email}>")
+}
+
+fn date_argument(at: Timestamp) -> String {
+    let at = DateTime::from_timestamp(at.as_seconds(), 0).unwrap_or_default();
+    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+pub(crate) fn parse(hash: &str) -> Result<CommitHash, EngineError> {
+    CommitHash::parse(hash).map_err(|error| EngineError::Fault { context: format!("read the hash '{hash}'"), source: Box::new(error) })
+}
+
+pub(crate) fn commit(engine: &DoltliteEngine, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
+    let found = engine.reading(database, hash, |connection| {
+        Ok(read_log(connection, hash, None, 1).map_err(|error| errors::fault_at("read a commit", hash, error))?.pop())
+    });
+    match found {
+        Err(EngineError::NoSuchCommit(_)) => Ok(None),
+        other => other,
+    }
+}
+
+pub(crate) fn log(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    from: &CommitHash,
+    after: Option<&CommitHash>,
+    limit: usize,
+) -> Result<Vec<Commit>, EngineError> {
+    engine.reading(database, from, |connection| {
+        read_log(connection, from, after, limit).map_err(|error| errors::fault_at("read the log", from, error))
+    })
+}
+
+fn read_log(
+    connection: &Connection,
+    from: &CommitHash,
+    after: Option<&CommitHash>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Commit>> {
+    let mut parents_of =
+        connection.raw().prepare_cached("SELECT parent_hash FROM dolt_commit_ancestors WHERE commit_hash = ? ORDER BY parent_index")?;
+    let mut log = connection.raw().prepare_cached("SELECT commit_hash, committer, email, date, message FROM dolt_log(?)")?;
+    let mut rows = log.query([from.as_str()])?;
+    let mut skipping = after.is_some();
+    let mut commits = Vec::new();
+    while commits.len() < limit {
+        let Some(row) = rows.next()? else { break };
+        let hash: String = row.get(0)?;
+        if skipping {
+            skipping = after.is_some_and(|after| after.as_str() != hash);
+            continue;
+        }
+        let date: String = row.get(3)?;
+        let at = NaiveDateTime::parse_from_str(&date, "%Y-%m-%d %H:%M:%S").unwrap_or_default();
+        let email: String = row.get(2)?;
+        let parents = parents_of
+            .query_map([&hash], |row| row.get::<_, Option<String>>(0))?
+            .collect::<rusqlite::Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .filter_map(|hash| CommitHash::parse(&hash).ok())
+            .collect();
+        let Ok(hash) = CommitHash::parse(&hash) else { continue };
+        commits.push(Commit {
+            hash,
+            parents,
+            message: row.get(4)?,
+            author: Signature {
+                name: row.get(1)?,
+                email: if email == NO_EMAIL { String::new() } else { email },
+                at: Timestamp::from_seconds(at.and_utc().timestamp()),
+            },
+        });
+    }
+    Ok(commits)
+}
+
+pub(crate) fn merge_base(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    a: &CommitHash,
+    b: &CommitHash,
+) -> Result<Option<CommitHash>, EngineError> {
+    // A connection at `b` proves that `b` is there; an error about a missing commit is then about `a`.
+    engine.reading(database, b, |connection| {
+        let base: Option<String> = connection
+            .raw()
+            .query_row("SELECT dolt_merge_base(?, ?)", [a.as_str(), b.as_str()], |row| row.get(0))
+            .or_else(|error| if errors::parts(&error).1.contains("no common ancestor") { Ok(None) } else { Err(error) })
+            .map_err(|error| errors::fault_at("find a common ancestor", a, error))?;
+        base.as_deref().map(parse).transpose()
+    })
+}
+
+/// Facts that never change: which commit is an ancestor of which.
+#[derive(Debug, Default)]
+pub(crate) struct AncestorCache {
+    known: HashSet<(DatabaseId, CommitHash, CommitHash)>,
+    order: VecDeque<(DatabaseId, CommitHash, CommitHash)>,
+}
+
+impl AncestorCache {
+    const MOST: usize = 4096;
+
+    fn insert(&mut self, fact: (DatabaseId, CommitHash, CommitHash)) {
+        if self.known.insert(fact.clone()) {
+            self.order.push_back(fact);
+        }
+        if self.order.len() > Self::MOST {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+    }
+
+    /// Forgets a database whose file is exchanged.
+    pub(crate) fn forget(&mut self, database: DatabaseId) {
+        self.order.retain(|fact| fact.0 != database);
+        self.known.retain(|fact| fact.0 != database);
+    }
+}
+
+pub(crate) fn is_ancestor(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    ancestor: &CommitHash,
+    descendant: &CommitHash,
+) -> Result<bool, EngineError> {
+    let fact = (database, ancestor.clone(), descendant.clone());
+    if engine.ancestors.lock().unwrap_or_else(PoisonError::into_inner).known.contains(&fact) {
+        return Ok(true);
+    }
+    let is = match merge_base(engine, database, ancestor, descendant) {
+        Ok(base) => base.as_ref() == Some(ancestor),
+        Err(EngineError::NoSuchCommit(missing)) if missing != *descendant => false,
+        Err(error) => return Err(error),
+    };
+    if is {
+        engine.ancestors.lock().unwrap_or_else(PoisonError::into_inner).insert(fact);
+    }
+    Ok(is)
+}
+
+/// Whether a database has a file.
+pub(crate) fn exists(engine: &DoltliteEngine, database: DatabaseId) -> bool {
+    fs::exists(engine.files.path(database)).unwrap_or(false)
+}

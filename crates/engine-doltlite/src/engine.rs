@@ -1,0 +1,263 @@
+//! The engine: what all calls share, and the port on top of it.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use branchyard_domain::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
+use branchyard_domain::ports::{
+    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource, WriteJob,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+use crate::commits::{self, AncestorCache};
+use crate::connection::{Connection, Purpose};
+use crate::files::Files;
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::queue::{Turn, WriteQueues};
+use crate::sql::errors;
+use crate::watchdog::Watchdog;
+
+/// Databases as DoltLite files in a folder.
+pub struct DoltliteEngine {
+    pub(crate) options: Options,
+    pub(crate) files: Files,
+    pub(crate) queues: WriteQueues,
+    pub(crate) watchdog: Watchdog,
+    pub(crate) ancestors: Mutex<AncestorCache>,
+    readers: Pool<CommitHash>,
+    writers: Pool<()>,
+    modules: Arc<HashSet<String>>,
+}
+
+impl std::fmt::Debug for DoltliteEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DoltliteEngine").field("files", &self.files).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl DoltliteEngine {
+    /// Opens the folder of the databases, making it when missing. One process at a time may use a folder.
+    ///
+    /// To be called before anything else in the process uses SQLite: only then single statements have a memory limit.
+    ///
+    /// # Errors
+    /// [`EngineError`] when the folder cannot be used.
+    pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
+        crate::memory::set_up(options.process_memory);
+        let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
+        let watchdog = Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?;
+        let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
+        Ok(Self {
+            readers: Pool::new(options.idle_readers),
+            writers: Pool::new(options.idle_writers),
+            options,
+            files,
+            queues: WriteQueues::default(),
+            watchdog,
+            ancestors: Mutex::default(),
+            modules,
+        })
+    }
+
+    /// Runs `work` on a connection fixed to a commit, inside one read transaction.
+    pub(crate) fn reading<T>(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let generation = self.readers.generation();
+        let connection = match self.readers.take(database, at) {
+            Some(connection) => connection,
+            None => self.open_connection(database, Purpose::Read(at))?,
+        };
+        // Reading something is what makes the engine look at what others appended to the file since the connection was opened.
+        let begun = connection.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
+        begun.map_err(|error| errors::fault_at("begin a read", at, error))?;
+        let result = work(&connection);
+        match connection.roll_back() {
+            Ok(()) => self.readers.put(database, at.clone(), connection, generation),
+            Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
+        }
+        result
+    }
+
+    /// Runs `work` on the connection that writes to a database; whatever transaction it leaves open is rolled back.
+    pub(crate) fn writing<T>(
+        &self,
+        turn: &Turn,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        let database = turn.database();
+        let generation = self.writers.generation();
+        let connection = match self.writers.take(database, &()) {
+            Some(connection) => connection,
+            None => self.open_connection(database, Purpose::Write)?,
+        };
+        let result = work(&connection);
+        match connection.roll_back() {
+            Ok(()) => self.writers.put(database, (), connection, generation),
+            Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
+        }
+        result
+    }
+
+    /// Opens a connection to another file of ours, under a temporary name.
+    pub(crate) fn open_file(&self, path: &std::path::Path, purpose: Purpose<'_>) -> rusqlite::Result<Connection> {
+        Connection::open(path, purpose, &self.modules)
+    }
+
+    fn open_connection(&self, database: DatabaseId, purpose: Purpose<'_>) -> Result<Connection, EngineError> {
+        let path = self.files.path(database);
+        self.open_file(&path, purpose).map_err(|error| {
+            if !path.exists() {
+                return EngineError::Damaged(format!("the file of database {database} is missing"));
+            }
+            match purpose {
+                Purpose::Read(commit) => errors::fault_at("open a database", commit, error),
+                Purpose::Write => errors::fault("open a database", error),
+            }
+        })
+    }
+
+    /// Forgets connections, after or before the file of a database is exchanged.
+    pub(crate) fn evict(&self, database: DatabaseId) {
+        self.readers.evict(database);
+        self.writers.evict(database);
+        self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
+    }
+}
+
+pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => EngineError::Unavailable(format!("{context}: {error}")),
+        _ => EngineError::Fault { context: context.to_owned(), source: Box::new(error) },
+    }
+}
+
+/// Names of all virtual table modules, in lower case.
+fn all_modules() -> rusqlite::Result<HashSet<String>> {
+    let connection = rusqlite::Connection::open_in_memory()?;
+    let mut statement = connection.prepare("SELECT lower(name) FROM pragma_module_list")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+impl Engine for DoltliteEngine {
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError> {
+        commits::create(self, database, author, message)
+    }
+
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+        commits::copy(self, from, to)
+    }
+
+    fn remove(&self, database: DatabaseId) -> Result<(), EngineError> {
+        let turn = self.queues.enter(database);
+        self.evict(database);
+        let removed = self.files.remove(database).map_err(|error| io_fault("remove a database", error));
+        // Whoever opened it meanwhile must not put it back into the pool.
+        self.evict(database);
+        drop(turn);
+        removed
+    }
+
+    fn list(&self) -> Result<Vec<DatabaseId>, EngineError> {
+        self.files.list().map_err(|error| io_fault("list the databases", error))
+    }
+
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError> {
+        let path = self.files.path(database);
+        Ok(std::fs::metadata(path).map_err(|error| io_fault("look at the size of a database", error))?.len())
+    }
+
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
+        commits::commit(self, database, hash)
+    }
+
+    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool, EngineError> {
+        commits::is_ancestor(self, database, ancestor, descendant)
+    }
+
+    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>, EngineError> {
+        commits::merge_base(self, database, a, b)
+    }
+
+    fn log(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<Commit>, EngineError> {
+        commits::log(self, database, from, after, limit)
+    }
+
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {
+        crate::fetch::fetch(self, into, from, commit)
+    }
+
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport, EngineError> {
+        self.reading(database, at, |connection| crate::read::read(self, connection, query, sink))
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::write::write(self, &turn, job)
+    }
+
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::merge::merge(self, &turn, job)
+    }
+
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::merge::conflicts(self, &turn, (ours, theirs), table, skip, limit)
+    }
+
+    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::import::import(self, &turn, job, rows)
+    }
+
+    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>, EngineError> {
+        crate::diff::changed_tables(self, database, from, to)
+    }
+
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<Vec<RowChange>, EngineError> {
+        crate::diff::changed_rows(self, database, (from, to), table, page)
+    }
+
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
+        self.reading(database, at, |connection| {
+            crate::schema::tables(connection).map_err(|error| errors::fault_at("read the definitions", at, error))
+        })
+    }
+
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {
+        crate::verify::verify(self, database, heads)
+    }
+}

@@ -1,0 +1,301 @@
+//! Rows of a file, brought into a table as one commit.
+
+use std::collections::HashMap;
+
+use branchyard_domain::entities::{Cell, RowProblem, TableKind};
+use branchyard_domain::ports::{EngineError, FormatError, ImportJob, ImportTarget, RowSource};
+use branchyard_domain::values::CommitHash;
+use rusqlite::{ErrorCode, Statement, params_from_iter};
+
+use crate::cells::Param;
+use crate::connection::{Connection, Timed};
+use crate::engine::DoltliteEngine;
+use crate::guard::Mode;
+use crate::queue::Turn;
+use crate::schema;
+use crate::sql::{errors, quote};
+use crate::write::{finish, millis, start};
+
+/// The most problems that are told.
+const MOST_PROBLEMS: usize = 100;
+
+pub(crate) fn import(
+    engine: &DoltliteEngine,
+    turn: &Turn,
+    job: &ImportJob<'_>,
+    rows: &mut dyn RowSource,
+) -> Result<CommitHash, EngineError> {
+    engine.writing(turn, |connection| {
+        // References are looked at when all rows are there; switching is only possible outside of a transaction.
+        set_foreign_keys(connection, false)?;
+        let imported = import_on(engine, connection, job, rows);
+        let ended = connection.roll_back().map_err(|error| errors::fault("end an import", error));
+        let switched = set_foreign_keys(connection, true);
+        imported.and_then(|hash| ended.and(switched).map(|()| hash))
+    })
+}
+
+fn set_foreign_keys(connection: &Connection, on: bool) -> Result<(), EngineError> {
+    let sql = if on { "PRAGMA foreign_keys = on" } else { "PRAGMA foreign_keys = off" };
+    connection.raw().execute_batch(sql).map_err(|error| errors::fault("switch foreign keys", error))
+}
+
+fn import_on(
+    engine: &DoltliteEngine,
+    connection: &Connection,
+    job: &ImportJob<'_>,
+    rows: &mut dyn RowSource,
+) -> Result<CommitHash, EngineError> {
+    let timed = connection
+        .limit_time(&engine.watchdog, job.timeout)
+        .map_err(|error| errors::fault("set a time limit", error))?;
+    let filled = start(connection, job.base).and_then(|()| fill(connection, job, rows, &timed));
+    match filled {
+        Err(EngineError::Import(error)) => return Err(EngineError::Import(error)),
+        Err(_) if timed.expired() => return Err(EngineError::TimedOut(millis(job.timeout))),
+        other => other?,
+    }
+    drop(timed);
+    finish(connection, job.base, job.message, job.author)
+}
+
+/// A whole-file problem.
+fn refused(text: impl Into<String>) -> EngineError {
+    EngineError::Import(FormatError::File(text.into()))
+}
+
+fn fill(
+    connection: &Connection,
+    job: &ImportJob<'_>,
+    rows: &mut dyn RowSource,
+    timed: &Timed<'_>,
+) -> Result<(), EngineError> {
+    let fault = |error| errors::fault("prepare an import", error);
+    let present = schema::find(connection, job.table).map_err(fault)?;
+    let entered = connection.enter(Mode::Writer);
+    let table = match (job.target, present) {
+        (ImportTarget::New { overwrite: false, .. }, Some((name, _))) => return Err(EngineError::TableExists(name)),
+        (ImportTarget::New { primary_key, .. }, present) => {
+            if let Some((name, kind)) = present {
+                let what = if kind == TableKind::View { "VIEW" } else { "TABLE" };
+                connection.raw().execute_batch(&format!("DROP {what} {}", quote::name(&name))).map_err(fault)?;
+            }
+            let create = create_statement(job, primary_key);
+            connection.raw().execute_batch(&create).map_err(|error| refused(errors::parts(&error).1))?;
+            job.table.to_owned()
+        }
+        (_, None | Some((_, TableKind::View))) => return Err(EngineError::NoSuchTable(job.table.to_owned())),
+        (_, Some((name, TableKind::Table))) => name,
+    };
+    let columns = schema::columns(connection, &table).map_err(fault)?;
+    let key = schema::key_names(&columns);
+    let refers = !schema::foreign_keys(connection, &table).map_err(fault)?.is_empty();
+    let mut filler = match job.target {
+        ImportTarget::Update => Filler::upsert(connection, job, &table, &key)?,
+        ImportTarget::Replace => {
+            connection.raw().execute_batch(&format!("DELETE FROM {}", quote::name(&table))).map_err(fault)?;
+            Filler::insert(connection, job, &table, &[], refers)?
+        }
+        ImportTarget::New { primary_key, .. } => Filler::insert(connection, job, &table, primary_key, refers)?,
+    };
+    let mut problems = Vec::new();
+    let mut lines = HashMap::new();
+    let mut row = Vec::with_capacity(job.columns.len());
+    while problems.len() < MOST_PROBLEMS {
+        let Some(line) = rows.next(&mut row).map_err(EngineError::Import)? else { break };
+        if timed.expired() {
+            return Err(EngineError::TimedOut(0));
+        }
+        match filler.put(&row) {
+            Ok(Some(id)) => {
+                lines.insert(id, line);
+            }
+            Ok(None) => {}
+            Err(Trouble::Row { column, detail }) => problems.push(RowProblem { line, column, detail }),
+            Err(Trouble::Engine(error)) => return Err(errors::fault("import a row", error)),
+        }
+    }
+    drop(filler);
+    drop(entered);
+    if problems.is_empty() && matches!(job.target, ImportTarget::Update | ImportTarget::Replace) {
+        problems = broken_references(connection, &table, &lines).map_err(|error| errors::fault("check references", error))?;
+    }
+    if problems.is_empty() { Ok(()) } else { Err(EngineError::Import(FormatError::Rows(problems))) }
+}
+
+fn create_statement(job: &ImportJob<'_>, primary_key: &[String]) -> String {
+    let mut parts: Vec<String> = job
+        .columns
+        .iter()
+        .map(|column| {
+            let not_null = if primary_key.contains(&column.name) { " NOT NULL" } else { "" };
+            let space = if column.declared_type.is_empty() { "" } else { " " };
+            format!("{}{space}{}{not_null}", quote::name(&column.name), column.declared_type)
+        })
+        .collect();
+    if !primary_key.is_empty() {
+        parts.push(format!("PRIMARY KEY ({})", quote::names(primary_key.iter().map(String::as_str))));
+    }
+    format!("CREATE TABLE {} ({})", quote::name(job.table), parts.join(", "))
+}
+
+/// Why a row could not be put.
+enum Trouble {
+    /// The row is to blame.
+    Row { column: Option<String>, detail: String },
+    /// The engine is.
+    Engine(rusqlite::Error),
+}
+
+/// Puts rows into a table.
+struct Filler<'a> {
+    table: String,
+    /// Names of the file's columns.
+    columns: Vec<String>,
+    /// Which of them must not be NULL; the engine would number an integer key by itself.
+    demanded: Vec<usize>,
+    /// For an upsert: changes the row that has the key; the parameters are these columns, in this order.
+    update: Option<(Statement<'a>, Vec<usize>)>,
+    insert: Statement<'a>,
+    /// Whether the statements give the id of the row.
+    returns_id: bool,
+}
+
+impl<'a> Filler<'a> {
+    fn insert(
+        connection: &'a Connection,
+        job: &ImportJob<'_>,
+        table: &str,
+        demanded: &[String],
+        refers: bool,
+    ) -> Result<Self, EngineError> {
+        let columns: Vec<String> = job.columns.iter().map(|column| column.name.clone()).collect();
+        let sql = format!(
+            "INSERT INTO {} ({}) VALUES ({})",
+            quote::name(table),
+            quote::names(columns.iter().map(String::as_str)),
+            vec!["?"; columns.len()].join(", ")
+        );
+        let returning = if refers { connection.raw().prepare(&format!("{sql} RETURNING rowid")).ok() } else { None };
+        let returns_id = returning.is_some();
+        let insert = match returning {
+            Some(statement) => statement,
+            None => connection.raw().prepare(&sql).map_err(|error| refused(errors::parts(&error).1))?,
+        };
+        let demanded = (0..columns.len()).filter(|at| demanded.iter().any(|name| same(name, &columns[*at]))).collect();
+        Ok(Self { table: table.to_owned(), columns, demanded, update: None, insert, returns_id })
+    }
+
+    fn upsert(connection: &'a Connection, job: &ImportJob<'_>, table: &str, key: &[String]) -> Result<Self, EngineError> {
+        if key.is_empty() {
+            return Err(refused(format!("table {table} has no primary key")));
+        }
+        let mut filler = Self::insert(connection, job, table, key, false)?;
+        let place = |name: &String| filler.columns.iter().position(|column| same(column, name));
+        let Some(keys) = key.iter().map(place).collect::<Option<Vec<_>>>() else {
+            return Err(refused("the file lacks a column of the primary key"));
+        };
+        let others: Vec<usize> = (0..filler.columns.len()).filter(|at| !keys.contains(at)).collect();
+        // Not ON CONFLICT: it would look at NOT NULL columns that the file does not have before it saw that the row exists.
+        let quoted = |at: &usize| quote::name(&filler.columns[*at]);
+        let set = if others.is_empty() { &keys } else { &others };
+        let set = set.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(", ");
+        let found = keys.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(" AND ");
+        let sql = format!("UPDATE {} SET {set} WHERE {found}", quote::name(table));
+        let statement = connection.raw().prepare(&sql).map_err(|error| refused(errors::parts(&error).1))?;
+        let parameters = (0..statement.parameter_count()).collect();
+        filler.update = Some((statement, parameters));
+        Ok(filler)
+    }
+
+    /// Gives the id of the row, where that was asked for.
+    fn put(&mut self, row: &[Cell]) -> Result<Option<i64>, Trouble> {
+        for at in &self.demanded {
+            if row.get(*at) == Some(&Cell::Null) {
+                let column = &self.columns[*at];
+                return Err(Trouble::Row {
+                    column: Some(column.clone()),
+                    detail: format!("NOT NULL constraint failed: {}.{column}", self.table),
+                });
+            }
+        }
+        let updated = match &mut self.update {
+            Some((update, parameters)) => {
+                let values = parameters.iter().map(|at| Param(row.get(*at).unwrap_or(&Cell::Null)));
+                update.execute(params_from_iter(values))
+            }
+            None => Ok(0),
+        };
+        let result = updated.and_then(|updated| {
+            if updated > 0 {
+                return Ok(None);
+            }
+            let values = params_from_iter(row.iter().map(Param));
+            if self.returns_id {
+                self.insert.query_row(values, |row| row.get(0)).map(Some)
+            } else {
+                self.insert.execute(values).map(|_| None)
+            }
+        });
+        result.map_err(|error| self.trouble(error))
+    }
+
+    fn trouble(&self, error: rusqlite::Error) -> Trouble {
+        let (code, text) = errors::parts(&error);
+        match code.map(|code| code.code) {
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+                // "… constraint failed: table.column", with several columns "a.b, a.c".
+                let place = text.split_once(": ").map_or("", |(_, place)| place);
+                let named = place.strip_prefix(&self.table).and_then(|rest| rest.strip_prefix('.'));
+                let column = named.filter(|name| self.columns.iter().any(|column| same(column, name)));
+                Trouble::Row { column: column.map(str::to_owned), detail: text.clone() }
+            }
+            _ => Trouble::Engine(error),
+        }
+    }
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b)
+}
+
+/// Rows that refer to nothing, in the table and in those that refer to it.
+fn broken_references(connection: &Connection, table: &str, lines: &HashMap<i64, u64>) -> rusqlite::Result<Vec<RowProblem>> {
+    let mut concerned = vec![table.to_owned()];
+    for other in schema::table_names(connection)? {
+        let refers = schema::foreign_keys(connection, &other)?.iter().any(|key| same(&key.references_table, table));
+        if refers && !same(&other, table) {
+            concerned.push(other);
+        }
+    }
+    let mut problems = Vec::new();
+    for other in concerned {
+        let keys = schema::foreign_keys(connection, &other)?;
+        let mut check = connection.raw().prepare("SELECT rowid, parent, fkid FROM pragma_foreign_key_check(?)")?;
+        let mut rows = check.query([&other])?;
+        while let Some(row) = rows.next()? {
+            let (id, parent): (Option<i64>, String) = (row.get(0)?, row.get(1)?);
+            if !same(&other, table) && !same(&parent, table) {
+                continue;
+            }
+            // The engine numbers references backwards.
+            let number = usize::try_from(row.get::<_, i64>(2)?).unwrap_or(usize::MAX);
+            let key = keys.len().checked_sub(number.saturating_add(1)).and_then(|at| keys.get(at));
+            let detail = if same(&other, table) {
+                format!("FOREIGN KEY constraint failed: no such row in {parent}")
+            } else {
+                format!("FOREIGN KEY constraint failed: table {other} refers to a row that is not in the file")
+            };
+            problems.push(RowProblem {
+                line: id.filter(|_| same(&other, table)).and_then(|id| lines.get(&id)).copied().unwrap_or(1),
+                column: key.filter(|key| key.columns.len() == 1 && same(&other, table)).map(|key| key.columns[0].clone()),
+                detail,
+            });
+            if problems.len() == MOST_PROBLEMS {
+                return Ok(problems);
+            }
+        }
+    }
+    problems.sort_by_key(|problem| problem.line);
+    Ok(problems)
+}

@@ -1,0 +1,33 @@
+//! Settings of the engine.
+
+use std::time::Duration;
+
+/// Settings; the defaults suit a small server.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Idle connections for reads kept open, over all databases and commits.
+    pub idle_readers: usize,
+    /// Idle connections for writes kept open, over all databases.
+    pub idle_writers: usize,
+    /// The most memory one statement of a stranger may take, in bytes.
+    pub statement_memory: usize,
+    /// The most memory everything in the process that uses SQLite may take together, in bytes: the last line of defence.
+    pub process_memory: Option<u64>,
+    /// Time a trial merge may take.
+    pub trial_merge_timeout: Duration,
+    /// Time counting the changed rows of all tables of a diff may take; later tables come without counts.
+    pub count_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            idle_readers: 64,
+            idle_writers: 16,
+            statement_memory: 256 << 20,
+            process_memory: Some(1 << 30),
+            trial_merge_timeout: Duration::from_secs(60),
+            count_timeout: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! One statement of a stranger, at a commit.
+
+use branchyard_domain::ports::{Column, EngineError, Flow, ReadQuery, ReadReport, RowSink, SqlFailure, ValueRef};
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::{Batch, Statement};
+
+use crate::cells;
+use crate::connection::{Connection, Timed};
+use crate::engine::DoltliteEngine;
+use crate::guard::{Mode, Seen};
+use crate::memory::Allowance;
+use crate::sql::errors::{self, Place};
+use crate::write::millis;
+
+pub(crate) fn read(
+    engine: &DoltliteEngine,
+    connection: &Connection,
+    query: &ReadQuery<'_>,
+    sink: &mut dyn RowSink,
+) -> Result<ReadReport, EngineError> {
+    let place = Place::all(query.sql, Mode::Reader);
+    let timed = connection
+        .limit_time(&engine.watchdog, query.timeout)
+        .map_err(|error| errors::fault("set a time limit", error))?;
+    let outcome = {
+        let _entered = connection.enter(Mode::Reader);
+        run(connection, &place, &timed, &Allowance::new(engine.options.statement_memory), sink)
+    };
+    outcome.map_err(|failure| {
+        let failure = if timed.expired() { SqlFailure::TimedOut(millis(query.timeout)) } else { failure };
+        EngineError::Sql { failure, statement: 1 }
+    })
+}
+
+fn run(
+    connection: &Connection,
+    place: &Place<'_>,
+    timed: &Timed<'_>,
+    memory: &Allowance,
+    sink: &mut dyn RowSink,
+) -> Result<ReadReport, SqlFailure> {
+    no_nul(place.whole)?;
+    let mut batch = Batch::new(connection.raw(), place.whole);
+    let first = memory.spend(|| batch.next());
+    let seen = connection.take_seen();
+    let mut statement = match first {
+        Ok(Some(statement)) => statement,
+        Ok(None) => return Err(place.ends_early()),
+        Err(error) => return Err(place.failure(&error, &seen)),
+    };
+    if let Some(failure) = place.refused_by_first_word() {
+        return Err(failure);
+    }
+    if !statement.readonly() {
+        return Err(SqlFailure::NotARead);
+    }
+    match memory.spend(|| batch.next()) {
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(SqlFailure::SeveralStatements),
+        Err(error) => {
+            let failure = place.failure(&error, &Seen::default());
+            return Err(if matches!(failure, SqlFailure::Syntax { .. }) { failure } else { SqlFailure::SeveralStatements });
+        }
+    }
+    let deterministic = !seen.volatile && !(seen.history && mentions_our_branch(place.whole));
+    let columns = describe(&statement);
+    if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
+        give_rows(&mut statement, columns.len(), timed, memory, sink).map_err(|error| place.failure(&error, &connection.take_seen()))?;
+    }
+    Ok(ReadReport { deterministic })
+}
+
+/// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.
+pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
+    match sql.find('\0') {
+        Some(at) => Err(SqlFailure::Syntax { position: at + 2, near: "\0".into() }),
+        None => Ok(()),
+    }
+}
+
+/// History at a commit is fixed; only our own branch moves.
+fn mentions_our_branch(sql: &str) -> bool {
+    let name = crate::commits::BRANCH.as_bytes();
+    sql.as_bytes().windows(name.len()).any(|window| window.eq_ignore_ascii_case(name)) || sql.contains("||")
+}
+
+fn describe(statement: &Statement<'_>) -> Vec<Column> {
+    let types = statement.columns();
+    let sources = statement.columns_with_metadata();
+    types
+        .iter()
+        .zip(&sources)
+        .enumerate()
+        .map(|(at, (typed, source))| Column {
+            name: typed.name().to_owned(),
+            declared_type: typed.decl_type().map(str::to_uppercase).filter(|declared| !declared.is_empty()),
+            // Tables of modules have no such metadata; nothing is lost.
+            is_primary_key: matches!(statement.column_metadata(at), Ok(Some((_, _, _, _, _, _, true, _)))),
+            source_table: source.table_name().unwrap_or_default().to_owned(),
+        })
+        .collect()
+}
+
+fn give_rows(
+    statement: &mut Statement<'_>,
+    width: usize,
+    timed: &Timed<'_>,
+    memory: &Allowance,
+    sink: &mut dyn RowSink,
+) -> rusqlite::Result<()> {
+    let mut rows = statement.raw_query();
+    while let Some(row) = memory.spend(|| rows.next())? {
+        let mut values: Vec<ValueRef<'_>> = Vec::with_capacity(width);
+        for at in 0..width {
+            values.push(cells::borrowed(row.get_ref(at)?));
+        }
+        if timed.stopped(|| sink.row(&values)) == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Tables and views at a commit.
+
+use branchyard_domain::entities::{ForeignKey, Index, TableColumn, TableKind, TableSchema};
+use rusqlite::OptionalExtension;
+
+use crate::connection::Connection;
+use crate::sql::quote;
+
+/// Which entries of the schema are the user's.
+const USERS: &str = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'dolt\\_%' ESCAPE '\\'";
+
+/// Names of the user's tables, by name.
+pub(crate) fn table_names(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let sql = format!("SELECT name FROM sqlite_schema WHERE type = 'table' AND {USERS} ORDER BY name");
+    connection.raw().prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
+}
+
+/// The name of a table as stored, whatever the letter case, and whether it is one rather than a view.
+pub(crate) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<(String, TableKind)>> {
+    let sql = format!(
+        "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND {USERS} AND lower(name) = lower(?) LIMIT 1"
+    );
+    connection.raw().query_row(&sql, [table], |row| Ok((row.get(0)?, kind(row.get_ref(1)?.as_str()?)))).optional()
+}
+
+fn kind(text: &str) -> TableKind {
+    if text == "view" { TableKind::View } else { TableKind::Table }
+}
+
+/// All tables and views of the user, by name.
+pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSchema>> {
+    let sql = format!(
+        "SELECT name, type, coalesce(sql, '') FROM sqlite_schema WHERE type IN ('table', 'view') AND {USERS} ORDER BY name"
+    );
+    let mut statement = connection.raw().prepare_cached(&sql)?;
+    let entries: Vec<(String, TableKind, String)> = statement
+        .query_map([], |row| Ok((row.get(0)?, kind(row.get_ref(1)?.as_str()?), row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    entries.into_iter().map(|(name, kind, create)| table(connection, name, kind, create)).collect()
+}
+
+fn table(connection: &Connection, name: String, kind: TableKind, create_statement: String) -> rusqlite::Result<TableSchema> {
+    let is_table = kind == TableKind::Table;
+    // The columns of a view that is broken cannot be told.
+    let columns = match columns(connection, &name) {
+        Err(_) if !is_table => Vec::new(),
+        other => other?,
+    };
+    let primary_key = key_names(&columns);
+    Ok(TableSchema {
+        indexes: if is_table { indexes(connection, &name)? } else { Vec::new() },
+        foreign_keys: if is_table { foreign_keys(connection, &name)? } else { Vec::new() },
+        columns: columns.into_iter().map(|column| column.0).collect(),
+        name,
+        kind,
+        primary_key,
+        create_statement,
+    })
+}
+
+/// The columns of a table in order, each with its place in the primary key, from 1; 0 outside.
+pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(TableColumn, u32)>> {
+    // Hidden columns of virtual tables (1) are left out, generated ones (2, 3) are not.
+    let mut statement = connection.raw().prepare_cached(
+        "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid",
+    )?;
+    let rows = statement.query_map([table], |row| {
+        let place: u32 = row.get(4)?;
+        let not_null: bool = row.get(2)?;
+        Ok((
+            TableColumn {
+                name: row.get(0)?,
+                declared_type: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+                // The engine lets no column of a primary key be NULL.
+                nullable: !not_null && place == 0,
+                default: row.get(3)?,
+                in_primary_key: place > 0,
+            },
+            place,
+        ))
+    })?;
+    rows.collect()
+}
+
+/// Names of the key columns, in key order.
+pub(crate) fn key_names(columns: &[(TableColumn, u32)]) -> Vec<String> {
+    let mut key: Vec<_> = columns.iter().filter(|column| column.1 > 0).collect();
+    key.sort_by_key(|column| column.1);
+    key.into_iter().map(|column| column.0.name.clone()).collect()
+}
+
+fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>> {
+    let mut list = connection.raw().prepare_cached("SELECT name, \"unique\" FROM pragma_index_list(?) ORDER BY name")?;
+    let mut info = connection.raw().prepare_cached("SELECT name FROM pragma_index_info(?) ORDER BY seqno")?;
+    let found: Vec<(String, bool)> = list.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let mut indexes = Vec::with_capacity(found.len());
+    for (name, unique) in found {
+        let columns = info.query_map([&name], |row| row.get::<_, Option<String>>(0))?.collect::<Result<Vec<_>, _>>()?;
+        indexes.push(Index { name, columns: columns.into_iter().flatten().collect(), unique });
+    }
+    Ok(indexes)
+}
+
+/// The references of a table, in the order they are declared.
+pub(crate) fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Vec<ForeignKey>> {
+    // The engine numbers them backwards.
+    let mut statement = connection
+        .raw()
+        .prepare_cached("SELECT id, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq")?;
+    let mut rows = statement.query([table])?;
+    let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        if keys.last().is_none_or(|key| key.0 != id) {
+            let references_table = row.get(1)?;
+            keys.push((id, ForeignKey { columns: Vec::new(), references_table, references_columns: Vec::new() }));
+        }
+        if let Some((_, key)) = keys.last_mut() {
+            key.columns.push(row.get(2)?);
+            key.references_columns.extend(row.get::<_, Option<String>>(3)?);
+        }
+    }
+    Ok(keys.into_iter().map(|key| key.1).collect())
+}
+
+/// A table's name for use in a statement of ours.
+pub(crate) fn history_table(prefix: &str, table: &str) -> String {
+    quote::name(&format!("{prefix}{table}"))
+}

@@ -1,0 +1,136 @@
+//! Statements of a stranger that change a commit, as a new commit.
+
+use std::time::Duration;
+
+use branchyard_domain::entities::Signature;
+use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob};
+use branchyard_domain::values::CommitHash;
+use rusqlite::Batch;
+use rusqlite::fallible_iterator::FallibleIterator;
+
+use crate::commits;
+use crate::connection::{Connection, Timed};
+use crate::engine::DoltliteEngine;
+use crate::guard::{Mode, Seen};
+use crate::memory::Allowance;
+use crate::queue::Turn;
+use crate::read::no_nul;
+use crate::sql::errors::{self, Place};
+use crate::sql::tokens;
+
+pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError> {
+    let written = engine.writing(turn, |connection| {
+        let timed = connection
+            .limit_time(&engine.watchdog, job.timeout)
+            .map_err(|error| errors::fault("set a time limit", error))?;
+        start(connection, job.base)?;
+        let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
+        ran.map_err(|(failure, statement)| {
+            let failure = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)) } else { failure };
+            EngineError::Sql { failure, statement }
+        })?;
+        // What was asked for in time is also kept: committing is ours.
+        drop(timed);
+        finish(connection, job.base, job.message, job.author)
+    })?;
+    match job.then_merge {
+        // The commit made above is garbage unless the merge succeeds: nobody knows its name.
+        Some((theirs, message)) => crate::merge::merge(
+            engine,
+            turn,
+            &MergeJob {
+                ours: &written,
+                theirs,
+                message,
+                author: job.author,
+                resolve: &std::collections::BTreeMap::new(),
+                timeout: job.timeout,
+            },
+        ),
+        None => Ok(MergeOutcome::Head(written)),
+    }
+}
+
+/// Moves our branch to `base`, inside a transaction that stays open.
+pub(crate) fn start(connection: &Connection, base: &CommitHash) -> Result<(), EngineError> {
+    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))?;
+    connection
+        .raw()
+        .query_row("SELECT dolt_reset('--hard', ?)", [base.as_str()], |_| Ok(()))
+        .map_err(|error| errors::fault_at("move to a commit", base, error))
+}
+
+/// Commits everything changed since [`start`], for good; gives `base` when that is nothing.
+pub(crate) fn finish(
+    connection: &Connection,
+    base: &CommitHash,
+    message: &str,
+    author: &Signature,
+) -> Result<CommitHash, EngineError> {
+    let commit = match commits::commit_all(connection, message, author, &[]) {
+        Ok(hash) => hash,
+        Err(error) if errors::parts(&error).1.starts_with("nothing to commit") => {
+            connection.roll_back().map_err(|error| errors::fault("end a write", error))?;
+            return Ok(base.clone());
+        }
+        Err(error) => return Err(blame(errors::parts(&error).1, error)),
+    };
+    connection.raw().execute_batch("COMMIT").map_err(|error| blame(errors::parts(&error).1, error))?;
+    commits::parse(&commit)
+}
+
+/// Committing looks at deferred constraints: a fault of the statements.
+fn blame(text: String, error: rusqlite::Error) -> EngineError {
+    let constraint = matches!(
+        errors::parts(&error).0.map(|code| code.code),
+        Some(rusqlite::ErrorCode::ConstraintViolation)
+    );
+    if constraint || text.starts_with("foreign key") || text.starts_with("cannot commit") {
+        EngineError::Sql { failure: SqlFailure::Engine(text), statement: 1 }
+    } else {
+        errors::fault("commit", error)
+    }
+}
+
+fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance) -> Result<(), (SqlFailure, u32)> {
+    no_nul(sql).map_err(|failure| (failure, 1))?;
+    let mut number = 0;
+    let mut start = 0;
+    while !tokens::skip_blank(&sql[start..]).is_empty() {
+        number += 1;
+        let text = &sql[start..start + tokens::statement_length(&sql[start..])];
+        let place = Place { whole: sql, text, start, mode: Mode::Writer };
+        run_one(connection, &place, number > 1, memory).map_err(|failure| (failure, number))?;
+        if timed.expired() {
+            return Err((SqlFailure::TimedOut(0), number));
+        }
+        start += text.len();
+    }
+    if number == 0 { Err((Place::all(sql, Mode::Writer).ends_early(), 1)) } else { Ok(()) }
+}
+
+fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), SqlFailure> {
+    if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
+        // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1). Our branch is nobody else's:
+        // its transactions may end here, since only the final commit gets a name.
+        connection.raw().execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(|error| place.failure(&error, &Seen::default()))?;
+    }
+    let _entered = connection.enter(Mode::Writer);
+    let failure = |error: rusqlite::Error| place.failure(&error, &connection.take_seen());
+    let mut batch = Batch::new(connection.raw(), place.text);
+    // One statement, unless the engine knows better where it ends.
+    let mut any = false;
+    while let Some(mut statement) = memory.spend(|| batch.next()).map_err(failure)? {
+        any = true;
+        if let Some(refused) = place.refused_by_first_word() {
+            return Err(refused);
+        }
+        let mut rows = statement.raw_query();
+        while memory.spend(|| rows.next()).map_err(failure)?.is_some() {}
+    }
+    if any { Ok(()) } else { Err(place.ends_early()) }
+}
+
+pub(crate) fn millis(timeout: Duration) -> u64 {
+    u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
+}

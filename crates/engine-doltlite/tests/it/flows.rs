@@ -1,0 +1,273 @@
+//! Making, reading, writing, copying.
+
+use std::thread;
+
+use branchyard_domain::entities::{Cell, Signature};
+use branchyard_domain::ports::{Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::values::{CommitHash, Timestamp};
+
+use crate::support::{LONG, Taken, Yard, ada, id, text};
+
+const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b')";
+
+#[test]
+fn a_new_database_has_one_empty_commit() {
+    let yard = Yard::new();
+    let commit = yard.engine.commit(id(1), &yard.base).unwrap().unwrap();
+    assert_eq!(commit.parents, []);
+    assert_eq!(commit.message, "Create database");
+    assert_eq!(commit.author, ada());
+    assert_eq!(yard.engine.log(id(1), &yard.base, None, 10).unwrap(), [commit]);
+    assert_eq!(yard.engine.tables(id(1), &yard.base).unwrap(), []);
+    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
+    assert!(yard.engine.size_bytes(id(1)).unwrap() > 0);
+    assert_eq!(yard.engine.verify(id(1), &[yard.base.clone()]).unwrap(), [] as [String; 0]);
+}
+
+#[test]
+fn writes_start_from_any_commit() {
+    let yard = Yard::new();
+    let first = yard.write(&yard.base, T);
+    let left = yard.write(&first, "update t set v = 'l' where id = 1");
+    let right = yard.write(&first, "update t set v = 'r' where id = 1");
+    assert_eq!(yard.read(&left, "select v from t order by id"), [[text("l")], [text("b")]]);
+    assert_eq!(yard.read(&right, "select v from t order by id"), [[text("r")], [text("b")]]);
+    assert_eq!(yard.read(&first, "select v from t order by id"), [[text("a")], [text("b")]]);
+    assert_eq!(yard.write(&left, "update t set v = v"), left);
+    assert_eq!(yard.write(&left, "select 1; insert into t values (9, 'x'); delete from t where id = 9"), left);
+    let commit = yard.engine.commit(id(1), &left).unwrap().unwrap();
+    assert_eq!(commit.parents, [first.clone()]);
+    assert_eq!(commit.message, "Run SQL query");
+    assert_eq!(commit.author, ada());
+
+    let engine = &yard.engine;
+    assert!(engine.is_ancestor(id(1), &first, &left).unwrap());
+    assert!(engine.is_ancestor(id(1), &first, &left).unwrap());
+    assert!(engine.is_ancestor(id(1), &left, &left).unwrap());
+    assert!(!engine.is_ancestor(id(1), &left, &right).unwrap());
+    assert!(!engine.is_ancestor(id(1), &left, &first).unwrap());
+    assert_eq!(engine.merge_base(id(1), &left, &right).unwrap(), Some(first.clone()));
+    let log = engine.log(id(1), &left, None, 10).unwrap();
+    assert_eq!(log.iter().map(|commit| &commit.hash).collect::<Vec<_>>(), [&left, &first, &yard.base]);
+    let log = engine.log(id(1), &left, Some(&left), 1).unwrap();
+    assert_eq!(log.iter().map(|commit| &commit.hash).collect::<Vec<_>>(), [&first]);
+}
+
+#[test]
+fn missing_commits_and_databases() {
+    let yard = Yard::new();
+    let missing = CommitHash::parse(&"1".repeat(40)).unwrap();
+    assert_eq!(yard.engine.commit(id(1), &missing).unwrap(), None);
+    let is_missing = |error: EngineError| matches!(error, EngineError::NoSuchCommit(hash) if hash == missing);
+    assert!(is_missing(yard.engine.log(id(1), &missing, None, 1).unwrap_err()));
+    assert!(is_missing(yard.engine.tables(id(1), &missing).unwrap_err()));
+    assert!(is_missing(yard.try_write(id(1), &missing, "select 1", LONG).unwrap_err()));
+    assert!(is_missing(yard.engine.merge_base(id(1), &missing, &yard.base).unwrap_err()));
+    assert!(is_missing(yard.engine.merge_base(id(1), &yard.base, &missing).unwrap_err()));
+    assert!(is_missing(yard.engine.is_ancestor(id(1), &yard.base, &missing).unwrap_err()));
+    assert!(!yard.engine.is_ancestor(id(1), &missing, &yard.base).unwrap());
+    let query = ReadQuery { sql: "select 1", timeout: LONG };
+    assert!(is_missing(yard.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
+    assert!(matches!(yard.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
+    // Nothing was made by asking.
+    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
+    assert_eq!(yard.engine.verify(id(1), &[missing]).unwrap().len(), 1);
+}
+
+#[test]
+fn copies_go_their_own_way_and_are_removed() {
+    let yard = Yard::new();
+    let first = yard.write(&yard.base, T);
+    yard.engine.copy(id(1), id(2)).unwrap();
+    let fork = yard.write_to(id(2), &first, "insert into t values (3, 'fork')");
+    assert_eq!(yard.engine.commit(id(1), &fork).unwrap(), None);
+    let own = yard.write(&first, "insert into t values (4, 'own')");
+
+    yard.engine.fetch(id(1), id(2), &fork).unwrap();
+    yard.engine.fetch(id(1), id(2), &fork).unwrap();
+    assert_eq!(yard.read(&fork, "select v from t where id = 3"), [[text("fork")]]);
+    assert_eq!(yard.engine.merge_base(id(1), &own, &fork).unwrap(), Some(first.clone()));
+    assert!(yard.read_failure(&fork, "select * from dolt_remotes").contains("not allowed"));
+    let nowhere = CommitHash::parse(&"2".repeat(40)).unwrap();
+    assert!(matches!(yard.engine.fetch(id(1), id(2), &nowhere), Err(EngineError::NoSuchCommit(_))));
+
+    // An older commit than the source's branch is at.
+    let more = yard.write_to(id(2), &fork, "insert into t values (5, 'x')");
+    let other = yard.write_to(id(2), &first, "insert into t values (6, 'y')");
+    yard.engine.fetch(id(1), id(2), &more).unwrap();
+    yard.engine.fetch(id(1), id(2), &other).unwrap();
+    assert_eq!(yard.engine.verify(id(1), &[more, other, own, fork]).unwrap(), [] as [String; 0]);
+
+    yard.engine.remove(id(2)).unwrap();
+    yard.engine.remove(id(2)).unwrap();
+    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
+    assert!(yard.engine.commit(id(2), &first).is_err());
+    // Copying again replaces.
+    yard.engine.copy(id(1), id(2)).unwrap();
+    yard.engine.copy(id(1), id(2)).unwrap();
+    assert!(yard.engine.commit(id(2), &first).unwrap().is_some());
+    let created = yard.engine.create(id(2), &ada(), "Again").unwrap();
+    assert!(yard.engine.commit(id(2), &first).unwrap().is_none());
+    assert!(yard.engine.commit(id(2), &created).unwrap().is_some());
+}
+
+#[test]
+fn odd_authors_and_messages_are_kept_as_far_as_the_engine_can() {
+    let yard = Yard::new();
+    for (n, (name, email, at, message)) in [
+        ("O'Brien <x>\n", "", -1, "two\nlines"),
+        ("", "a@b", 0, ""),
+        ("名前", "@", 253_402_300_799, "nul \0 in it"),
+        ("--amend", "--amend", 1, "--amend"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let author = Signature { name: name.into(), email: email.into(), at: Timestamp::from_seconds(at) };
+        let hash = yard.engine.create(id(n as u8 + 10), &author, message).unwrap();
+        let commit = yard.engine.commit(id(n as u8 + 10), &hash).unwrap().unwrap();
+        assert_eq!(commit.author.email, email);
+        assert_eq!(commit.author.at.as_seconds(), at);
+    }
+    let long = "é".repeat(40_000);
+    let hash = yard.engine.create(id(20), &ada(), &long).unwrap();
+    assert_eq!(yard.engine.commit(id(20), &hash).unwrap().unwrap().message.len(), 65_534);
+}
+
+#[test]
+fn columns_are_described() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, "create table t(id integer primary key, v varchar(9), n); create view w as select v as x from t");
+    let taken = yard.try_read(&at, "select id, v as other, n, id + 1, rowid from t", LONG).unwrap();
+    let columns: Vec<_> = taken
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.declared_type.as_deref(), c.is_primary_key, c.source_table.as_str()))
+        .collect();
+    assert_eq!(
+        columns,
+        [
+            ("id", Some("INTEGER"), true, "t"),
+            ("other", Some("VARCHAR(9)"), false, "t"),
+            ("n", None, false, "t"),
+            ("id + 1", None, false, ""),
+            ("id", Some("INTEGER"), true, "t"),
+        ]
+    );
+    let taken = yard.try_read(&at, "select x, (select max(id) from t) as m from w", LONG).unwrap();
+    assert_eq!(taken.columns[0].source_table, "t");
+    assert_eq!(taken.columns[1].source_table, "");
+    assert!(yard.try_read(&at, "select * from dolt_log", LONG).unwrap().rows.len() == 2);
+    assert!(yard.try_read(&at, "select value from json_each('[1]')", LONG).unwrap().rows.len() == 1);
+    assert!(yard.try_read(&at, "explain query plan select * from t", LONG).is_ok());
+    assert!(yard.try_read(&at, "pragma table_info(t)", LONG).unwrap().rows.len() == 3);
+}
+
+#[test]
+fn determinism() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, T);
+    let deterministic = |sql: &str| {
+        yard.engine.read(id(1), &at, &ReadQuery { sql, timeout: LONG }, &mut Taken::default()).unwrap().deterministic
+    };
+    assert!(deterministic("select *, upper(v) from t"));
+    assert!(deterministic("select * from dolt_log"));
+    assert!(!deterministic("select random()"));
+    assert!(!deterministic("select current_timestamp"));
+    assert!(!deterministic("select date('now')"));
+    assert!(!deterministic("select * from dolt_log('work')"));
+}
+
+struct FirstOnly(u32);
+
+impl RowSink for FirstOnly {
+    fn columns(&mut self, _: &[branchyard_domain::ports::Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+        self.0 += 1;
+        thread::sleep(std::time::Duration::from_millis(150));
+        if self.0 == 2 { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+#[test]
+fn a_slow_sink_costs_no_time_and_can_stop() {
+    let yard = Yard::new();
+    let mut sink = FirstOnly(0);
+    let sql = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
+    let query = ReadQuery { sql, timeout: std::time::Duration::from_millis(100) };
+    yard.engine.read(id(1), &yard.base, &query, &mut sink).unwrap();
+    assert_eq!(sink.0, 2);
+}
+
+#[test]
+fn eight_writers_and_readers_get_along() {
+    let yard = Yard::new();
+    let first = yard.write(&yard.base, T);
+    thread::scope(|scope| {
+        for writer in 0..8 {
+            let (yard, first) = (&yard, &first);
+            scope.spawn(move || {
+                let mut head = first.clone();
+                for n in 0..20 {
+                    head = yard.write(&head, &format!("insert into t values ({}, 'w')", 100 + n));
+                }
+                assert_eq!(yard.read(&head, "select count(*) from t"), [[Cell::Integer(22)]], "{writer}");
+            });
+        }
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert_eq!(yard.read(&first, "select count(*), max(v) from t"), [[Cell::Integer(2), text("b")]]);
+                }
+            });
+        }
+    });
+    assert_eq!(yard.engine.verify(id(1), &[first]).unwrap(), [] as [String; 0]);
+}
+
+#[test]
+fn tables_are_described() {
+    let yard = Yard::new();
+    let at = yard.write(
+        &yard.base,
+        "create table a(x text, y int not null default 7, primary key (y, x));
+         create unique index ax on a(x);
+         create table \"odd \"\" name\"(id integer primary key, ax text, ay int, z references a, foreign key (ay, ax) references a(y, x));
+         create view v as select * from a;",
+    );
+    let tables = yard.engine.tables(id(1), &at).unwrap();
+    assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a", "odd \" name", "v"]);
+    assert_eq!(tables[0].primary_key, ["y", "x"]);
+    assert!(tables[0].columns.iter().all(|column| !column.nullable && column.in_primary_key));
+    assert_eq!(tables[0].columns[1].default.as_deref(), Some("7"));
+    assert!(tables[0].indexes.iter().any(|index| index.name == "ax" && index.unique && index.columns == ["x"]));
+    assert_eq!(tables[1].foreign_keys.len(), 2);
+    assert_eq!(tables[1].foreign_keys[1].columns, ["ay", "ax"]);
+    assert_eq!(tables[1].foreign_keys[1].references_columns, ["y", "x"]);
+    assert_eq!(tables[1].foreign_keys[0].references_columns, [] as [String; 0]);
+    assert_eq!(tables[2].create_statement, "CREATE VIEW v as select * from a");
+    assert_eq!(tables[2].columns.len(), 2);
+}
+
+#[test]
+fn altering_after_changes_loses_nothing() {
+    let yard = Yard::new();
+    let at = yard.write(
+        &yard.base,
+        "CREATE TABLE t(a TEXT PRIMARY KEY, b); INSERT INTO t VALUES('x', 1); DELETE FROM t WHERE a = 'x';
+         ALTER TABLE t ADD COLUMN c DEFAULT 5; INSERT INTO t VALUES('x', 1, NULL)",
+    );
+    assert_eq!(yard.read(&at, "select c from t"), [[Cell::Null]]);
+}
+
+#[test]
+fn stale_files_are_swept() {
+    let yard = Yard::new();
+    let folder = yard.folder.path().join("databases");
+    std::fs::write(folder.join("tmp/9.db"), "half").unwrap();
+    drop(branchyard_engine_doltlite::DoltliteEngine::open(folder.clone(), Default::default()).unwrap());
+    assert_eq!(std::fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
+}

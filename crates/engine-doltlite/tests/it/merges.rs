@@ -1,0 +1,143 @@
+//! Merges and conflicts.
+
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{Cell, Conflict, ConflictKind, Side};
+use branchyard_domain::ports::{Engine, EngineError, MergeJob, MergeOutcome, WriteJob};
+use branchyard_domain::values::CommitHash;
+
+use crate::support::{LONG, Yard, ada, id, text};
+
+const T: &str = "create table t(id integer primary key, v text, w text);
+    insert into t values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z');
+    create table u(id integer primary key, e text unique);
+    create table n(a)";
+
+fn merge(yard: &Yard, ours: &CommitHash, theirs: &CommitHash, resolve: &[(&str, Side)]) -> Result<MergeOutcome, EngineError> {
+    let author = ada();
+    let resolve: BTreeMap<_, _> = resolve.iter().map(|(table, side)| ((*table).to_owned(), *side)).collect();
+    yard.engine.merge(id(1), &MergeJob { ours, theirs, message: "Merge it", author: &author, resolve: &resolve, timeout: LONG })
+}
+
+fn conflicts(yard: &Yard, ours: &CommitHash, theirs: &CommitHash) -> Vec<Conflict> {
+    yard.engine.conflicts(id(1), ours, theirs, None, 0, 100).unwrap()
+}
+
+#[test]
+fn clean_merges_have_two_parents_and_our_author() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let ours = yard.write(&base, "update t set v = 'o' where id = 1");
+    let theirs = yard.write(&base, "update t set w = 't' where id = 1; insert into n values (5)");
+    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[]) else { panic!() };
+    let commit = yard.engine.commit(id(1), &head).unwrap().unwrap();
+    assert_eq!(commit.parents, [ours.clone(), theirs.clone()]);
+    assert_eq!(commit.message, "Merge it");
+    assert_eq!(commit.author, ada());
+    assert_eq!(yard.read(&head, "select v, w from t where id = 1"), [[text("o"), text("t")]]);
+    assert_eq!(conflicts(&yard, &ours, &theirs), []);
+    // Nothing to merge, and nothing but to move on.
+    assert_eq!(merge(&yard, &head, &theirs, &[]).unwrap(), MergeOutcome::Head(head.clone()));
+    assert_eq!(merge(&yard, &ours, &head, &[]).unwrap(), MergeOutcome::Head(head.clone()));
+    assert_eq!(merge(&yard, &head, &head, &[]).unwrap(), MergeOutcome::Head(head.clone()));
+    // The same change on both sides: a merge commit all the same.
+    let same = yard.write(&base, "update t set v = 'o' where id = 1; select 'other'");
+    let twin = yard.write(&same, "insert into n values (1); delete from n");
+    assert_eq!(twin, same);
+}
+
+#[test]
+fn row_conflicts_are_told_and_resolved() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let ours = yard.write(&base, "update t set v = 'o'; insert into t values (9, 'o', 'o')");
+    let theirs = yard.write(&base, "update t set v = 't' where id = 1; delete from t where id = 2; insert into t values (9, 't', 't')");
+    assert_eq!(merge(&yard, &ours, &theirs, &[]).unwrap(), MergeOutcome::Conflicts(vec![("t".into(), 3)]));
+    let found = conflicts(&yard, &ours, &theirs);
+    assert_eq!(found.len(), 3);
+    let row = |cells: [Cell; 3]| Some(["id", "v", "w"].map(str::to_owned).into_iter().zip(cells).collect::<Vec<_>>());
+    assert_eq!(
+        found[0],
+        Conflict {
+            table: "t".into(),
+            kind: ConflictKind::Row,
+            primary_key: vec![("id".into(), Cell::Integer(1))],
+            base: row([Cell::Integer(1), text("a"), text("x")]),
+            ours: row([Cell::Integer(1), text("o"), text("x")]),
+            theirs: row([Cell::Integer(1), text("t"), text("x")]),
+            detail: None,
+        }
+    );
+    assert_eq!(found[1].theirs, None);
+    assert_eq!(found[1].primary_key, [("id".into(), Cell::Integer(2))]);
+    assert_eq!(found[2].base, None);
+    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, Some("T"), 1, 1).unwrap(), found[1..2]);
+    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, Some("u"), 0, 9).unwrap(), []);
+
+    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[("t", Side::Theirs)]) else { panic!() };
+    assert_eq!(yard.read(&head, "select id, v from t where id <> 3"), [[Cell::Integer(1), text("t")], [Cell::Integer(9), text("t")]]);
+    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[("T", Side::Ours), ("x", Side::Ours)]) else { panic!() };
+    assert_eq!(yard.read(&head, "select count(*) from t where v = 'o'"), [[Cell::Integer(4)]]);
+    assert_eq!(yard.engine.commit(id(1), &head).unwrap().unwrap().parents, [ours, theirs]);
+    assert_eq!(yard.engine.verify(id(1), &[head]).unwrap(), [] as [String; 0]);
+}
+
+#[test]
+fn other_conflicts() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let ours = yard.write(&base, "insert into u values (1, 'e')");
+    let theirs = yard.write(&base, "insert into u values (2, 'e')");
+    assert_eq!(merge(&yard, &ours, &theirs, &[("u", Side::Ours)]).unwrap(), MergeOutcome::Conflicts(vec![("u".into(), 2)]));
+    let found = conflicts(&yard, &ours, &theirs);
+    assert_eq!(found.iter().map(|c| c.kind).collect::<Vec<_>>(), [ConflictKind::Constraint; 2]);
+    assert_eq!(found[0].primary_key, [("id".into(), Cell::Integer(1))]);
+    assert!(found[0].detail.as_ref().unwrap().contains("unique"));
+
+    let ours = yard.write(&base, "alter table t add column m int");
+    let theirs = yard.write(&base, "alter table t add column m text");
+    assert_eq!(merge(&yard, &ours, &theirs, &[("t", Side::Ours)]).unwrap(), MergeOutcome::Conflicts(vec![("t".into(), 1)]));
+    let found = conflicts(&yard, &ours, &theirs);
+    assert_eq!(found[0].kind, ConflictKind::Schema);
+    assert!(found[0].detail.as_ref().unwrap().contains("'m'"));
+
+    let ours = yard.write(&base, "alter table t drop column v");
+    let theirs = yard.write(&base, "update t set v = 'x' where id = 3");
+    assert!(matches!(merge(&yard, &ours, &theirs, &[]), Err(EngineError::CannotMerge(_))));
+
+    let base = yard.write(&base, "insert into n values ('p')");
+    let ours = yard.write(&base, "update n set a = 'o'");
+    let theirs = yard.write(&base, "update n set a = 't'");
+    let found = conflicts(&yard, &ours, &theirs);
+    assert_eq!(found[0].primary_key, [("rowid".into(), Cell::Integer(1))]);
+    assert_eq!(found[0].theirs, Some(vec![("a".into(), text("t"))]));
+    // The writer is usable after all of this.
+    assert_eq!(yard.write(&base, "select 1"), base);
+}
+
+#[test]
+fn a_write_with_a_merge_is_all_or_nothing() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let to = yard.write(&base, "update t set v = 'o' where id = 1");
+    let from = yard.write(&base, "update t set v = 'f' where id = 2");
+    let author = ada();
+    let write = |sql: &str, base: &CommitHash| {
+        let job = WriteJob {
+            base,
+            statements: sql,
+            message: "Write",
+            then_merge: Some((&from, "Merge main into to")),
+            author: &author,
+            timeout: LONG,
+        };
+        yard.engine.write(id(1), &job).unwrap()
+    };
+    let MergeOutcome::Head(head) = write("update t set v = 'n' where id = 3", &to) else { panic!() };
+    assert_eq!(yard.read(&head, "select v from t"), [[text("o")], [text("f")], [text("n")]]);
+    assert_eq!(yard.engine.log(id(1), &head, None, 9).unwrap().len(), 6);
+    assert_eq!(write("update t set v = 'x' where id = 2", &to), MergeOutcome::Conflicts(vec![("t".into(), 1)]));
+    // Nothing written and a fast-forward; contained already.
+    assert_eq!(write("select 1", &base), MergeOutcome::Head(from.clone()));
+    assert_eq!(write("select 1", &head), MergeOutcome::Head(head.clone()));
+}

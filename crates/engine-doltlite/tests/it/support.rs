@@ -1,0 +1,121 @@
+//! A folder, an engine, and short ways to use it.
+
+use std::time::Duration;
+
+use branchyard_domain::entities::{Cell, Signature};
+use branchyard_domain::ports::{
+    Column, Engine, EngineError, Flow, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
+use branchyard_engine_doltlite::{DoltliteEngine, Options};
+
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+pub(crate) struct Yard {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) engine: DoltliteEngine,
+    pub(crate) base: CommitHash,
+}
+
+pub(crate) fn id(n: u8) -> DatabaseId {
+    DatabaseId::parse(&format!("0199c3a7-1111-7222-8333-4444555566{n:02x}")).unwrap()
+}
+
+pub(crate) fn ada() -> Signature {
+    Signature { name: "Ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) }
+}
+
+/// Takes everything, as text.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Taken {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl RowSink for Taken {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns = columns.to_vec();
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        self.rows.push(row.iter().map(cell).collect());
+        Flow::Continue
+    }
+}
+
+fn cell(value: &ValueRef<'_>) -> Cell {
+    match value {
+        ValueRef::Null => Cell::Null,
+        ValueRef::Integer(n) => Cell::Integer(*n),
+        ValueRef::Real(x) => Cell::Real(*x),
+        ValueRef::Text(text) => Cell::Text(text.to_vec()),
+        ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+    }
+}
+
+pub(crate) fn text(text: &str) -> Cell {
+    Cell::Text(text.into())
+}
+
+impl Yard {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
+        let base = engine.create(id(1), &ada(), "Create database").unwrap();
+        Self { folder, engine, base }
+    }
+
+    /// A new commit on `base` of database 1.
+    pub(crate) fn write(&self, base: &CommitHash, sql: &str) -> CommitHash {
+        self.write_to(id(1), base, sql)
+    }
+
+    pub(crate) fn write_to(&self, database: DatabaseId, base: &CommitHash, sql: &str) -> CommitHash {
+        match self.try_write(database, base, sql, LONG) {
+            Ok(MergeOutcome::Head(head)) => head,
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn try_write(
+        &self,
+        database: DatabaseId,
+        base: &CommitHash,
+        sql: &str,
+        timeout: Duration,
+    ) -> Result<MergeOutcome, EngineError> {
+        let author = ada();
+        self.engine.write(
+            database,
+            &WriteJob { base, statements: sql, message: "Run SQL query", then_merge: None, author: &author, timeout },
+        )
+    }
+
+    pub(crate) fn write_failure(&self, base: &CommitHash, sql: &str) -> (String, u32) {
+        match self.try_write(id(1), base, sql, LONG) {
+            Err(EngineError::Sql { failure, statement }) => (failure.to_string(), statement),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn try_read(&self, at: &CommitHash, sql: &str, timeout: Duration) -> Result<Taken, SqlFailure> {
+        let mut taken = Taken::default();
+        match self.engine.read(id(1), at, &ReadQuery { sql, timeout }, &mut taken) {
+            Ok(_) => Ok(taken),
+            Err(EngineError::Sql { failure, statement: 1 }) => Err(failure),
+            Err(other) => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn read(&self, at: &CommitHash, sql: &str) -> Vec<Vec<Cell>> {
+        self.try_read(at, sql, LONG).unwrap_or_else(|failure| panic!("{sql}: {failure}")).rows
+    }
+
+    pub(crate) fn read_failure(&self, at: &CommitHash, sql: &str) -> String {
+        match self.try_read(at, sql, LONG) {
+            Err(failure) => failure.to_string(),
+            Ok(taken) => panic!("{sql}: {:?}", taken.rows),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The SQLite metadata file.
+
+use branchyard_domain::ports::{Metadata, SavedAnswer};
+use branchyard_domain::suites::metadata;
+use branchyard_domain::values::{OwnerName, Timestamp};
+use branchyard_storage::{OpenError, Options, Store};
+
+use crate::home::Home;
+
+#[test]
+fn the_file_is_standard_sqlite_in_wal_mode_beside_doltlite() {
+    let home = Home::sqlite();
+    let store = home.ready();
+    let path = home.url().trim_start_matches("sqlite://").to_owned();
+    assert!(std::fs::read(&path).unwrap().starts_with(b"SQLite format 3\0"));
+    assert!(std::path::Path::new(&format!("{path}-wal")).exists());
+    assert_eq!(home.lines("SELECT doltlite_engine() AS line"), ["orig"]);
+    assert_eq!(home.lines("SELECT journal_mode AS line FROM pragma_journal_mode"), ["wal"]);
+    // The SQLite that is linked is DoltLite's.
+    assert_eq!(home.lines("SELECT dolt_version() AS line").len(), 1);
+    drop(store);
+    assert_eq!(home.lines("SELECT doltlite_engine() AS line"), ["orig"]);
+}
+
+#[test]
+fn urls() {
+    let refused = |url: &str| Store::open(url, &Options::default()).err().unwrap();
+    assert!(matches!(refused("mysql://host/db"), OpenError::Scheme { scheme } if scheme == "mysql"));
+    assert!(matches!(refused(""), OpenError::NoPath));
+    assert!(matches!(refused("sqlite://"), OpenError::NoPath));
+    assert!(matches!(refused(":memory:"), OpenError::InMemory(_)));
+    assert!(matches!(refused("/no/such/folder/meta"), OpenError::File { .. }));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a ?#%b.sqlite");
+    let store = Store::open(path.to_str().unwrap(), &Options::default()).unwrap();
+    store.migrate(crate::home::now()).unwrap();
+    assert!(path.exists());
+    assert!(std::fs::metadata(&path).unwrap().len() > 0);
+    drop(store);
+    // What was written is found again.
+    let store = Store::open(&format!("sqlite://{}", path.to_str().unwrap()), &Options::default()).unwrap();
+    store.require_current().unwrap();
+}
+
+#[test]
+fn a_busy_store_is_unavailable_within_the_wait() {
+    let home = Home::sqlite();
+    home.ready();
+    let options = Options { wait: std::time::Duration::from_millis(200), ..Options::default() };
+    let store = Store::open(&home.url(), &options).unwrap();
+    let other = Store::open(&home.url(), &options).unwrap();
+    let unit = store.write().unwrap();
+    let unavailable = |store: &Store| {
+        matches!(store.write().err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)))
+    };
+    assert!(unavailable(&store), "the connection is in use");
+    assert!(unavailable(&other), "another process holds the lock");
+    other.read().unwrap();
+    drop(unit);
+    drop(store.write().unwrap());
+    drop(other.write().unwrap());
+}
+
+#[test]
+fn a_unit_that_reads_cannot_write() {
+    for home in Home::each() {
+        let store = home.ready();
+        let mut unit = store.read().unwrap();
+        let before = branchyard_domain::values::Timestamp::from_micros(i64::MAX);
+        assert!(unit.event_purge(before).is_err() || unit.answer_purge(before).is_err());
+        assert!(unit.save().is_err(), "a failed step spoils the unit");
+        drop(store.read().unwrap());
+        drop(store.write().unwrap());
+    }
+}
+
+#[test]
+fn two_processes_write_without_interfering() {
+    const EACH: usize = 50;
+    for home in Home::each() {
+        let first = home.ready();
+        metadata::accounts(&first);
+        let second = home.open();
+        let ann = OwnerName::parse("ann").unwrap();
+        let add = |store: &Store| {
+            for _ in 0..EACH {
+                let mut unit = store.write().unwrap();
+                let owner = unit.account_by_name(&ann).unwrap().unwrap().id;
+                let n = unit.answer_purge(Timestamp::from_micros(i64::MIN)).unwrap();
+                assert_eq!(n, 0);
+                let seen = unit.answer_get(owner, "count", "n", Timestamp::from_micros(0)).unwrap();
+                let count = seen.as_ref().map_or(0, |answer| answer.created_at.as_micros());
+                unit.answer_purge(Timestamp::from_micros(i64::MAX)).unwrap();
+                unit.answer_add(&SavedAnswer {
+                    caller: owner,
+                    scope: "count".to_owned(),
+                    key: "n".to_owned(),
+                    request_hash: [0; 32],
+                    answer: Vec::new(),
+                    created_at: Timestamp::from_micros(count + 1),
+                })
+                .unwrap();
+                unit.save().unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            for store in [&first, &second, &first, &second] {
+                scope.spawn(move || add(store));
+            }
+        });
+        let mut unit = first.read().unwrap();
+        let owner = unit.account_by_name(&ann).unwrap().unwrap().id;
+        let answer = unit.answer_get(owner, "count", "n", Timestamp::from_micros(0)).unwrap().unwrap();
+        assert_eq!(usize::try_from(answer.created_at.as_micros()).unwrap(), 4 * EACH);
+    }
+}

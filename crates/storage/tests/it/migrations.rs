@@ -1,0 +1,185 @@
+//! Migrations: apply, revert, compare; and what is refused.
+
+use branchyard_domain::ports::Metadata;
+use branchyard_domain::suites::metadata;
+use branchyard_storage::{MigrationError, Store};
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel_migrations::{FileBasedMigrations, MigrationHarness};
+
+use crate::home::{Home, now};
+
+/// The schema as lines that compare.
+fn schema(home: &Home) -> Vec<String> {
+    match home {
+        Home::Sqlite(_) => home.lines(
+            "SELECT type || ' ' || name || ' ' || coalesce(sql, '') AS line FROM sqlite_schema
+             WHERE name NOT LIKE '%migrations%' AND name NOT LIKE 'sqlite_sequence' ORDER BY line",
+        ),
+        Home::Postgres { .. } => home.lines(
+            "SELECT line FROM (
+                SELECT 'column ' || table_name || ' ' || ordinal_position || ' ' || column_name || ' ' || data_type || ' '
+                    || is_nullable || ' ' || coalesce(collation_name, '') || ' ' || coalesce(column_default, '') AS line
+                    FROM information_schema.columns WHERE table_schema = 'public' AND table_name NOT LIKE '%migrations%'
+                UNION ALL
+                SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE '%migrations%'
+                UNION ALL
+                SELECT 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+                    FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+                    AND conrelid::regclass::text NOT LIKE '%migrations%'
+             ) AS lines ORDER BY line",
+        ),
+    }
+}
+
+/// Runs `step` with diesel's own harness, on the folders.
+macro_rules! with_harness {
+    ($home:expr, |$conn:ident, $source:ident| $step:expr) => {{
+        let folder = |engine: &str| {
+            FileBasedMigrations::from_path(format!("{}/../../migrations/{engine}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+        };
+        match $home {
+            Home::Sqlite(_) => {
+                let path = $home.url().trim_start_matches("sqlite://").to_owned();
+                let mut connection = SqliteConnection::establish(&path).unwrap();
+                connection.batch_execute("PRAGMA busy_timeout = 5000; PRAGMA foreign_keys = ON").unwrap();
+                let ($conn, $source) = (&mut connection, folder("sqlite"));
+                $step
+            }
+            Home::Postgres { .. } => {
+                let mut connection = PgConnection::establish(&$home.url()).unwrap();
+                let ($conn, $source) = (&mut connection, folder("postgres"));
+                $step
+            }
+        }
+    }};
+}
+
+#[test]
+fn each_migration_reverts_to_what_was_before() {
+    for home in Home::each() {
+        drop(home.open());
+        // Upwards, with the schema before each step…
+        let mut before = Vec::new();
+        loop {
+            before.push(schema(&home));
+            let more = with_harness!(&home, |conn, source| {
+                let more = conn.has_pending_migration(source.clone()).unwrap();
+                if more {
+                    conn.run_next_migration(source).unwrap();
+                }
+                more
+            });
+            if !more {
+                break;
+            }
+        }
+        let full = before.pop().unwrap();
+        assert!(full.len() > 50);
+        // …downwards, comparing after each…
+        while let Some(expected) = before.pop() {
+            with_harness!(&home, |conn, source| {
+                conn.revert_last_migration(source).unwrap();
+            });
+            assert_eq!(schema(&home), expected);
+        }
+        // …and up again, by the store.
+        let store = home.open();
+        home.execute("DROP TABLE IF EXISTS branchyard_migrations");
+        store.migrate(now()).unwrap();
+        assert_eq!(schema(&home), full);
+    }
+}
+
+#[test]
+fn running_twice_changes_nothing_and_keeps_what_is_there() {
+    for home in Home::each() {
+        let store = home.open();
+        let pending = store.pending().unwrap();
+        assert!(!pending.is_empty());
+        assert!(matches!(store.require_current(), Err(MigrationError::Pending { versions }) if versions == pending));
+        assert!(schema(&home).is_empty(), "to look is not to touch");
+        assert_eq!(store.migrate(now()).unwrap(), pending);
+        metadata::accounts(&store);
+        let full = schema(&home);
+        assert!(store.migrate(now()).unwrap().is_empty());
+        assert_eq!(schema(&home), full);
+        let status = store.check().unwrap();
+        assert_eq!((status.applied, status.pending), (pending, Vec::new()));
+        store.require_current().unwrap();
+        drop(store);
+        let store = home.open();
+        assert!(store.migrate(now()).unwrap().is_empty());
+        let found = store.read().unwrap().account_by_name(&branchyard_domain::values::OwnerName::parse("ann").unwrap());
+        assert!(found.unwrap().is_some());
+    }
+}
+
+#[test]
+fn two_processes_migrate_one_after_the_other() {
+    for home in Home::each() {
+        let stores: Vec<Store> = (0..4).map(|_| home.open()).collect();
+        let applied: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                stores.iter().map(|store| scope.spawn(|| store.migrate(now()).unwrap().len())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(applied, stores[0].check().unwrap().applied.len());
+    }
+}
+
+#[test]
+fn what_is_unknown_or_altered_is_refused() {
+    for home in Home::each() {
+        let store = home.ready();
+        home.execute("UPDATE branchyard_migrations SET hash = 'x'");
+        for result in [store.check().map(drop), store.migrate(now()).map(drop), store.require_current()] {
+            let error = result.unwrap_err();
+            assert!(matches!(&error, MigrationError::Altered { version } if version == "20261121000001"), "{error}");
+            assert!(error.to_string().contains("new migration"), "{error}");
+        }
+    }
+    for home in Home::each() {
+        let store = home.ready();
+        home.execute("INSERT INTO branchyard_migrations (version, hash, applied_at) VALUES ('29990101000001', 'x', 1)");
+        let error = store.check().unwrap_err();
+        assert!(matches!(&error, MigrationError::Unknown { version } if version == "29990101000001"), "{error}");
+        assert!(matches!(store.migrate(now()), Err(MigrationError::Unknown { .. })));
+    }
+    for home in Home::each() {
+        // Applied by diesel's own tool, without a hash: nobody knows what it was.
+        let store = home.ready();
+        home.execute("DELETE FROM branchyard_migrations");
+        assert!(matches!(store.check(), Err(MigrationError::Altered { .. })));
+        home.execute("INSERT INTO __diesel_schema_migrations (version) VALUES ('29990101000001')");
+        assert!(store.check().is_err());
+    }
+}
+
+#[test]
+fn every_foreign_key_has_an_index() {
+    for home in Home::each() {
+        let _store = home.ready();
+        let bare = match &home {
+            // Keys whose columns are not the first ones, in order, of some index that is not partial.
+            Home::Sqlite(_) => home.lines(
+                "SELECT k.table_name || ' (' || k.columns || ')' AS line FROM (
+                    SELECT t.name AS table_name, f.id, group_concat(f.\"from\", ',') AS columns
+                    FROM sqlite_schema AS t JOIN pragma_foreign_key_list(t.name) AS f
+                    WHERE t.type = 'table' GROUP BY t.name, f.id
+                 ) AS k WHERE NOT EXISTS (
+                    SELECT 1 FROM pragma_index_list(k.table_name) AS l
+                    WHERE l.partial = 0 AND (
+                        SELECT group_concat(i.name, ',') FROM (
+                            SELECT name FROM pragma_index_info(l.name) ORDER BY seqno) AS i) || ',' LIKE k.columns || ',%')",
+            ),
+            Home::Postgres { .. } => home.lines(
+                "SELECT conrelid::regclass || ' ' || conname AS line FROM pg_constraint AS k
+                 WHERE contype = 'f' AND NOT EXISTS (
+                    SELECT 1 FROM pg_index AS i WHERE i.indrelid = k.conrelid AND i.indpred IS NULL
+                    AND (i.indkey::smallint[])[0:cardinality(k.conkey) - 1] = k.conkey)",
+            ),
+        };
+        assert!(bare.is_empty(), "without an index: {bare:?}");
+    }
+}

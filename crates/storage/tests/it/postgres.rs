@@ -1,0 +1,55 @@
+//! What only Postgres can do to us.
+
+use branchyard_domain::ports::{Metadata, MetadataError};
+use branchyard_storage::{OpenError, Options, Store};
+
+use crate::home::Home;
+
+#[test]
+fn connections_that_died_are_replaced() {
+    let Some(home) = Home::postgres() else { return };
+    let store = home.ready();
+    drop(store.read().unwrap());
+    drop(store.write().unwrap());
+    home.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    );
+    drop(store.read().unwrap());
+    drop(store.write().unwrap());
+}
+
+#[test]
+fn a_connection_that_dies_in_a_unit_makes_it_unavailable() {
+    let Some(home) = Home::postgres() else { return };
+    let store = home.ready();
+    let mut unit = store.write().unwrap();
+    home.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    );
+    let result = unit.database_ids(None, 1);
+    assert!(matches!(result, Err(MetadataError::Unavailable(_))), "{result:?}");
+    drop(unit);
+    drop(store.write().unwrap());
+}
+
+#[test]
+fn waiting_for_another_node_ends() {
+    let Some(home) = Home::postgres() else { return };
+    home.ready();
+    let options = Options { wait: std::time::Duration::from_millis(300), ..Options::default() };
+    let here = Store::open(&home.url(), &options).unwrap();
+    let there = Store::open(&home.url(), &options).unwrap();
+    let unit = here.write().unwrap();
+    assert!(matches!(there.write().err(), Some(MetadataError::Unavailable(_))));
+    drop(there.read().unwrap());
+    drop(unit);
+    drop(there.write().unwrap());
+}
+
+#[test]
+fn a_server_that_is_away_is_said_so() {
+    let options = Options { wait: std::time::Duration::from_millis(500), ..Options::default() };
+    let error = Store::open("postgres://nobody:hidden@127.0.0.1:1/x", &options).err().unwrap();
+    assert!(matches!(error, OpenError::Connect { .. }));
+    assert!(!error.to_string().contains("hidden"), "{error}");
+}

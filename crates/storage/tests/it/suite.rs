@@ -1,0 +1,55 @@
+//! The suite of the metadata port.
+
+use branchyard_domain::suites::metadata::{self, Check};
+
+use crate::home::Home;
+
+fn on(home: Option<Home>, check: Check) {
+    if let Some(home) = home {
+        check(&home.ready());
+    }
+}
+
+macro_rules! checks {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test]
+            fn $name() {
+                super::on(Some(crate::home::Home::sqlite()), super::metadata::$name);
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $name() {
+                super::on(crate::home::Home::postgres(), super::metadata::$name);
+            })+
+        }
+
+        #[test]
+        fn every_check_is_run() {
+            let all: Vec<&str> = metadata::ALL.iter().map(|(name, _)| *name).collect();
+            assert_eq!(all, [$(stringify!($name)),+], "add the new check to this list");
+        }
+    };
+}
+
+checks!(
+    accounts,
+    tokens,
+    databases,
+    database_lists,
+    collaborators,
+    refs,
+    named_commits,
+    pulls,
+    comments,
+    releases,
+    operations,
+    leases,
+    uploads,
+    answers,
+    events,
+    units,
+    concurrency,
+);

@@ -1,0 +1,107 @@
+//! Who acts.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::Answer;
+
+/// Somebody who speaks HTTP to the server, with or without a token. Paths are below `/api/v2`.
+#[derive(Debug, Clone)]
+pub struct Actor {
+    origin: String,
+    token: Option<String>,
+    name: String,
+    client: reqwest::blocking::Client,
+}
+
+impl Actor {
+    /// Somebody at this server.
+    pub fn new(origin: String, token: Option<String>, name: &str) -> Self {
+        let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(120)).build().unwrap();
+        Self { origin, token, name: name.to_owned(), client }
+    }
+
+    /// The user name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The token, where there is one.
+    pub fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// A request to a path below `/api/v2`, or to an absolute URL, to be completed.
+    pub fn request(&self, method: Method, path: &str) -> reqwest::blocking::RequestBuilder {
+        let url = if path.starts_with("http") { path.to_owned() } else { format!("{}/api/v2{path}", self.origin) };
+        let request = self.client.request(method, url);
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    /// Sends a request that was completed.
+    pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> Answer {
+        Answer::read(request.send().unwrap())
+    }
+
+    /// GET.
+    pub fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path))
+    }
+
+    /// POST with a JSON body.
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::POST, path).json(body))
+    }
+
+    /// PATCH with a JSON body.
+    pub fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::PATCH, path).json(body))
+    }
+
+    /// DELETE.
+    pub fn delete(&self, path: &str) -> Answer {
+        self.send(self.request(Method::DELETE, path))
+    }
+
+    /// Makes a public database of one's own.
+    pub fn database(&self, name: &str) -> Value {
+        let body = json!({"owner": self.name, "name": name, "visibility": "public"});
+        self.post("/databases", &body).expect(201).data()
+    }
+
+    /// Follows the operation of a 202 to its end.
+    pub fn finish(&self, accepted: &Answer) -> Value {
+        assert_eq!(accepted.status, 202, "{}", accepted.text);
+        let href = accepted.data()["href"].as_str().unwrap().to_owned();
+        let began = Instant::now();
+        loop {
+            let operation = self.get(&href).expect(200).data();
+            if operation["status"] == "succeeded" || operation["status"] == "failed" {
+                return operation;
+            }
+            assert!(began.elapsed() < Duration::from_secs(90), "still not settled: {operation}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Writes by SQL on a branch, and expects it to succeed; gives the head.
+    pub fn write(&self, database: &str, branch: &str, statements: &str) -> String {
+        let body = json!({"from_branch": branch, "to_branch": branch, "q": statements});
+        let operation = self.finish(&self.post(&format!("/databases/{database}/sql-writes"), &body));
+        assert_eq!(operation["status"], "succeeded", "{operation}");
+        operation["result"]["commit_sha"].as_str().unwrap().to_owned()
+    }
+
+    /// Reads by SQL at a ref, and expects it to succeed; gives the rows.
+    pub fn read(&self, database: &str, at: &str, statement: &str) -> Value {
+        let body = json!({"ref": at, "q": statement});
+        let result = self.post(&format!("/databases/{database}/sql"), &body).expect(200).data();
+        assert_eq!(result["status"], "success", "{result}");
+        result["rows"].clone()
+    }
+}

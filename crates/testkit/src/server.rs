@@ -1,0 +1,81 @@
+//! The server.
+
+use branchyard::compose::{Pending, World};
+use branchyard::config::Config;
+use branchyard::serve::Running;
+use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_domain::Hub;
+use branchyard_domain::usecases::NewUser;
+use branchyard_domain::values::OwnerName;
+use tempfile::TempDir;
+
+use crate::Actor;
+
+/// A server with a folder of its own, stopped when dropped.
+pub struct Server {
+    running: Option<Running>,
+    /// Its data folder.
+    pub dir: TempDir,
+}
+
+impl Server {
+    /// Starts a server on a free port of the loopback interface.
+    pub fn start() -> Self {
+        Self::start_with(|_| {})
+    }
+
+    /// Starts a server with a changed configuration.
+    pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config =
+            Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
+        change(&mut config);
+        let running = Running::start(&config, &World::default(), Pending::Migrate).expect("the server starts");
+        Self { running: Some(running), dir }
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the server runs")
+    }
+
+    /// Its origin.
+    pub fn address(&self) -> String {
+        self.running().address()
+    }
+
+    /// The domain under it.
+    pub fn hub(&self) -> &Hub {
+        &self.running().hub
+    }
+
+    /// Nobody in particular.
+    pub fn anonymous(&self) -> Actor {
+        Actor::new(self.address(), None, "anonymous")
+    }
+
+    /// Makes a user with a token.
+    pub fn user(&self, name: &str) -> Actor {
+        let wanted = NewUser {
+            name: OwnerName::parse(name).unwrap(),
+            email: format!("{name}@example.test"),
+            display_name: None,
+            password: None,
+            is_admin: false,
+        };
+        let user = self.hub().people().create_user(wanted).unwrap();
+        let secret = PlainToken::mint(&mut rand::rng());
+        let minted = self.hub().tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
+        Actor::new(self.address(), Some(minted.secret.expose().to_owned()), name)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            let stopped = running.stop();
+            if !std::thread::panicking() {
+                stopped.expect("the server stops cleanly");
+            }
+        }
+    }
+}
