@@ -97,5 +97,5 @@ impl Stores {
 /// Says what to do about it.
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
     let url = config.metadata_url(&dir.metadata())?;
-    Ok(Arc::new(Store::open(&url, branchyard_storage::Options::default())?))
+    Ok(Arc::new(Store::open(&url, &branchyard_storage::Options::default())?))
 }

@@ -73,6 +73,10 @@ impl Running {
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
         }
+        let swept = hub.operations().sweep().context("cannot remove what a crash left behind")?;
+        if swept > 0 {
+            tracing::info!(files = swept, "files that nothing refers to were removed");
+        }
         let listener = TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));

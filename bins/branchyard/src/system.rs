@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn ids_sort_by_time_within_a_millisecond() {
-        let at = |micros| SystemIds.uuid(Timestamp::from_micros(1_790_000_000_000_000 + micros));
+        let at = |micros: i64| SystemIds.uuid(Timestamp::from_micros(1_790_000_000_000_000 + micros));
         let ids: Vec<_> = (0..2_000).map(at).collect();
         assert!(ids.is_sorted());
         assert_eq!(ids[0].get_version_num(), 7);

@@ -85,7 +85,7 @@ impl Call {
     }
 
     /// Whether the method only reads (`GET` or `HEAD`).
-    pub fn reads(&self) -> bool {
+    pub fn is_read(&self) -> bool {
         matches!(*self.request.method(), Method::GET | Method::HEAD)
     }
 
@@ -106,7 +106,7 @@ impl Call {
 
     /// Whether the client has this already (`If-None-Match` on a `GET`).
     pub fn has(&self, etag: &str) -> bool {
-        self.reads() && conditional::none_match(&self.request, etag)
+        self.is_read() && conditional::none_match(&self.request, etag)
     }
 
     /// The person who asks.

@@ -1,11 +1,14 @@
 //! How a handler ends when it does not end well.
 
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, ResponseError};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::answer::Answer;
+use crate::call::explain;
 use crate::pool::PoolError;
+use crate::refusal::Refusal;
+use crate::request_id::RequestId;
 
 /// What a handler gives instead of an answer of its own.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +22,12 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// A refusal of the domain, outside a [`crate::Call`]. A fault is logged with the id of the request.
+    pub fn of(refusal: Refusal, request: &HttpRequest) -> Self {
+        let id = request.extensions().get::<RequestId>().cloned();
+        explain(refusal, &id.unwrap_or_default())
+    }
+
     /// A 400 that names one parameter.
     pub fn parameter(name: &str, text: impl Into<String>) -> Self {
         let text = text.into();

@@ -129,6 +129,11 @@ impl<'a> Fields<'a> {
         self.faults.add(FieldError::at_pointer(self.place(name), text));
     }
 
+    /// Notes that the object as a whole is wrong.
+    pub fn fault_here(&self, text: impl Into<String>) {
+        self.faults.add(FieldError::at_pointer(self.pointer.clone(), text));
+    }
+
     /// Whether a field is there, as whatever.
     pub fn has(&self, name: &'static str) -> bool {
         self.get(name).is_some()

@@ -31,11 +31,8 @@ pub async fn layer(request: ServiceRequest, next: Next<impl MessageBody + 'stati
     let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
     request.extensions_mut().insert(id.clone());
     let about = About::of(&request, &state, id);
-    let http_request = request.request().clone();
-    let response = match next.call(request).await {
-        Ok(response) => response.map_into_boxed_body(),
-        Err(error) => ServiceResponse::from_err(error, http_request),
-    };
+    // Routing needs the request to itself, so it is not kept here; handlers and extractors give responses for their errors.
+    let response = next.call(request).await?.map_into_boxed_body();
     Ok(about.finish(&state, response))
 }
 

@@ -6,7 +6,7 @@ use branchyard_domain::Hub;
 const NAME: &str = "x-request-id";
 
 /// The id of a request, as it stands in `X-Request-Id`, in problems and in the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestId(String);
 
 impl RequestId {

@@ -16,23 +16,22 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let (name, email) = (OwnerName::parse("ada")?, "ada@example.org".to_owned());
     let ada = hub.people().create_user(NewUser { name, email, display_name: None, password: None, is_admin: false })?;
-    let new = NewDatabase {
-        owner: "ada".to_owned(),
-        name: DatabaseName::parse("engines")?,
-        visibility: Visibility::Public,
-        description: None,
-        default_branch: None,
-    };
+    let (owner, name, visibility) = ("ada".to_owned(), DatabaseName::parse("engines")?, Visibility::Public);
+    let new = NewDatabase { owner, name, visibility, description: None, default_branch: None };
     hub.databases().create(&ada, new, None)?;
 
     let caller = Caller::User(Arc::new(ada));
     let writer = hub.databases().access::<Write>(&caller, "ada", "engines")?;
     let draft = RefName::parse("draft")?;
-    hub.branches().create(&writer, NewBranch { name: draft.clone(), from: Revision::Branch("main".to_owned()) }, None)?;
+    hub.branches().create(
+        &writer,
+        NewBranch { name: draft.clone(), from: Revision::Branch("main".to_owned()) },
+        None,
+    )?;
 
-    let statements = "CREATE TABLE parts(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO parts VALUES (1,'gear'),(2,'card')";
-    let write =
-        SqlWrite { from_branch: "draft".to_owned(), to_branch: draft, statements: statements.to_owned(), message: None };
+    let sql = "CREATE TABLE parts(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO parts VALUES (1,'gear'),(2,'card')";
+    let (from_branch, statements) = ("draft".to_owned(), sql.to_owned());
+    let write = SqlWrite { from_branch, to_branch: draft, statements, message: None };
     hub.operations().sql_write(&writer, write, None)?;
     hub.operations().run_next("embed")?;
 
@@ -40,7 +39,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let here = ("ada".to_owned(), "engines".to_owned());
     let (from_branch, to_branch) = ("draft".to_owned(), "main".to_owned());
     let title = Title::parse("The first parts")?;
-    let new = NewPull { title, description: None, from_database: here.clone(), from_branch, to_database: here, to_branch };
+    let (from_database, to_database) = (here.clone(), here);
+    let new = NewPull { title, description: None, from_database, from_branch, to_database, to_branch };
     let pull = hub.pulls().open(&person, new, None)?;
     hub.pulls().merge(&writer, pull.number, MergePull::default(), None)?;
     hub.operations().run_next("embed")?;

@@ -15,8 +15,9 @@ use crate::connection::{Connection, Purpose};
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
-/// The one branch of a file. Nobody but this crate relies on where it points.
-pub(crate) const BRANCH: &str = "work";
+/// The one branch of a file. Nobody but this crate relies on where it points. Not a name a user would give a branch: in SQL it would be taken
+/// for theirs.
+pub(crate) const BRANCH: &str = "__branchyard__";
 /// Stands for an empty address: the engine demands one.
 const NO_EMAIL: &str = "none@invalid";
 /// The longest text the engine takes as an argument.
@@ -57,7 +58,8 @@ pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) ->
     io::copy(&mut source, &mut target).map_err(fault)?;
     target.sync_all().map_err(fault)?;
     drop(target);
-    let copied = engine.open_file(temporary.path(), Purpose::Write).map_err(|error| errors::fault("open the copy", error))?;
+    let copied =
+        engine.open_file(temporary.path(), Purpose::Write).map_err(|error| errors::fault("open the copy", error))?;
     copied
         .raw()
         .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
@@ -80,7 +82,12 @@ pub(crate) fn commit_all(
     commit_all_raw(connection.raw(), message, author, flags)
 }
 
-fn commit_all_raw(raw: &rusqlite::Connection, message: &str, author: &Signature, flags: &[&str]) -> rusqlite::Result<String> {
+fn commit_all_raw(
+    raw: &rusqlite::Connection,
+    message: &str,
+    author: &Signature,
+    flags: &[&str],
+) -> rusqlite::Result<String> {
     let (message, date, author) = (message_argument(message), date_argument(author.at), author_argument(author));
     let arguments = ["-A", "-m", &message, "--date", &date, "--author", &author];
     let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
@@ -129,10 +136,15 @@ fn date_argument(at: Timestamp) -> String {
 }
 
 pub(crate) fn parse(hash: &str) -> Result<CommitHash, EngineError> {
-    CommitHash::parse(hash).map_err(|error| EngineError::Fault { context: format!("read the hash '{hash}'"), source: Box::new(error) })
+    CommitHash::parse(hash)
+        .map_err(|error| EngineError::Fault { context: format!("read the hash '{hash}'"), source: Box::new(error) })
 }
 
-pub(crate) fn commit(engine: &DoltliteEngine, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError> {
+pub(crate) fn commit(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    hash: &CommitHash,
+) -> Result<Option<Commit>, EngineError> {
     let found = engine.reading(database, hash, |connection| {
         Ok(read_log(connection, hash, None, 1).map_err(|error| errors::fault_at("read a commit", hash, error))?.pop())
     });
@@ -160,9 +172,11 @@ fn read_log(
     after: Option<&CommitHash>,
     limit: usize,
 ) -> rusqlite::Result<Vec<Commit>> {
-    let mut parents_of =
-        connection.raw().prepare_cached("SELECT parent_hash FROM dolt_commit_ancestors WHERE commit_hash = ? ORDER BY parent_index")?;
-    let mut log = connection.raw().prepare_cached("SELECT commit_hash, committer, email, date, message FROM dolt_log(?)")?;
+    let mut parents_of = connection
+        .raw()
+        .prepare_cached("SELECT parent_hash FROM dolt_commit_ancestors WHERE commit_hash = ? ORDER BY parent_index")?;
+    let mut log =
+        connection.raw().prepare_cached("SELECT commit_hash, committer, email, date, message FROM dolt_log(?)")?;
     let mut rows = log.query([from.as_str()])?;
     let mut skipping = after.is_some();
     let mut commits = Vec::new();
@@ -229,10 +243,10 @@ impl AncestorCache {
         if self.known.insert(fact.clone()) {
             self.order.push_back(fact);
         }
-        if self.order.len() > Self::MOST {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
+        if self.order.len() > Self::MOST
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
         }
     }
 

@@ -38,12 +38,16 @@ impl Connection {
                 let mut name = path.as_os_str().to_owned();
                 name.push("@");
                 name.push(commit.as_str());
-                rusqlite::Connection::open_with_flags(name, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
+                rusqlite::Connection::open_with_flags(
+                    name,
+                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+                )?
             }
             // Without CREATE: a name that does not exist must not become a file.
-            Purpose::Write => {
-                rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
-            }
+            Purpose::Write => rusqlite::Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?,
         };
         raw.busy_handler(Some(wait_a_little))?;
         // The engine's own default is 64 MB for each connection.

@@ -65,7 +65,11 @@ fn snapshot(connection: &Connection, at: &CommitHash) -> Result<BTreeMap<String,
 }
 
 /// Names of tables whose rows the engine says differ.
-fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusqlite::Result<std::collections::BTreeSet<String>> {
+fn touched(
+    connection: &Connection,
+    from: &CommitHash,
+    to: &CommitHash,
+) -> rusqlite::Result<std::collections::BTreeSet<String>> {
     let mut statement = connection.raw().prepare_cached(
         "SELECT coalesce(from_table_name, ''), coalesce(to_table_name, '') FROM dolt_diff_summary(?, ?) WHERE data_change OR diff_type = 'renamed'",
     )?;
@@ -90,7 +94,9 @@ fn count(
 ) -> Result<Option<(u64, u64, u64)>, EngineError> {
     let Some(left) = engine.options.count_timeout.checked_sub(began.elapsed()) else { return Ok(None) };
     let total = |connection: &Connection, table: &TableSchema| -> rusqlite::Result<u64> {
-        connection.raw().query_row(&format!("SELECT count(*) FROM {}", quote::name(&table.name)), [], |row| cells::count(row, 0))
+        connection
+            .raw()
+            .query_row(&format!("SELECT count(*) FROM {}", quote::name(&table.name)), [], |row| cells::count(row, 0))
     };
     let removed = |table: &TableSchema| {
         engine.reading(database, from, |connection| {
@@ -196,7 +202,11 @@ impl Side {
 
     /// What rows are ordered and found by.
     fn order(&self) -> Vec<String> {
-        if self.key.is_empty() { vec!["rowid".to_owned()] } else { self.key.iter().map(|name| quote::name(name)).collect() }
+        if self.key.is_empty() {
+            vec!["rowid".to_owned()]
+        } else {
+            self.key.iter().map(|name| quote::name(name)).collect()
+        }
     }
 
     fn key_columns(&self) -> Vec<String> {
@@ -366,14 +376,18 @@ fn rekeyed(
         Some(after) => is_of(old, from, after)?,
     };
     if in_removed {
-        changes = engine.reading(database, from, |connection| {
-            old.rows(connection, page).map_err(|error| errors::fault_at("read changed rows", from, error))
-        })?
-        .into_iter()
-        .map(|(key, row)| alone(&new.name, Change::Removed, key, row))
-        .collect();
+        changes = engine
+            .reading(database, from, |connection| {
+                old.rows(connection, page).map_err(|error| errors::fault_at("read changed rows", from, error))
+            })?
+            .into_iter()
+            .map(|(key, row)| alone(&new.name, Change::Removed, key, row))
+            .collect();
     }
-    let rest = RowPage { after: if in_removed { None } else { page.after.clone() }, limit: page.limit - changes.len().min(page.limit) };
+    let rest = RowPage {
+        after: if in_removed { None } else { page.after.clone() },
+        limit: page.limit - changes.len().min(page.limit),
+    };
     if rest.limit > 0 {
         let added = engine.reading(database, to, |connection| {
             new.rows(connection, &rest).map_err(|error| errors::fault_at("read changed rows", to, error))
@@ -391,7 +405,13 @@ impl Side {
     }
 }
 
-fn compare(at_from: &Connection, at_to: &Connection, old: &Side, new: &Side, page: &RowPage) -> rusqlite::Result<Vec<RowChange>> {
+fn compare(
+    at_from: &Connection,
+    at_to: &Connection,
+    old: &Side,
+    new: &Side,
+    page: &RowPage,
+) -> rusqlite::Result<Vec<RowChange>> {
     let after = page.after.as_deref().unwrap_or_default();
     let mut from = at_from.raw().prepare(&old.select(!after.is_empty(), None))?;
     let mut to = at_to.raw().prepare(&new.select(!after.is_empty(), None))?;
@@ -436,7 +456,10 @@ fn compare_keys(left: &Row, right: &Row) -> std::cmp::Ordering {
         Cell::Text(_) => 2,
         Cell::Blob(_) => 3,
     };
-    #[expect(clippy::cast_precision_loss, reason = "keys that differ only beyond 2^53 between integer and real do not occur in one column")]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "keys that differ only beyond 2^53 between integer and real do not occur in one column"
+    )]
     let number = |cell: &Cell| match cell {
         Cell::Integer(n) => *n as f64,
         Cell::Real(x) => *x,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use branchyard_domain::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource, WriteJob,
+    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
+    WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -33,7 +34,10 @@ pub struct DoltliteEngine {
 
 impl std::fmt::Debug for DoltliteEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DoltliteEngine").field("files", &self.files).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("DoltliteEngine")
+            .field("files", &self.files)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -132,7 +136,9 @@ impl DoltliteEngine {
 
 pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
     match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => EngineError::Unavailable(format!("{context}: {error}")),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            EngineError::Unavailable(format!("{context}: {error}"))
+        }
         _ => EngineError::Fault { context: context.to_owned(), source: Box::new(error) },
     }
 }
@@ -176,11 +182,21 @@ impl Engine for DoltliteEngine {
         commits::commit(self, database, hash)
     }
 
-    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool, EngineError> {
+    fn is_ancestor(
+        &self,
+        database: DatabaseId,
+        ancestor: &CommitHash,
+        descendant: &CommitHash,
+    ) -> Result<bool, EngineError> {
         commits::is_ancestor(self, database, ancestor, descendant)
     }
 
-    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>, EngineError> {
+    fn merge_base(
+        &self,
+        database: DatabaseId,
+        a: &CommitHash,
+        b: &CommitHash,
+    ) -> Result<Option<CommitHash>, EngineError> {
         commits::merge_base(self, database, a, b)
     }
 
@@ -231,12 +247,22 @@ impl Engine for DoltliteEngine {
         crate::merge::conflicts(self, &turn, (ours, theirs), table, skip, limit)
     }
 
-    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash, EngineError> {
+    fn import(
+        &self,
+        database: DatabaseId,
+        job: &ImportJob<'_>,
+        rows: &mut dyn RowSource,
+    ) -> Result<CommitHash, EngineError> {
         let turn = self.queues.enter(database);
         crate::import::import(self, &turn, job, rows)
     }
 
-    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>, EngineError> {
+    fn changed_tables(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+    ) -> Result<Vec<TableChange>, EngineError> {
         crate::diff::changed_tables(self, database, from, to)
     }
 

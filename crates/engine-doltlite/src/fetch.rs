@@ -52,8 +52,11 @@ fn fetch_branch(target: &Connection, url: &str) -> rusqlite::Result<()> {
 
 /// Removes all remotes with the branches that track them.
 fn forget_remotes(target: &Connection) -> rusqlite::Result<()> {
-    let names: Vec<String> =
-        target.raw().prepare("SELECT name FROM dolt_remotes")?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let names: Vec<String> = target
+        .raw()
+        .prepare("SELECT name FROM dolt_remotes")?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
     for name in names {
         target.raw().query_row("SELECT dolt_remote('remove', ?)", [name], |_| Ok(()))?;
     }

@@ -77,7 +77,8 @@ impl Files {
             }
             for entry in fs::read_dir(shard.path())? {
                 let name = entry?.file_name();
-                let id = name.to_str().and_then(|name| name.strip_suffix(".db")).and_then(|id| DatabaseId::parse(id).ok());
+                let id =
+                    name.to_str().and_then(|name| name.strip_suffix(".db")).and_then(|id| DatabaseId::parse(id).ok());
                 databases.extend(id);
             }
         }

@@ -118,7 +118,8 @@ fn fill(
     drop(filler);
     drop(entered);
     if problems.is_empty() && matches!(job.target, ImportTarget::Update | ImportTarget::Replace) {
-        problems = broken_references(connection, &table, &lines).map_err(|error| errors::fault("check references", error))?;
+        problems =
+            broken_references(connection, &table, &lines).map_err(|error| errors::fault("check references", error))?;
     }
     if problems.is_empty() { Ok(()) } else { Err(EngineError::Import(FormatError::Rows(problems))) }
 }
@@ -186,7 +187,12 @@ impl<'a> Filler<'a> {
         Ok(Self { table: table.to_owned(), columns, demanded, update: None, insert, returns_id })
     }
 
-    fn upsert(connection: &'a Connection, job: &ImportJob<'_>, table: &str, key: &[String]) -> Result<Self, EngineError> {
+    fn upsert(
+        connection: &'a Connection,
+        job: &ImportJob<'_>,
+        table: &str,
+        key: &[String],
+    ) -> Result<Self, EngineError> {
         if key.is_empty() {
             return Err(refused(format!("table {table} has no primary key")));
         }
@@ -260,7 +266,11 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 /// Rows that refer to nothing, in the table and in those that refer to it.
-fn broken_references(connection: &Connection, table: &str, lines: &HashMap<i64, u64>) -> rusqlite::Result<Vec<RowProblem>> {
+fn broken_references(
+    connection: &Connection,
+    table: &str,
+    lines: &HashMap<i64, u64>,
+) -> rusqlite::Result<Vec<RowProblem>> {
     let mut concerned = vec![table.to_owned()];
     for other in schema::table_names(connection)? {
         let refers = schema::foreign_keys(connection, &other)?.iter().any(|key| same(&key.references_table, table));
@@ -288,7 +298,9 @@ fn broken_references(connection: &Connection, table: &str, lines: &HashMap<i64, 
             };
             problems.push(RowProblem {
                 line: id.filter(|_| same(&other, table)).and_then(|id| lines.get(&id)).copied().unwrap_or(1),
-                column: key.filter(|key| key.columns.len() == 1 && same(&other, table)).map(|key| key.columns[0].clone()),
+                column: key
+                    .filter(|key| key.columns.len() == 1 && same(&other, table))
+                    .map(|key| key.columns[0].clone()),
                 detail,
             });
             if problems.len() == MOST_PROBLEMS {

@@ -90,7 +90,8 @@ fn wrap_allocator() -> bool {
     let mut methods: ffi::sqlite3_mem_methods = unsafe { std::mem::zeroed() };
     // SAFETY: this option takes a pointer to such a struct and fills it.
     let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
-    let (Some(malloc), Some(free), Some(realloc), Some(size)) = (methods.xMalloc, methods.xFree, methods.xRealloc, methods.xSize)
+    let (Some(malloc), Some(free), Some(realloc), Some(size)) =
+        (methods.xMalloc, methods.xFree, methods.xRealloc, methods.xSize)
     else {
         return false;
     };

@@ -115,7 +115,11 @@ fn unsettled(connection: &Connection) -> Result<BTreeMap<String, u64>, EngineErr
     Ok(left)
 }
 
-fn resolve(connection: &Connection, left: &BTreeMap<String, u64>, sides: &BTreeMap<String, Side>) -> Result<(), EngineError> {
+fn resolve(
+    connection: &Connection,
+    left: &BTreeMap<String, u64>,
+    sides: &BTreeMap<String, Side>,
+) -> Result<(), EngineError> {
     for table in left.keys() {
         let side = sides.iter().find(|(name, _)| name.eq_ignore_ascii_case(table)).map(|(_, side)| side);
         let flag = match side {
@@ -148,10 +152,12 @@ pub(crate) fn conflicts(
     }
     let timeout = engine.options.trial_merge_timeout;
     engine.writing(turn, |connection| {
-        let timed =
-            connection.limit_time(&engine.watchdog, timeout).map_err(|error| errors::fault("set a time limit", error))?;
-        let listed = attempt(connection, ours, theirs)
-            .and_then(|()| list(connection, table, skip, limit).map_err(|error| errors::fault("list conflicts", error)));
+        let timed = connection
+            .limit_time(&engine.watchdog, timeout)
+            .map_err(|error| errors::fault("set a time limit", error))?;
+        let listed = attempt(connection, ours, theirs).and_then(|()| {
+            list(connection, table, skip, limit).map_err(|error| errors::fault("list conflicts", error))
+        });
         match listed {
             Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(timeout))),
             other => other,
@@ -161,8 +167,10 @@ pub(crate) fn conflicts(
 
 fn list(connection: &Connection, only: Option<&str>, skip: usize, limit: usize) -> rusqlite::Result<Vec<Conflict>> {
     let raw = connection.raw();
-    let strings = |sql: &str| -> rusqlite::Result<Vec<String>> { raw.prepare(sql)?.query_map([], |row| row.get(0))?.collect() };
-    let rows: BTreeSet<_> = strings("SELECT \"table\" FROM dolt_conflicts WHERE num_conflicts > 0")?.into_iter().collect();
+    let strings =
+        |sql: &str| -> rusqlite::Result<Vec<String>> { raw.prepare(sql)?.query_map([], |row| row.get(0))?.collect() };
+    let rows: BTreeSet<_> =
+        strings("SELECT \"table\" FROM dolt_conflicts WHERE num_conflicts > 0")?.into_iter().collect();
     let violations: BTreeSet<_> = strings("SELECT \"table\" FROM dolt_constraint_violations")?.into_iter().collect();
     let schemas: BTreeSet<_> = strings("SELECT table_name FROM dolt_schema_conflicts")?.into_iter().collect();
     let mut page = Page { skip, left: limit, conflicts: Vec::new() };
@@ -207,11 +215,20 @@ impl Page {
 }
 
 fn blank(table: &str, kind: ConflictKind) -> Conflict {
-    Conflict { table: table.to_owned(), kind, primary_key: Vec::new(), base: None, ours: None, theirs: None, detail: None }
+    Conflict {
+        table: table.to_owned(),
+        kind,
+        primary_key: Vec::new(),
+        base: None,
+        ours: None,
+        theirs: None,
+        detail: None,
+    }
 }
 
 fn schema_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusqlite::Result<()> {
-    let mut statement = connection.raw().prepare("SELECT description FROM dolt_schema_conflicts WHERE table_name = ? ORDER BY 1")?;
+    let mut statement =
+        connection.raw().prepare("SELECT description FROM dolt_schema_conflicts WHERE table_name = ? ORDER BY 1")?;
     let mut rows = statement.query([table])?;
     while let Some(row) = rows.next()? {
         if page.wants() {
@@ -233,7 +250,9 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
     } else {
         let side = |side: &str, column: &str| quote::name(&format!("{side}_{column}"));
         key.iter()
-            .map(|column| format!("coalesce({}, {}, {})", side("our", column), side("their", column), side("base", column)))
+            .map(|column| {
+                format!("coalesce({}, {}, {})", side("our", column), side("their", column), side("base", column))
+            })
             .collect::<Vec<_>>()
             .join(", ")
     };
@@ -247,7 +266,11 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
     while let Some(row) = rows.next()? {
         if page.wants() {
             let part = |from: usize| -> rusqlite::Result<Row> {
-                columns.iter().enumerate().map(|(at, name)| Ok((name.clone(), cells::cell(row.get_ref(from + at)?)))).collect()
+                columns
+                    .iter()
+                    .enumerate()
+                    .map(|(at, name)| Ok((name.clone(), cells::cell(row.get_ref(from + at)?))))
+                    .collect()
             };
             let change = |at: usize| -> rusqlite::Result<String> { Ok(cells::text(row.get_ref(at)?)) };
             let (our_change, their_change) = (change(1 + 2 * width)?, change(2 + 3 * width)?);

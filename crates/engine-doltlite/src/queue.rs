@@ -42,7 +42,12 @@ impl WriteQueues {
         };
         let turn = Turn { queues: Arc::clone(&self.queues), queue, database };
         let tickets = turn.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(turn.queue.served.wait_while(tickets, |tickets| tickets.serving != ticket).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            turn.queue
+                .served
+                .wait_while(tickets, |tickets| tickets.serving != ticket)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         turn
     }
 

@@ -9,7 +9,7 @@ use crate::connection::{Connection, Timed};
 use crate::engine::DoltliteEngine;
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
-use crate::sql::errors::{self, Place};
+use crate::sql::errors::{self, Failed, Place};
 use crate::write::millis;
 
 pub(crate) fn read(
@@ -26,9 +26,9 @@ pub(crate) fn read(
         let _entered = connection.enter(Mode::Reader);
         run(connection, &place, &timed, &Allowance::new(engine.options.statement_memory), sink)
     };
-    outcome.map_err(|failure| {
-        let failure = if timed.expired() { SqlFailure::TimedOut(millis(query.timeout)) } else { failure };
-        EngineError::Sql { failure, statement: 1 }
+    outcome.map_err(|failed| {
+        let failed = if timed.expired() { SqlFailure::TimedOut(millis(query.timeout)).into() } else { failed };
+        failed.at(1)
     })
 }
 
@@ -38,36 +38,41 @@ fn run(
     timed: &Timed<'_>,
     memory: &Allowance,
     sink: &mut dyn RowSink,
-) -> Result<ReadReport, SqlFailure> {
+) -> Result<ReadReport, Failed> {
     no_nul(place.whole)?;
     let mut batch = Batch::new(connection.raw(), place.whole);
     let first = memory.spend(|| batch.next());
     let seen = connection.take_seen();
     let mut statement = match first {
         Ok(Some(statement)) => statement,
-        Ok(None) => return Err(place.ends_early()),
-        Err(error) => return Err(place.failure(&error, &seen)),
+        Ok(None) => return Err(place.ends_early().into()),
+        Err(error) => return Err(place.failed(error, &seen)),
     };
     if let Some(failure) = place.refused_by_first_word() {
-        return Err(failure);
+        return Err(failure.into());
     }
     if !statement.readonly() {
-        return Err(SqlFailure::NotARead);
+        return Err(SqlFailure::NotARead.into());
     }
     match memory.spend(|| batch.next()) {
         Ok(None) => {}
-        Ok(Some(_)) => return Err(SqlFailure::SeveralStatements),
+        Ok(Some(_)) => return Err(SqlFailure::SeveralStatements.into()),
         Err(error) => {
-            let failure = place.failure(&error, &Seen::default());
-            return Err(if matches!(failure, SqlFailure::Syntax { .. }) { failure } else { SqlFailure::SeveralStatements });
+            return Err(match place.failed(error, &Seen::default()) {
+                Failed::Sql(failure) if !matches!(failure, SqlFailure::Syntax { .. }) => {
+                    SqlFailure::SeveralStatements.into()
+                }
+                failed => failed,
+            });
         }
     }
-    let deterministic = !seen.volatile && !(seen.history && mentions_our_branch(place.whole));
+    let moves = seen.volatile || (seen.history && mentions_our_branch(place.whole));
     let columns = describe(&statement);
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
-        give_rows(&mut statement, columns.len(), timed, memory, sink).map_err(|error| place.failure(&error, &connection.take_seen()))?;
+        give_rows(&mut statement, columns.len(), timed, memory, sink)
+            .map_err(|error| place.failed(error, &connection.take_seen()))?;
     }
-    Ok(ReadReport { deterministic })
+    Ok(ReadReport { deterministic: !moves })
 }
 
 /// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.

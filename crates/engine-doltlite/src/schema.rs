@@ -7,7 +7,8 @@ use crate::connection::Connection;
 use crate::sql::quote;
 
 /// Which entries of the schema are the user's.
-const USERS: &str = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'dolt\\_%' ESCAPE '\\'";
+const USERS: &str = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'dolt\\_%' ESCAPE '\\'
+    AND name NOT IN (SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow')";
 
 /// Names of the user's tables, by name.
 pub(crate) fn table_names(connection: &Connection) -> rusqlite::Result<Vec<String>> {
@@ -39,7 +40,12 @@ pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSchem
     entries.into_iter().map(|(name, kind, create)| table(connection, name, kind, create)).collect()
 }
 
-fn table(connection: &Connection, name: String, kind: TableKind, create_statement: String) -> rusqlite::Result<TableSchema> {
+fn table(
+    connection: &Connection,
+    name: String,
+    kind: TableKind,
+    create_statement: String,
+) -> rusqlite::Result<TableSchema> {
     let is_table = kind == TableKind::Table;
     // The columns of a view that is broken cannot be told.
     let columns = match columns(connection, &name) {
@@ -90,9 +96,11 @@ pub(crate) fn key_names(columns: &[(TableColumn, u32)]) -> Vec<String> {
 }
 
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>> {
-    let mut list = connection.raw().prepare_cached("SELECT name, \"unique\" FROM pragma_index_list(?) ORDER BY name")?;
+    let mut list =
+        connection.raw().prepare_cached("SELECT name, \"unique\" FROM pragma_index_list(?) ORDER BY name")?;
     let mut info = connection.raw().prepare_cached("SELECT name FROM pragma_index_info(?) ORDER BY seqno")?;
-    let found: Vec<(String, bool)> = list.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+    let found: Vec<(String, bool)> =
+        list.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
     let mut indexes = Vec::with_capacity(found.len());
     for (name, unique) in found {
         let columns = info.query_map([&name], |row| row.get::<_, Option<String>>(0))?.collect::<Result<Vec<_>, _>>()?;
@@ -104,9 +112,9 @@ fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>>
 /// The references of a table, in the order they are declared.
 pub(crate) fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Result<Vec<ForeignKey>> {
     // The engine numbers them backwards.
-    let mut statement = connection
-        .raw()
-        .prepare_cached("SELECT id, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq")?;
+    let mut statement = connection.raw().prepare_cached(
+        "SELECT id, \"table\", \"from\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id DESC, seq",
+    )?;
     let mut rows = statement.query([table])?;
     let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
     while let Some(row) = rows.next()? {

@@ -8,7 +8,11 @@ use crate::engine::DoltliteEngine;
 use crate::schema;
 use crate::sql::{errors, quote};
 
-pub(crate) fn verify(engine: &DoltliteEngine, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError> {
+pub(crate) fn verify(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    heads: &[CommitHash],
+) -> Result<Vec<String>, EngineError> {
     if !commits::exists(engine, database) {
         return Ok(vec!["the file is missing".into()]);
     }
@@ -30,7 +34,9 @@ pub(crate) fn verify(engine: &DoltliteEngine, database: DatabaseId, heads: &[Com
         let read = engine.reading(database, head, |connection| {
             let count = || -> rusqlite::Result<()> {
                 for table in schema::table_names(connection)? {
-                    connection.raw().query_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
+                    connection
+                        .raw()
+                        .query_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
                 }
                 Ok(())
             };
@@ -38,8 +44,12 @@ pub(crate) fn verify(engine: &DoltliteEngine, database: DatabaseId, heads: &[Com
         });
         match read {
             Ok(()) => {}
-            Err(EngineError::NoSuchCommit(_)) => problems.push(format!("commit {head} is not in the file: its end was lost")),
-            Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => problems.push(format!("commit {head}: {error}")),
+            Err(EngineError::NoSuchCommit(_)) => {
+                problems.push(format!("commit {head} is not in the file: its end was lost"))
+            }
+            Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => {
+                problems.push(format!("commit {head}: {error}"))
+            }
             Err(error) => return Err(error),
         }
     }

@@ -15,7 +15,7 @@ use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::queue::Turn;
 use crate::read::no_nul;
-use crate::sql::errors::{self, Place};
+use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
 
 pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError> {
@@ -25,9 +25,9 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
             .map_err(|error| errors::fault("set a time limit", error))?;
         start(connection, job.base)?;
         let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
-        ran.map_err(|(failure, statement)| {
-            let failure = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)) } else { failure };
-            EngineError::Sql { failure, statement }
+        ran.map_err(|(failed, statement)| {
+            let failed = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)).into() } else { failed };
+            failed.at(statement)
         })?;
         // What was asked for in time is also kept: committing is ours.
         drop(timed);
@@ -81,10 +81,8 @@ pub(crate) fn finish(
 
 /// Committing looks at deferred constraints: a fault of the statements.
 fn blame(text: String, error: rusqlite::Error) -> EngineError {
-    let constraint = matches!(
-        errors::parts(&error).0.map(|code| code.code),
-        Some(rusqlite::ErrorCode::ConstraintViolation)
-    );
+    let constraint =
+        matches!(errors::parts(&error).0.map(|code| code.code), Some(rusqlite::ErrorCode::ConstraintViolation));
     if constraint || text.starts_with("foreign key") || text.starts_with("cannot commit") {
         EngineError::Sql { failure: SqlFailure::Engine(text), statement: 1 }
     } else {
@@ -92,43 +90,46 @@ fn blame(text: String, error: rusqlite::Error) -> EngineError {
     }
 }
 
-fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance) -> Result<(), (SqlFailure, u32)> {
-    no_nul(sql).map_err(|failure| (failure, 1))?;
+fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance) -> Result<(), (Failed, u32)> {
+    no_nul(sql).map_err(|failure| (failure.into(), 1))?;
     let mut number = 0;
     let mut start = 0;
     while !tokens::skip_blank(&sql[start..]).is_empty() {
         number += 1;
         let text = &sql[start..start + tokens::statement_length(&sql[start..])];
         let place = Place { whole: sql, text, start, mode: Mode::Writer };
-        run_one(connection, &place, number > 1, memory).map_err(|failure| (failure, number))?;
+        run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
         if timed.expired() {
-            return Err((SqlFailure::TimedOut(0), number));
+            return Err((SqlFailure::TimedOut(0).into(), number));
         }
         start += text.len();
     }
-    if number == 0 { Err((Place::all(sql, Mode::Writer).ends_early(), 1)) } else { Ok(()) }
+    if number == 0 { Err((Place::all(sql, Mode::Writer).ends_early().into(), 1)) } else { Ok(()) }
 }
 
-fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), SqlFailure> {
+fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), Failed> {
     if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1). Our branch is nobody else's:
         // its transactions may end here, since only the final commit gets a name.
-        connection.raw().execute_batch("COMMIT; BEGIN IMMEDIATE").map_err(|error| place.failure(&error, &Seen::default()))?;
+        connection
+            .raw()
+            .execute_batch("COMMIT; BEGIN IMMEDIATE")
+            .map_err(|error| place.failed(error, &Seen::default()))?;
     }
     let _entered = connection.enter(Mode::Writer);
-    let failure = |error: rusqlite::Error| place.failure(&error, &connection.take_seen());
+    let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());
     let mut batch = Batch::new(connection.raw(), place.text);
     // One statement, unless the engine knows better where it ends.
     let mut any = false;
-    while let Some(mut statement) = memory.spend(|| batch.next()).map_err(failure)? {
+    while let Some(mut statement) = memory.spend(|| batch.next()).map_err(failed)? {
         any = true;
         if let Some(refused) = place.refused_by_first_word() {
-            return Err(refused);
+            return Err(refused.into());
         }
         let mut rows = statement.raw_query();
-        while memory.spend(|| rows.next()).map_err(failure)?.is_some() {}
+        while memory.spend(|| rows.next()).map_err(failed)?.is_some() {}
     }
-    if any { Ok(()) } else { Err(place.ends_early()) }
+    if any { Ok(()) } else { Err(place.ends_early().into()) }
 }
 
 pub(crate) fn millis(timeout: Duration) -> u64 {

@@ -46,9 +46,15 @@ macro_rules! stored_texts {
 }
 
 stored_texts!(
-    AccountId, TokenId, DatabaseId, CommentId, ReleaseId, OperationId, UploadId, EventId, OwnerName, DatabaseName, RefName,
-    CommitHash,
+    AccountId, TokenId, DatabaseId, CommentId, ReleaseId, OperationId, UploadId, EventId, DatabaseName, RefName, CommitHash,
 );
+
+impl Stored for OwnerName {
+    type Column = String;
+    fn read(column: String) -> Result<Self, String> {
+        Self::parse_stored(&column).map_err(|Invalid(why)| why)
+    }
+}
 
 impl Stored for PullNumber {
     type Column = i64;

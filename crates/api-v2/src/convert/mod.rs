@@ -8,7 +8,7 @@ mod people;
 mod pulls;
 mod refs;
 
-pub(crate) use cells::{REPLACED, cell_text, real};
+pub(crate) use cells::{REPLACED, cell_text};
 pub(crate) use operations::{operation, operation_ref};
 pub(crate) use people::database_ref;
 pub(crate) use pulls::{pull, pull_summary};

@@ -72,7 +72,8 @@ impl PlainRows<'_> {
             let detail = format!("has {} fields, the header has {}", record.len(), self.targets.len());
             return Err(RowProblem { line, column: None, detail });
         }
-        for ((field, TargetColumn::Typed(declared)), column) in record.iter().zip(&self.targets).zip(&self.file.columns) {
+        for ((field, TargetColumn::Typed(declared)), column) in record.iter().zip(&self.targets).zip(&self.file.columns)
+        {
             let wrong = |what: &str| RowProblem {
                 line,
                 column: Some(column.name.clone()),

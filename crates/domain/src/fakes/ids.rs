@@ -36,7 +36,8 @@ impl Ids for SeededIds {
     fn fill(&self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(32) {
             let block = self.filled.fetch_add(1, Ordering::SeqCst);
-            let bytes = Sha256::new().chain_update(self.seed.to_be_bytes()).chain_update(block.to_be_bytes()).finalize();
+            let bytes =
+                Sha256::new().chain_update(self.seed.to_be_bytes()).chain_update(block.to_be_bytes()).finalize();
             let length = chunk.len();
             chunk.copy_from_slice(&bytes[..length]);
         }

@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::entities::{Cell, Change, ConflictKind, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
-    Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery, RowPage,
-    RowSource, SqlFailure, WriteJob,
+    Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
+    RowPage, RowSource, SqlFailure, WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -64,7 +64,10 @@ fn fresh_id() -> DatabaseId {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    DatabaseId::from_uuid(Uuid::from_u64_pair(0x0190_0000_0000_7000 | u64::from(std::process::id()) << 16, 1 << 63 | number))
+    DatabaseId::from_uuid(Uuid::from_u64_pair(
+        0x0190_0000_0000_7000 | u64::from(std::process::id()) << 16,
+        1 << 63 | number,
+    ))
 }
 
 fn no_commit() -> CommitHash {
@@ -129,7 +132,15 @@ impl<'a> Db<'a> {
             })
             .collect();
         let author = author(50);
-        let job = ImportJob { base, table: "t", target, columns: &columns, message: "import", author: &author, timeout: LONG };
+        let job = ImportJob {
+            base,
+            table: "t",
+            target,
+            columns: &columns,
+            message: "import",
+            author: &author,
+            timeout: LONG,
+        };
         let mut source = Given { rows: rows.iter().map(|row| row.to_vec()).collect(), at: 0, fault: None };
         self.engine.import(self.id, &job, &mut source)
     }
@@ -216,7 +227,11 @@ pub fn writes(engine: &dyn Engine) {
     assert_eq!(commit.author, author(1));
     assert!(commit.message.starts_with("CREATE TABLE t("));
 
-    let next = db.write(&head, 2, "UPDATE t SET a = 'zwei' WHERE id = 2; DELETE FROM t WHERE id = 1; INSERT INTO t (id, b) VALUES (4, -1)");
+    let next = db.write(
+        &head,
+        2,
+        "UPDATE t SET a = 'zwei' WHERE id = 2; DELETE FROM t WHERE id = 1; INSERT INTO t (id, b) VALUES (4, -1)",
+    );
     assert_eq!(db.lines(&next), ["2|zwei|20", "3|three|30", "4|NULL|-1"]);
     assert_eq!(db.lines(&head), ["1|one|10", "2|two|20", "3|three|30"], "a commit never changes");
     assert_eq!(engine.commit(db.id, &next).unwrap().unwrap().parents, vec![head.clone()]);
@@ -232,7 +247,8 @@ pub fn writes(engine: &dyn Engine) {
 /// A write that fails names the statement and changes nothing.
 pub fn failed_writes(engine: &dyn Engine) {
     let (db, head) = Db::with_rows(engine);
-    let (failure, statement) = sql_failure(db.try_write(&head, 2, "DELETE FROM t WHERE id = 1; DELETE FROM gone WHERE id = 1"));
+    let (failure, statement) =
+        sql_failure(db.try_write(&head, 2, "DELETE FROM t WHERE id = 1; DELETE FROM gone WHERE id = 1"));
     assert_eq!((failure, statement), (SqlFailure::NoSuchTable("gone".to_owned()), 2));
     let (failure, statement) = sql_failure(db.try_write(&head, 2, "INSERT INTO t VALUES (1,'again',0)"));
     assert_eq!((failure, statement), (SqlFailure::Engine("UNIQUE constraint failed: t.id".to_owned()), 1));
@@ -319,10 +335,7 @@ pub fn diff(engine: &dyn Engine) {
     );
     let changes = engine.changed_tables(db.id, &from, &to).unwrap();
     let told: Vec<_> = changes.iter().map(|c| (c.table.as_str(), c.change, c.schema_changed, c.rows)).collect();
-    assert_eq!(
-        told,
-        [("t", Change::Modified, false, Some((1, 1, 1))), ("u", Change::Added, true, Some((2, 0, 0)))]
-    );
+    assert_eq!(told, [("t", Change::Modified, false, Some((1, 1, 1))), ("u", Change::Added, true, Some((2, 0, 0)))]);
     let back = engine.changed_tables(db.id, &to, &from).unwrap();
     assert_eq!((back[1].change, back[1].rows), (Change::Removed, Some((0, 2, 0))));
     assert_eq!(engine.changed_tables(db.id, &to, &to).unwrap(), vec![]);
@@ -367,7 +380,8 @@ pub fn schemas(engine: &dyn Engine) {
     assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["a", "t"]);
     let table = &tables[0];
     assert_eq!(table.primary_key, ["id"]);
-    let columns: Vec<_> = table.columns.iter().map(|c| (c.name.as_str(), c.declared_type.as_str(), c.in_primary_key)).collect();
+    let columns: Vec<_> =
+        table.columns.iter().map(|c| (c.name.as_str(), c.declared_type.as_str(), c.in_primary_key)).collect();
     assert_eq!(columns, [("id", "INTEGER", true), ("name", "TEXT", false), ("size", "REAL", false)]);
     assert_eq!((table.columns[1].nullable, table.columns[2].nullable), (false, true));
     assert!(table.create_statement.to_ascii_uppercase().starts_with("CREATE TABLE "));
@@ -379,7 +393,11 @@ pub fn schemas(engine: &dyn Engine) {
 pub fn merges(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1; INSERT INTO t VALUES (4,'four',40)");
-    let theirs = db.write(&base, 3, "UPDATE t SET b = 11 WHERE id = 1; DELETE FROM t WHERE id = 2; INSERT INTO t VALUES (5,'five',50)");
+    let theirs = db.write(
+        &base,
+        3,
+        "UPDATE t SET b = 11 WHERE id = 1; DELETE FROM t WHERE id = 2; INSERT INTO t VALUES (5,'five',50)",
+    );
     let none = BTreeMap::new();
     assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap(), vec![]);
     let merged = head(db.merge(&ours, &theirs, &none));
@@ -398,14 +416,25 @@ pub fn conflicts(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
     let create = "CREATE TABLE u(id INTEGER PRIMARY KEY, a TEXT, b INTEGER); INSERT INTO u VALUES (1,'x',1)";
     let base = db.write(&base, 2, create);
-    let ours = db.write(&base, 3, "UPDATE t SET a = 'ours' WHERE id = 1; DELETE FROM t WHERE id = 2; UPDATE u SET b = 2 WHERE id = 1");
-    let theirs = db.write(&base, 4, "UPDATE t SET a = 'theirs' WHERE id = 1; UPDATE t SET b = 21 WHERE id = 2; UPDATE u SET b = 3 WHERE id = 1");
+    let ours = db.write(
+        &base,
+        3,
+        "UPDATE t SET a = 'ours' WHERE id = 1; DELETE FROM t WHERE id = 2; UPDATE u SET b = 2 WHERE id = 1",
+    );
+    let theirs = db.write(
+        &base,
+        4,
+        "UPDATE t SET a = 'theirs' WHERE id = 1; UPDATE t SET b = 21 WHERE id = 2; UPDATE u SET b = 3 WHERE id = 1",
+    );
     let outcome = db.merge(&ours, &theirs, &BTreeMap::new());
     assert_eq!(outcome, MergeOutcome::Conflicts(vec![("t".to_owned(), 2), ("u".to_owned(), 1)]));
 
     let all = engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap();
     assert!(all.iter().all(|conflict| conflict.kind == ConflictKind::Row));
-    let told: Vec<_> = all.iter().map(|c| (c.table.as_str(), c.primary_key.clone(), c.base.clone(), c.ours.clone(), c.theirs.clone())).collect();
+    let told: Vec<_> = all
+        .iter()
+        .map(|c| (c.table.as_str(), c.primary_key.clone(), c.base.clone(), c.ours.clone(), c.theirs.clone()))
+        .collect();
     assert_eq!(
         told,
         vec![
@@ -493,7 +522,8 @@ pub fn imports(engine: &dyn Engine) {
     assert_eq!((commit.message.as_str(), commit.parents), ("import", vec![db.first.clone()]));
     assert!(matches!(db.import(&made, &new(false), &all, &rows), Err(EngineError::TableExists(_))));
 
-    let updated = db.import(&made, &ImportTarget::Update, &["id", "b"], &[&[int(2), int(21)], &[int(3), int(31)]]).unwrap();
+    let updated =
+        db.import(&made, &ImportTarget::Update, &["id", "b"], &[&[int(2), int(21)], &[int(3), int(31)]]).unwrap();
     assert_eq!(db.lines(&updated), ["1|one|NULL", "2|two|21", "3|NULL|31"], "other columns stay");
     let same = db.import(&updated, &ImportTarget::Update, &["id", "b"], &[&[int(2), int(21)]]).unwrap();
     assert_eq!(same, updated, "nothing changed, so there is no commit");
@@ -514,8 +544,15 @@ pub fn refused_imports(engine: &dyn Engine) {
     let columns = [ImportColumn { name: "id".to_owned(), declared_type: "INTEGER".to_owned() }];
     let author = author(60);
     let target = ImportTarget::Update;
-    let job =
-        ImportJob { base: &base, table: "t", target: &target, columns: &columns, message: "m", author: &author, timeout: LONG };
+    let job = ImportJob {
+        base: &base,
+        table: "t",
+        target: &target,
+        columns: &columns,
+        message: "m",
+        author: &author,
+        timeout: LONG,
+    };
     let problem = RowProblem { line: 3, column: Some("id".to_owned()), detail: "no number".to_owned() };
     let mut rows = Given { rows: vec![vec![int(8)]], at: 0, fault: Some(FormatError::Rows(vec![problem.clone()])) };
     let refused = engine.import(db.id, &job, &mut rows);

@@ -92,8 +92,7 @@ impl<'a> Databases<'a> {
         let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
         let owner = {
             let mut unit = self.0.ports.metadata.read()?;
-            let owner = self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?;
-            owner
+            self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?
         };
         let head = self.0.ports.engine.create(id, &user.signature(now), "Initialize database")?;
         let created = self.settle_new(user, wanted, id, &owner, head, now, once);

@@ -23,6 +23,19 @@ impl<'a> History<'a> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
     }
 
+    /// The best common ancestor of two commits.
+    ///
+    /// # Errors
+    /// [`ReadError::Fault`].
+    pub fn merge_base<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        a: &CommitHash,
+        b: &CommitHash,
+    ) -> Result<Option<CommitHash>, ReadError> {
+        Ok(self.0.ports.engine.merge_base(access.database().id, a, b)?)
+    }
+
     /// Commits reachable from one, children before parents, then newest first, after that one.
     ///
     /// # Errors

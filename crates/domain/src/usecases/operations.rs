@@ -204,6 +204,30 @@ impl<'a> Operations<'a> {
         Ok(freed)
     }
 
+    /// Removes what a crash left without an owner: files of databases and bytes of uploads that the metadata does not know.
+    /// Gives how many. Only for the start of the one process that works on these stores, before anything else runs.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn sweep(&self) -> Result<u64, Fault> {
+        let ports = &self.0.ports;
+        let mut removed = 0;
+        for id in ports.engine.list()? {
+            let database = ports.metadata.read()?.database_get(id)?;
+            if database.is_none_or(|database| database.deleted_at.is_some()) {
+                ports.engine.remove(id)?;
+                removed += 1;
+            }
+        }
+        for upload in ports.blobs.list()? {
+            if ports.metadata.read()?.upload_get(upload)?.is_none() {
+                ports.blobs.remove(upload)?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
     /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker.
     ///
     /// # Errors

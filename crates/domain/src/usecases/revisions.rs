@@ -117,7 +117,7 @@ fn walk(inner: &Inner, database: &Database, start: CommitHash, steps: &str) -> R
     let mut rest = steps;
     let mut taken = 0;
     while let Some(kind) = rest.chars().next() {
-        rest = &rest[1..];
+        rest = &rest[kind.len_utf8()..];
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, tail) = rest.split_at(digits);
         rest = tail;

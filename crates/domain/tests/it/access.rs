@@ -45,7 +45,11 @@ fn a_hidden_database_is_like_one_that_does_not_exist() {
     let world = world();
     let secret = create(&world.hub, &world.ada, SECRET, Visibility::Private);
     for locator in [SECRET, ("ada", "nothing"), ("nobody", "nothing"), ("not a name!", "-")] {
-        assert_eq!(check(&world, &Caller::Anonymous, locator), ["none", "sign in", "sign in", "sign in"], "{locator:?}");
+        assert_eq!(
+            check(&world, &Caller::Anonymous, locator),
+            ["none", "sign in", "sign in", "sign in"],
+            "{locator:?}"
+        );
         assert_eq!(check(&world, &world.ben, locator), ["none"; 4], "{locator:?}");
     }
     let by_id = world.hub.databases().access_by_id::<Read>(&world.ben, secret);
@@ -81,7 +85,8 @@ fn members_have_the_base_role_and_owners_everything() {
     assert_eq!(check(&world, &world.ben, locator), ["Read", "Read", "needs write", "needs admin"]);
     assert_eq!(check(&world, &cleo, locator), ["none"; 4]);
     for who in [&world.ben, &cleo] {
-        let refused = world.hub.databases().create(user(who), new_database(("works", "mine"), Visibility::Public), None);
+        let refused =
+            world.hub.databases().create(user(who), new_database(("works", "mine"), Visibility::Public), None);
         assert!(matches!(refused, Err(DatabaseError::MayNotCreateFor(_))), "a base role of read is not enough");
     }
 }
@@ -102,7 +107,8 @@ fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
 #[test]
 fn nobody_creates_for_others_and_no_name_is_given_twice() {
     let world = world();
-    let create = |locator| world.hub.databases().create(user(&world.ben), new_database(locator, Visibility::Public), None);
+    let create =
+        |locator| world.hub.databases().create(user(&world.ben), new_database(locator, Visibility::Public), None);
     for owner in ["ada", "nobody", "!"] {
         assert!(matches!(create((owner, "x")), Err(DatabaseError::MayNotCreateFor(name)) if name == owner));
     }

@@ -1,1 +1,172 @@
-//! x
+//! Every operation takes effect exactly once, whatever fails between.
+
+use branchyard_domain::access::{Participate, Read, Write};
+use branchyard_domain::entities::{Operation, OperationStatus};
+use branchyard_domain::fakes::SaveFault;
+use branchyard_domain::ports::{Engine as _, Metadata as _};
+use branchyard_domain::usecases::{MergePull, Operations};
+use branchyard_domain::values::OperationId;
+
+use crate::imports::import_of;
+use crate::refs::at;
+use crate::world::{DB, World, name, world};
+
+const ADD: &str = "INSERT INTO t VALUES (2,'two')";
+
+/// Fails each save of a run in turn, both ways, and looks at what there is when all is done.
+fn with_every_fault(prepare: impl Fn(&World) -> OperationId, check: impl Fn(&World, &str)) {
+    for fault in [SaveFault::Lost, SaveFault::Unheard] {
+        for saves in 0.. {
+            let world = world();
+            let operation = prepare(&world);
+            let told = format!("save {saves} is {fault:?}");
+            world.fakes.metadata.fail_save_after(saves, fault);
+            world.work();
+            let was_planned = world.fakes.metadata.no_more_faults();
+            assert!(
+                matches!(world.status(operation), OperationStatus::Succeeded(_)),
+                "{told}: {:?}",
+                world.status(operation)
+            );
+            check(&world, &told);
+            if was_planned {
+                assert!(saves >= 2, "a run saves its lease and its end");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_write() {
+    with_every_fault(
+        |world| world.queue("main", "main", ADD).id,
+        |world, told| {
+            assert_eq!(world.rows("main"), ["1|one", "2|two"], "{told}");
+            assert_eq!(world.events(), ["push main", "push main"], "{told}");
+            let access = world.access::<Read>(&world.ada);
+            let log = world.hub.history().commits(&access, &world.head("main").unwrap(), None, 10).unwrap();
+            assert_eq!(log.len(), 3, "{told}: one commit each");
+        },
+    );
+}
+
+#[test]
+fn a_write_to_a_new_branch() {
+    with_every_fault(
+        |world| world.queue("main", "new", ADD).id,
+        |world, told| assert_eq!(world.events(), ["push main", "+new", "push new"], "{told}"),
+    );
+}
+
+#[test]
+fn a_merge() {
+    let merge = |world: &World| {
+        world.wrote("work", ADD);
+        let pull = world.open("work");
+        let access = world.access::<Write>(&world.ada);
+        world.hub.pulls().merge(&access, pull.number, MergePull::default(), None).unwrap().id
+    };
+    with_every_fault(merge, |world, told| {
+        let expected = ["push main", "+work", "push work", "pull 1 Opened by ada", "push main", "pull 1 Merged by ada"];
+        assert_eq!(world.events(), expected, "{told}");
+        assert_eq!(world.rows("main"), ["1|one", "2|two"], "{told}");
+    });
+}
+
+fn fork(world: &World) -> Operation {
+    world.hub.operations().fork(&world.access::<Participate>(&world.ben), "ben", None).unwrap()
+}
+
+#[test]
+fn a_fork() {
+    with_every_fault(
+        |world| fork(world).id,
+        |world, told| {
+            assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{told}");
+            assert_eq!(world.unit().fork_count(world.db).unwrap(), 1, "{told}");
+        },
+    );
+}
+
+#[test]
+fn an_import_with_its_pull() {
+    with_every_fault(
+        |world| import_of(world, "id,a\n7,seven\n", Some("landing")).id,
+        |world, told| {
+            assert_eq!(world.rows("landing"), ["1|one", "7|seven"], "{told}");
+            assert_eq!(world.events(), ["push main", "+landing", "push landing", "pull 1 Opened by ada"], "{told}");
+        },
+    );
+}
+
+#[test]
+fn a_branch_that_moves_meanwhile_is_written_again() {
+    let world = world();
+    let operation = world.queue("main", "main", ADD);
+    let (hub, engine, metadata) = (world.hub.clone(), world.fakes.engine.clone(), world.fakes.metadata.clone());
+    let (db, author) = (world.db, crate::world::user(&world.ada).signature(world.hub.now()));
+    world.fakes.engine.meanwhile(move || {
+        let mut unit = metadata.write().unwrap();
+        let base = unit.branch_get(db, &name("main")).unwrap().unwrap().head;
+        let job = branchyard_domain::ports::WriteJob {
+            base: &base,
+            statements: "INSERT INTO t VALUES (9,'meanwhile')",
+            message: "meanwhile",
+            then_merge: None,
+            author: &author,
+            timeout: std::time::Duration::from_secs(1),
+        };
+        let branchyard_domain::ports::MergeOutcome::Head(head) = engine.write(db, &job).unwrap() else {
+            panic!("a head")
+        };
+        assert!(unit.branch_move(db, &name("main"), &base, &head, hub.now()).unwrap());
+        unit.save().unwrap();
+    });
+    world.work();
+    assert_eq!(world.outcome(operation.id).commit, world.head("main"));
+    assert_eq!(world.rows("main"), ["1|one", "2|two", "9|meanwhile"]);
+    assert_eq!(world.events(), ["push main", "push main"]);
+}
+
+/// Runs one operation by a worker that falls asleep in the middle; another takes it over and finishes.
+fn taken_over(world: &World) {
+    let (hub, clock) = (world.hub.clone(), world.fakes.clock.clone());
+    world.fakes.engine.meanwhile(move || {
+        clock.advance_seconds(31);
+        assert!(Operations::run_next(&hub.operations(), "second").unwrap());
+    });
+    assert!(world.hub.operations().run_next("first").unwrap());
+}
+
+#[test]
+fn a_write_taken_over_happens_once() {
+    let world = world();
+    let operation = world.queue("main", "main", "INSERT INTO t VALUES (2,'two'); UPDATE t SET a = 'x' WHERE id = 1");
+    taken_over(&world);
+    assert_eq!(world.outcome(operation.id).commit, world.head("main"));
+    assert_eq!(world.events(), ["push main", "push main"]);
+}
+
+#[test]
+fn a_fork_taken_over_stays_whole() {
+    let world = world();
+    let operation = fork(&world);
+    taken_over(&world);
+    let (fork_id, _) = world.outcome(operation.id).database.unwrap();
+    assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"]);
+    assert!(world.fakes.engine.list().unwrap().contains(&fork_id));
+    assert_eq!(world.fakes.engine.list().unwrap().len(), 2, "the late worker removed what it had copied, and no more");
+}
+
+#[test]
+fn a_database_deleted_meanwhile_takes_its_work_along() {
+    let world = world();
+    world.branch("work", at("main")).unwrap();
+    let operation = world.queue("main", "main", ADD);
+    let (hub, access) = (world.hub.clone(), world.access(&world.ada));
+    world.fakes.engine.meanwhile(move || drop(hub.databases().delete(&access, None).unwrap()));
+    world.work();
+    assert!(matches!(world.status(operation.id), OperationStatus::Failed(_)), "{:?}", world.status(operation.id));
+    assert_eq!(world.events(), ["push main", "+work"]);
+}

@@ -1,1 +1,216 @@
-//! x
+//! Uploads and imports.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use branchyard_domain::access::Write;
+use branchyard_domain::entities::{FailureKind, FileType, ImportMode, Operation};
+use branchyard_domain::errors::ImportError;
+use branchyard_domain::ports::Blobs as _;
+use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, OpenedUpload};
+use md5::{Digest as _, Md5};
+
+use crate::world::{World, world, world_with};
+
+fn upload(world: &World, size: u64, parts: u64) -> Result<OpenedUpload, ImportError> {
+    let wanted = NewUpload { content_length: size, num_parts: parts, file_type: FileType::Csv };
+    world.hub.imports().open_upload(&world.access::<Write>(&world.ada), wanted, None)
+}
+
+fn put(world: &World, opened: &OpenedUpload, number: u32, bytes: &str) -> Result<[u8; 16], ImportError> {
+    world.hub.imports().put_part(opened.upload.id, number, None, &mut bytes.as_bytes())
+}
+
+/// An import of what was uploaded in one part.
+fn wanted(opened: &OpenedUpload, file: &str) -> NewImport {
+    let md5 = Md5::digest(file.as_bytes());
+    NewImport {
+        secret: opened.secret.clone(),
+        upload: Some(opened.upload.id),
+        branch: "main".to_owned(),
+        table: "t".to_owned(),
+        file_name: "t.csv".to_owned(),
+        file_size: u64::try_from(file.len()).unwrap(),
+        file_type: FileType::Csv,
+        mode: ImportMode::Update,
+        parts: vec![CompletedPart { number: 1, etag: md5.iter().map(|byte| format!("{byte:02x}")).collect() }],
+        checksum: STANDARD.encode(Md5::digest(STANDARD.encode(md5).as_bytes())),
+        primary_keys: Vec::new(),
+        message: None,
+        pull_branch: None,
+        column_map: BTreeMap::new(),
+    }
+}
+
+fn uploaded(world: &World, file: &str) -> OpenedUpload {
+    let opened = upload(world, u64::try_from(file.len()).unwrap(), 1).unwrap();
+    put(world, &opened, 1, file).unwrap();
+    opened
+}
+
+fn start(world: &World, wanted: NewImport) -> Result<Operation, ImportError> {
+    world.hub.imports().start(&world.access::<Write>(&world.ada), wanted, None)
+}
+
+pub(crate) fn import_of(world: &World, file: &str, pull_branch: Option<&str>) -> Operation {
+    let opened = uploaded(world, file);
+    let pull_branch = pull_branch.map(str::to_owned);
+    start(world, NewImport { pull_branch, ..wanted(&opened, file) }).unwrap()
+}
+
+fn fields(refused: Result<impl std::fmt::Debug, ImportError>) -> Vec<&'static str> {
+    match refused {
+        Err(ImportError::Fields(wrong)) => wrong.into_iter().map(|(field, _)| field).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn sessions_are_checked_and_counted() {
+    let world =
+        world_with(Limits { import_bytes: 100, import_parts: 3, open_uploads_per_user: 2, ..Limits::default() });
+    assert!(matches!(upload(&world, 101, 1), Err(ImportError::TooLarge { size: 101, limit: 100 })));
+    assert_eq!(fields(upload(&world, 0, 0)), ["content_length", "num_parts"]);
+    assert_eq!(fields(upload(&world, 100, 4)), ["num_parts"]);
+    assert_eq!(fields(upload(&world, 2, 3)), ["num_parts"]);
+    let pdf = NewUpload { content_length: 1, num_parts: 1, file_type: FileType::Parquet };
+    assert_eq!(fields(world.hub.imports().open_upload(&world.access(&world.ada), pdf, None)), ["file_type"]);
+    upload(&world, 100, 3).unwrap();
+    upload(&world, 1, 1).unwrap();
+    assert!(matches!(upload(&world, 1, 1), Err(ImportError::TooManyUploads(2))));
+    world.fakes.clock.advance_seconds(world.hub.limits().upload_session_seconds);
+    upload(&world, 1, 1).unwrap();
+    world.hub.operations().tidy().unwrap();
+}
+
+#[test]
+fn parts_arrive_whole_or_not_at_all() {
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("gone"))
+        }
+    }
+    let world = world();
+    let opened = upload(&world, 6, 2).unwrap();
+    let imports = world.hub.imports();
+    for number in [0, 3] {
+        assert!(matches!(put(&world, &opened, number, "x"), Err(ImportError::NoSuchUpload)));
+    }
+    assert!(matches!(put(&world, &opened, 1, ""), Err(ImportError::EmptyPart)));
+    assert!(matches!(put(&world, &opened, 1, "1234567"), Err(ImportError::PartTooLarge(6))));
+    let wrong = imports.put_part(opened.upload.id, 1, Some([0; 16]), &mut "1234".as_bytes());
+    assert!(matches!(wrong, Err(ImportError::PartChecksum)));
+    let cut = imports.put_part(opened.upload.id, 1, None, &mut "12".as_bytes().chain(Broken));
+    assert!(matches!(cut, Err(ImportError::PartCutShort(_))));
+    assert_eq!(world.fakes.blobs.list().unwrap(), [], "nothing of these is kept");
+    put(&world, &opened, 1, "1234").unwrap();
+    put(&world, &opened, 1, "12345").unwrap();
+    assert!(matches!(put(&world, &opened, 2, "67"), Err(ImportError::PartTooLarge(6))));
+    put(&world, &opened, 2, "6").unwrap();
+    world.fakes.clock.advance_seconds(world.hub.limits().upload_session_seconds);
+    assert!(matches!(put(&world, &opened, 2, "6"), Err(ImportError::NoSuchUpload)));
+    world.hub.operations().tidy().unwrap();
+    assert_eq!(world.fakes.blobs.list().unwrap(), []);
+}
+
+#[test]
+fn every_wrong_field_is_named_at_once() {
+    let world = world();
+    let file = "id,a\n2,two\n";
+    let opened = uploaded(&world, file);
+    let bad = NewImport {
+        table: "sqlite_x".to_owned(),
+        file_name: "a/b".to_owned(),
+        pull_branch: Some("main".to_owned()),
+        file_size: 1,
+        checksum: String::new(),
+        ..wanted(&opened, file)
+    };
+    let named = ["table_name", "file_name", "pull_request_branch_name", "file_size", "file_parts_md5"];
+    assert_eq!(fields(start(&world, bad)), named);
+    let none = NewImport { parts: Vec::new(), ..wanted(&opened, file) };
+    assert_eq!(fields(start(&world, none)), ["completed_parts"]);
+    let mut wrong_tag = wanted(&opened, file);
+    wrong_tag.parts[0].etag = "00".to_owned();
+    assert_eq!(fields(start(&world, wrong_tag)), ["completed_parts"]);
+    let stolen = NewImport { secret: "up_guess".to_owned(), ..wanted(&opened, file) };
+    assert_eq!(fields(start(&world, stolen)), ["token"]);
+    world.invite(&world.ben, branchyard_domain::entities::Role::Write);
+    let by_ben = world.hub.imports().start(&world.access::<Write>(&world.ben), wanted(&opened, file), None);
+    assert_eq!(fields(by_ben), ["token"]);
+    let gone = NewImport { branch: "gone".to_owned(), ..wanted(&opened, file) };
+    assert!(matches!(start(&world, gone), Err(ImportError::NoSuchBranch(_))));
+    let quoted = {
+        let mut quoted = wanted(&opened, file);
+        quoted.parts[0].etag = format!("\"{}\"", quoted.parts[0].etag);
+        quoted
+    };
+    let operation = start(&world, quoted).unwrap();
+    let again = start(&world, wanted(&opened, file));
+    assert!(matches!(again, Err(ImportError::UploadUsed(id)) if id.ends_with(&operation.id.to_string())));
+    assert!(matches!(put(&world, &opened, 1, file), Err(ImportError::UploadUsed(_))));
+}
+
+#[test]
+fn rows_land_on_the_branch_and_the_upload_goes() {
+    let world = world();
+    let operation = import_of(&world, "id,a\n2,two\n1,eins\n", None);
+    world.work();
+    assert_eq!(world.outcome(operation.id).commit, world.head("main"));
+    assert_eq!(world.rows("main"), ["1|eins", "2|two"]);
+    assert_eq!(world.events(), ["push main", "push main"]);
+    world.hub.operations().tidy().unwrap();
+    assert_eq!(world.fakes.blobs.list().unwrap(), []);
+    let same = import_of(&world, "id,a\n2,two\n", None);
+    world.work();
+    assert_eq!(world.outcome(same.id).commit, world.head("main"));
+    assert_eq!(world.events().len(), 2, "nothing changed");
+}
+
+#[test]
+fn rows_land_beside_with_a_pull() {
+    let world = world();
+    let operation = import_of(&world, "id,a\n2,two\n", Some("landing"));
+    world.work();
+    let outcome = world.outcome(operation.id);
+    assert_eq!((outcome.commit, outcome.pull.unwrap().get()), (world.head("landing"), 1));
+    assert_eq!(world.rows("main"), ["1|one"]);
+    let again = import_of(&world, "id,a\n3,three\n", Some("landing"));
+    world.work();
+    assert_eq!(world.outcome(again.id).pull.unwrap().get(), 1, "the open pull takes it in");
+    let expected = ["push main", "+landing", "push landing", "pull 1 Opened by ada", "push landing"];
+    assert_eq!(world.events(), expected);
+    let nothing = import_of(&world, "id,a\n1,one\n", Some("unused"));
+    world.work();
+    assert_eq!((world.outcome(nothing.id).pull, world.head("unused")), (None, None));
+}
+
+#[test]
+fn bad_files_fail_and_change_nothing() {
+    let world = world();
+    let head = world.head("main");
+    let run = |file: &str, change: &dyn Fn(&mut NewImport)| {
+        let opened = uploaded(&world, file);
+        let mut wanted = wanted(&opened, file);
+        change(&mut wanted);
+        let operation = start(&world, wanted).unwrap();
+        world.work();
+        let failure = world.failure(operation.id);
+        (failure.kind, failure.detail, failure.rows.len())
+    };
+    let content = |detail: &str, rows| (FailureKind::Content, detail.to_owned(), rows);
+    assert_eq!(run("id,a\nx,two\ny,three\n", &|_| {}), content("line 2: column id: 'x' is not an integer", 2));
+    assert_eq!(run("\n", &|_| {}), content("the file has no header", 0));
+    assert_eq!(run("id,c\n1,2\n", &|_| {}), content("table 't' has no column 'c'", 0));
+    assert_eq!(run("a\nx\n", &|_| {}), content("the file has no column for 'id' of the primary key", 0));
+    let (kind, ..) = run("id,a\n1,x\n", &|wanted| wanted.mode = ImportMode::Create);
+    assert_eq!(kind, FailureKind::Conflict);
+    let (kind, ..) = run("id,a\n1,x\n", &|wanted| wanted.table = "gone".to_owned());
+    assert_eq!(kind, FailureKind::NotFound);
+    let mapped = run("id,a\n1,x\n", &|wanted| drop(wanted.column_map.insert("z".to_owned(), "a".to_owned())));
+    assert_eq!(mapped, content("column_map names 'z', which is not a column of the file", 0));
+    assert_eq!((world.head("main"), world.events().len()), (head, 1));
+}

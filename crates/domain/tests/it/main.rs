@@ -1,4 +1,5 @@
 //! Use cases over the fakes, and the suites of the ports on the fakes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod access;
 mod exactly_once;

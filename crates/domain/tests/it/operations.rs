@@ -38,7 +38,10 @@ fn a_write_makes_its_branch_and_a_failed_one_does_not() {
     let made = world.queue("main", "new", ADD);
     world.work();
     assert_eq!(world.outcome(made.id).commit, world.head("new"));
-    assert_eq!((world.rows("main"), world.rows("new")), (vec!["1|one".to_owned()], vec!["1|one".to_owned(), "2|two".to_owned()]));
+    assert_eq!(
+        (world.rows("main"), world.rows("new")),
+        (vec!["1|one".to_owned()], vec!["1|one".to_owned(), "2|two".to_owned()])
+    );
     let idle = world.queue("main", "idle", "DELETE FROM t WHERE id = 99");
     world.work();
     assert_eq!((world.outcome(idle.id).commit, world.head("idle")), (world.head("main"), world.head("main")));
@@ -108,7 +111,8 @@ fn the_queue_of_a_database_is_bounded() {
 #[test]
 fn operations_run_in_the_order_they_came() {
     let world = world();
-    let ids: Vec<_> = (2..6).map(|id| world.queue("main", "main", &format!("INSERT INTO t VALUES ({id},'x')")).id).collect();
+    let ids: Vec<_> =
+        (2..6).map(|id| world.queue("main", "main", &format!("INSERT INTO t VALUES ({id},'x')")).id).collect();
     assert!(world.hub.operations().run_next("a").unwrap());
     assert!(matches!(world.status(ids[0]), OperationStatus::Succeeded(_)));
     assert_eq!(world.status(ids[1]), OperationStatus::Queued);

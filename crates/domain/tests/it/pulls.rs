@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use branchyard_domain::access::{Participate, Write};
 use branchyard_domain::entities::{FailureKind, PullState, Role, Side};
-use branchyard_domain::errors::{PullError, PullStateError};
-use branchyard_domain::usecases::{EditPull, MergePull, WantedState};
 use branchyard_domain::entities::{Operation, Pull, Visibility};
+use branchyard_domain::errors::{PullError, PullStateError};
 use branchyard_domain::ports::RowPage;
+use branchyard_domain::usecases::{EditPull, MergePull, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
 use crate::refs::at;
@@ -75,7 +75,11 @@ fn what_a_pull_must_stand_between() {
     create(&world.hub, &world.ben, ("ben", "other"), Visibility::Public);
     create(&world.hub, &world.ben, ("ben", "secret"), Visibility::Private);
     let open = |from, from_branch, to_branch| {
-        world.hub.pulls().open(&world.access::<Participate>(&world.ada), World::new_pull(from, from_branch, to_branch), None)
+        world.hub.pulls().open(
+            &world.access::<Participate>(&world.ada),
+            World::new_pull(from, from_branch, to_branch),
+            None,
+        )
     };
     assert!(matches!(open(DB, "main", "main"), Err(PullError::SameBranch)));
     assert!(matches!(open(DB, "gone", "main"), Err(PullError::NoSuchBranch { is_source: true, .. })));
@@ -103,7 +107,9 @@ fn closing_and_reopening() {
     assert_eq!((world.events().len(), world.pull(first.number).version), (events, version), "nothing to do");
     assert!(matches!(world.merge(first.number, MergePull::default()), Err(PullError::State(PullStateError::Closed))));
     let second = world.open("work");
-    assert!(matches!(world.set(&first, WantedState::Open), Err(PullError::Duplicate(number)) if number == second.number));
+    assert!(
+        matches!(world.set(&first, WantedState::Open), Err(PullError::Duplicate(number)) if number == second.number)
+    );
     assert!(matches!(world.pull(first.number).state, PullState::Closed { .. }));
     world.set(&second, WantedState::Closed).unwrap();
     world.set(&first, WantedState::Open).unwrap();

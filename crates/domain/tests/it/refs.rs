@@ -112,11 +112,15 @@ fn revisions_are_read_as_git_reads_them() {
     for text in ["main", "HEAD", "refs/heads/main", "main~0", "main^0", "v1", second.as_str()] {
         assert_eq!(some(text), second, "{text}");
     }
-    for text in ["main~1", "main^", "main^1", "HEAD~", "refs/tags/v1", &format!("{second}~"), &first.as_str().to_uppercase()] {
+    for text in
+        ["main~1", "main^", "main^1", "HEAD~", "refs/tags/v1", &format!("{second}~"), &first.as_str().to_uppercase()]
+    {
         assert_eq!(some(text), first, "{text}");
     }
     assert_eq!(some("main~2"), some("main^^"));
-    for text in ["gone", "main~3", "main^2", "main~x", "~", "", "main^99999999999999999999", "refs/heads/gone"] {
+    for text in
+        ["gone", "main~é", "main~3", "main^2", "main~x", "~", "", "main^99999999999999999999", "refs/heads/gone"]
+    {
         assert_eq!(world.resolve(text), None, "{text}");
     }
 }

@@ -7,7 +7,12 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use super::lists::{self, Function, Table};
 use super::{Mode, Refusal, Seen};
 
-pub(super) fn decide(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthContext<'_>) -> Authorization {
+pub(super) fn decide(
+    mode: Mode,
+    seen: &mut Seen,
+    modules: &HashSet<String>,
+    context: &AuthContext<'_>,
+) -> Authorization {
     if mode == Mode::Trusted {
         return Authorization::Allow;
     }
@@ -57,11 +62,7 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
             }
         }
         AuthAction::Pragma { pragma_name, pragma_value } => {
-            if lists::pragma(&pragma_name.to_ascii_lowercase(), pragma_value) {
-                Ok(())
-            } else {
-                Err(Refusal::Never)
-            }
+            if lists::pragma(&pragma_name.to_ascii_lowercase(), pragma_value) { Ok(()) } else { Err(Refusal::Never) }
         }
         _ => write(mode, modules, context),
     }

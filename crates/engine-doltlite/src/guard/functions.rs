@@ -10,6 +10,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, ffi};
 
+use super::real;
+
 pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()> {
     // Innocuous, so that views, triggers and defaults may go on using them.
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
@@ -28,37 +30,8 @@ fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
         ValueRef::Integer(n) => Some(n.to_string().into_bytes().into()),
-        ValueRef::Real(x) => Some(real_text(x).into_bytes().into()),
+        ValueRef::Real(x) => Some(real::text(x).into_bytes().into()),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.into()),
-    }
-}
-
-/// A double as the engine writes it: `%!.17g`, or `%!.15g` where that reads back to the same double.
-fn real_text(x: f64) -> String {
-    if x.is_infinite() {
-        return if x > 0.0 { "Inf".into() } else { "-Inf".into() };
-    }
-    if x == 0.0 {
-        return "0.0".into();
-    }
-    let short = general(x, 15);
-    if short.parse() == Ok(x) { short } else { general(x, 17) }
-}
-
-fn general(x: f64, digits: usize) -> String {
-    let scientific = format!("{:.*e}", digits - 1, x);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| {
-        let text = text.trim_end_matches('0');
-        if text.ends_with('.') { format!("{text}0") } else { text.to_owned() }
-    };
-    if exponent < -4 || exponent >= i32::try_from(digits).unwrap_or(i32::MAX) {
-        format!("{}e{}{:02}", trimmed(mantissa), if exponent < 0 { '-' } else { '+' }, exponent.abs())
-    } else {
-        let places = usize::try_from(i32::try_from(digits).unwrap_or(17) - 1 - exponent).unwrap_or(0);
-        let plain = format!("{x:.places$}");
-        if plain.contains('.') { trimmed(&plain) } else { format!("{plain}.0") }
     }
 }
 
@@ -84,15 +57,11 @@ fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> rusqlite::Result<Optio
 }
 
 fn replace(context: &Context<'_>, longest: usize) -> rusqlite::Result<Value> {
-    let (Some(source), Some(pattern)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(Value::Null) };
+    let (Some(source), Some(pattern)) = (text(context.get_raw(0)), text(context.get_raw(1))) else {
+        return Ok(Value::Null);
+    };
     if pattern.first().is_none_or(|byte| *byte == 0) {
-        return Ok(match context.get_raw(0) {
-            ValueRef::Null => Value::Null,
-            ValueRef::Integer(n) => Value::Integer(n),
-            ValueRef::Real(x) => Value::Real(x),
-            ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
-            ValueRef::Text(bytes) => as_text(bytes.to_vec()),
-        });
+        return Ok(as_text(source.into_owned()));
     }
     let Some(by) = text(context.get_raw(2)) else { return Ok(Value::Null) };
     let finder = Finder::new(&source, &pattern)?;
@@ -179,7 +148,8 @@ impl Members {
     fn contain(&self, bytes: &[u8]) -> bool {
         match bytes {
             [byte] => self.single[usize::from(*byte)],
-            _ => !self.longer.is_empty() && self.longer.contains(&packed(bytes)),
+            [first, ..] => *first >= 0xc0 && !self.longer.is_empty() && self.longer.contains(&packed(bytes)),
+            [] => false,
         }
     }
 }
@@ -281,7 +251,7 @@ mod tests {
                 };
                 let (expected, got) = (ask(&stock), ask(&ours));
                 let garbled = |value: &Value| matches!(value, Value::Blob(bytes) if std::str::from_utf8(bytes).is_err());
-                if !(garbled(&expected.0) || garbled(&expected.1)) {
+                if sql.contains("instr") || ![&x, &y, &z].into_iter().any(garbled) {
                     prop_assert_eq!(expected, got, "{}", sql);
                 }
             }

@@ -2,8 +2,9 @@
 
 mod authorizer;
 mod functions;
-mod lists;
 mod limits;
+mod lists;
+mod real;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -30,7 +30,9 @@ pub(crate) fn interrupted(error: &Error) -> bool {
 pub(crate) fn fault(context: &str, error: Error) -> EngineError {
     let (code, text) = parts(&error);
     match code.map(|code| code.code) {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => EngineError::Damaged(format!("{context}: {text}")),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            EngineError::Damaged(format!("{context}: {text}"))
+        }
         Some(
             ErrorCode::DiskFull
             | ErrorCode::SystemIoFailure
@@ -57,6 +59,31 @@ pub(crate) fn is_missing_commit(error: &Error) -> bool {
 /// An error of a statement of ours that names `commit`.
 pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> EngineError {
     if is_missing_commit(&error) { EngineError::NoSuchCommit(commit.clone()) } else { fault(context, error) }
+}
+
+/// Why a stranger's statements came to nothing.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// They are to blame.
+    Sql(SqlFailure),
+    /// They are not.
+    Engine(EngineError),
+}
+
+impl Failed {
+    /// For the caller of the port.
+    pub(crate) fn at(self, statement: u32) -> EngineError {
+        match self {
+            Self::Sql(failure) => EngineError::Sql { failure, statement },
+            Self::Engine(error) => error,
+        }
+    }
+}
+
+impl From<SqlFailure> for Failed {
+    fn from(failure: SqlFailure) -> Self {
+        Self::Sql(failure)
+    }
 }
 
 /// Where a statement stands in what the user sent.
@@ -87,7 +114,8 @@ impl<'a> Place<'a> {
     pub(crate) fn refused(&self, refusal: &Refusal) -> SqlFailure {
         match refusal {
             Refusal::Elsewhere(name) => {
-                SqlFailure::Engine(format!("{name} is not available in SQL; list branches and tags through the API"))
+                let what = if name == "dolt_tags" { "tags" } else { "branches" };
+                SqlFailure::Engine(format!("{name} is not available in SQL; list {what} through the API"))
             }
             Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
             Refusal::Write | Refusal::Never => SqlFailure::NotAllowed(tokens::first_word(self.text).to_owned()),
@@ -102,19 +130,39 @@ impl<'a> Place<'a> {
             (tokens::Kind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
             (tokens::Kind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
             (tokens::Kind::Maintenance, Mode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
-            (tokens::Kind::Write | tokens::Kind::Alter | tokens::Kind::Maintenance, Mode::Reader) => Some(SqlFailure::NotARead),
+            (tokens::Kind::Write | tokens::Kind::Alter | tokens::Kind::Maintenance, Mode::Reader) => {
+                Some(SqlFailure::NotARead)
+            }
             _ => None,
         }
     }
 
     /// Why preparing or running the statement failed.
-    pub(crate) fn failure(&self, error: &Error, seen: &Seen) -> SqlFailure {
-        if let Error::SqlInputError { msg, sql, offset, .. } = error {
-            if let Some(near) = syntax_near(msg) {
-                let base = self.start + self.text.len().saturating_sub(sql.len());
-                let offset = usize::try_from(*offset).unwrap_or(0);
-                return SqlFailure::Syntax { position: base + offset + near.len() + 1, near: near.to_owned() };
-            }
+    pub(crate) fn failed(&self, error: Error, seen: &Seen) -> Failed {
+        // A virtual table that a user filled with nonsense is said to be damaged, too.
+        let of_the_file = parts(&error).0.is_some_and(|code| match code.code {
+            ErrorCode::DatabaseCorrupt => code.extended_code != ffi::SQLITE_CORRUPT_VTAB,
+            ErrorCode::NotADatabase
+            | ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::FileLockingProtocolFailed => true,
+            _ => false,
+        });
+        if of_the_file {
+            Failed::Engine(fault("run a statement", error))
+        } else {
+            Failed::Sql(self.failure(&error, seen))
+        }
+    }
+
+    fn failure(&self, error: &Error, seen: &Seen) -> SqlFailure {
+        if let Error::SqlInputError { msg, sql, offset, .. } = error
+            && let Some(near) = syntax_near(msg)
+        {
+            let base = self.start + self.text.len().saturating_sub(sql.len());
+            let offset = usize::try_from(*offset).unwrap_or(0);
+            return SqlFailure::Syntax { position: base + offset + near.len() + 1, near: near.to_owned() };
         }
         let (code, text) = parts(error);
         if text == "incomplete input" {

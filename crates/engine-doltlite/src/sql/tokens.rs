@@ -61,7 +61,9 @@ impl Within {
         match self {
             Self::Start if is("EXPLAIN") => Self::Explain,
             Self::Start | Self::Explain if is("CREATE") => Self::Create,
-            Self::Explain if !(is("EXPLAIN") || is("TEMP") || is("TEMPORARY") || is("TRIGGER") || is("END")) => Self::Explain,
+            Self::Explain if !(is("EXPLAIN") || is("TEMP") || is("TEMPORARY") || is("TRIGGER") || is("END")) => {
+                Self::Explain
+            }
             Self::Create if is("TEMP") || is("TEMPORARY") => Self::Create,
             Self::Create if is("TRIGGER") => Self::Trigger,
             Self::TriggerSemicolon if is("END") => Self::TriggerEnd,
@@ -147,9 +149,8 @@ pub(crate) fn kind(sql: &str) -> Kind {
         "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "CREATE" | "DROP" => Kind::Write,
         "ANALYZE" | "REINDEX" => Kind::Maintenance,
         "ALTER" => Kind::Alter,
-        "BEGIN" | "COMMIT" | "END" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "ATTACH" | "DETACH" | "VACUUM" | "PRAGMA" => {
-            Kind::Control
-        }
+        "BEGIN" | "COMMIT" | "END" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" | "ATTACH" | "DETACH" | "VACUUM"
+        | "PRAGMA" => Kind::Control,
         _ => Kind::Read,
     }
 }
@@ -163,7 +164,10 @@ mod tests {
         for (first, rest) in [
             ("select 1;", " select 2"),
             ("select ';', \"a;\"\"b\", [c;d], `e;f` -- ;\n /* ; */;", ""),
-            ("create trigger x after insert on t begin select case 1 when 1 then 2 end; delete from t; end;", "select 1"),
+            (
+                "create trigger x after insert on t begin select case 1 when 1 then 2 end; delete from t; end;",
+                "select 1",
+            ),
             ("CREATE TEMP TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END ;", ";"),
             ("create table trigger_end(a);", "end;"),
             ("select 'open; ", ""),

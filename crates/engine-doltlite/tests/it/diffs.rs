@@ -24,14 +24,23 @@ fn rows(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<Row
 
 fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<(String, Change, bool, Option<(u64, u64, u64)>)> {
     let changes = yard.engine.changed_tables(id(1), from, to).unwrap();
-    changes.into_iter().map(|TableChange { table, change, schema_changed, rows }| (table, change, schema_changed, rows)).collect()
+    changes
+        .into_iter()
+        .map(|TableChange { table, change, schema_changed, rows }| (table, change, schema_changed, rows))
+        .collect()
 }
 
 #[test]
 fn changes_of_rows() {
     let yard = Yard::new();
-    let a = yard.write(&yard.base, "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b'), (3, 'c')");
-    let b = yard.write(&a, "update t set v = 'B' where id = 2; delete from t where id = 1; insert into t values (-5, 'n'), (9, null)");
+    let a = yard.write(
+        &yard.base,
+        "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b'), (3, 'c')",
+    );
+    let b = yard.write(
+        &a,
+        "update t set v = 'B' where id = 2; delete from t where id = 1; insert into t values (-5, 'n'), (9, null)",
+    );
     let row = |n: i64, v: Cell| Some(vec![("id".to_owned(), Cell::Integer(n)), ("v".to_owned(), v)]);
     let change = |n: i64, change, from, to| RowChange {
         table: "t".into(),
@@ -93,7 +102,8 @@ fn changes_of_definitions() {
         ]
     );
     let t = rows(&yard, &a, &b, "t");
-    let names = |row: &Option<Vec<(String, Cell)>>| row.as_ref().unwrap().iter().map(|cell| cell.0.clone()).collect::<Vec<_>>();
+    let names =
+        |row: &Option<Vec<(String, Cell)>>| row.as_ref().unwrap().iter().map(|cell| cell.0.clone()).collect::<Vec<_>>();
     assert_eq!(names(&t[1].from), ["id", "v", "w"]);
     assert_eq!(names(&t[1].to), ["id", "w", "k"]);
     assert_eq!(t[1].to.as_ref().unwrap()[2].1, Cell::Integer(7));
@@ -102,7 +112,10 @@ fn changes_of_definitions() {
     let fresh = rows(&yard, &a, &b, "fresh");
     assert_eq!(fresh[0].primary_key, [("a".into(), text("z")), ("b".into(), Cell::Integer(1))]);
     assert_eq!(fresh.len(), 2);
-    assert_eq!(rows(&yard, &a, &b, "rekeyed").iter().map(|row| row.change).collect::<Vec<_>>(), [Change::Removed, Change::Added]);
+    assert_eq!(
+        rows(&yard, &a, &b, "rekeyed").iter().map(|row| row.change).collect::<Vec<_>>(),
+        [Change::Removed, Change::Added]
+    );
     assert_eq!(rows(&yard, &a, &b, "kept"), []);
     assert_eq!(rows(&yard, &a, &b, "other").len(), 2);
     assert_eq!(rows(&yard, &a, &b, "x"), []);
@@ -112,9 +125,11 @@ fn changes_of_definitions() {
 fn tables_without_a_key_go_by_row_id() {
     let yard = Yard::new();
     let a = yard.write(&yard.base, "create table n(a); insert into n values ('p'), ('q'), ('q'), ('r')");
-    let b = yard.write(&a, "update n set a = 'Q' where rowid = 3; delete from n where a = 'r'; insert into n values ('s')");
+    let b =
+        yard.write(&a, "update n set a = 'Q' where rowid = 3; delete from n where a = 'r'; insert into n values ('s')");
     let changed = rows(&yard, &a, &b, "n");
-    let short: Vec<_> = changed.iter().map(|row| (row.change, row.primary_key[0].0.as_str(), row.primary_key[0].1.clone())).collect();
+    let short: Vec<_> =
+        changed.iter().map(|row| (row.change, row.primary_key[0].0.as_str(), row.primary_key[0].1.clone())).collect();
     assert_eq!(
         short,
         [

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{EngineError, MergeOutcome, SqlFailure};
+use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, SqlFailure};
 use branchyard_domain::values::CommitHash;
 
 use crate::support::{LONG, Yard, id, text};
@@ -75,26 +75,43 @@ fn every_function_that_is_not_listed_is_refused() {
     let before = files(yard.folder.path());
     let mut refused = Vec::new();
     let connection = plain();
-    let mut statement = connection.prepare("select distinct lower(name), narg from pragma_function_list order by 1").unwrap();
-    let all: Vec<(String, i64)> =
-        statement.query_map([], |row| Ok((row.get(0).unwrap(), row.get(1).unwrap()))).unwrap().map(Result::unwrap).collect();
+    let mut statement =
+        connection.prepare("select distinct lower(name), narg from pragma_function_list order by 1").unwrap();
+    let all: Vec<(String, i64)> = statement
+        .query_map([], |row| Ok((row.get(0).unwrap(), row.get(1).unwrap())))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert!(all.len() > 200);
     for (name, arguments) in all {
         if allowed.contains(name.as_str()) || name.starts_with("->") {
             continue;
         }
         let arguments = vec!["'x'"; usize::try_from(arguments.max(0)).unwrap()].join(", ");
-        for sql in [format!("select \"{name}\"({arguments})"), format!("select {}({arguments}) from t", name.to_uppercase())] {
+        for sql in
+            [format!("select \"{name}\"({arguments})"), format!("select {}({arguments}) from t", name.to_uppercase())]
+        {
             // The engine itself keeps some for its own use, or for windows.
             let texts = [yard.read_failure(&at, &sql), yard.write_failure(&at, &sql).0];
             for text in texts {
-                let own = text.contains("unsafe use of") || text.contains("no such function") || text.contains("syntax error");
+                let own = text.contains("unsafe use of")
+                    || text.contains("no such function")
+                    || text.contains("syntax error");
                 assert!(is_refusal(&text) || own, "{sql}: {text}");
             }
         }
         refused.push(name);
     }
-    for name in ["dolt_commit", "dolt_merge", "dolt_branch", "dolt_clone", "dolt_dump", "load_extension", "active_branch", "dolt_gc"] {
+    for name in [
+        "dolt_commit",
+        "dolt_merge",
+        "dolt_branch",
+        "dolt_clone",
+        "dolt_dump",
+        "load_extension",
+        "active_branch",
+        "dolt_gc",
+    ] {
         assert!(refused.iter().any(|refused| refused == name), "{name}");
     }
     assert_eq!(files(yard.folder.path()), before);
@@ -308,7 +325,7 @@ fn texts_of_failures() {
         ("select nope(1)", "query error: no such function: nope".into()),
         (
             "select * from dolt_branches",
-            "query error: dolt_branches is not available in SQL; list branches and tags through the API".into(),
+            "query error: dolt_branches is not available in SQL; list branches through the API".into(),
         ),
     ] {
         assert_eq!(yard.read_failure(&at, sql), expected, "{sql}");
@@ -360,6 +377,8 @@ fn writes_can_do_what_the_contract_allows() {
     ] {
         at = yard.write(&at, sql);
     }
+    let tables = yard.engine.tables(id(1), &at).unwrap();
+    assert_eq!(tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>(), ["f", "tt", "wide"]);
     assert_eq!(yard.read(&at, "select body from f where f match 'words'"), [[text("some words")]]);
     assert_eq!(yard.read(&at, "select vv from tt where id in (1, 6)"), [[text("r")], [text("g")]]);
 }
@@ -416,7 +435,7 @@ fn endless_statements_end() {
 fn greedy_statements_fail() {
     let yard = Yard::new();
     let at = yard.write(&yard.base, T);
-    let many = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 100000000)";
+    let many = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 1000000)";
     for sql in [
         "select zeroblob(1000000000)".to_owned(),
         "select hex(zeroblob(60000000))".to_owned(),
@@ -426,7 +445,9 @@ fn greedy_statements_fail() {
         "select replace(printf('%.*c', 1000000, 'x'), 'x', printf('%.*c', 1000000, 'y'))".to_owned(),
         "select quote(zeroblob(60000000))".to_owned(),
         format!("{many} select length(group_concat(printf('%.*c', 1000, 'x'))) from n"),
-        format!("{many} select count(*) from (select x, printf('%.*c', 1000, 'x') as y from n order by y, x desc) where y <> ''"),
+        format!(
+            "{many} select count(*) from (select x, printf('%.*c', 1000, 'x') as y from n order by y, x desc) where y <> ''"
+        ),
         format!("{many} select length(json_group_array(printf('%.*c', 1000, 'x'))) from n"),
         format!("{many} select count(distinct printf('%.*c%d', 1000, 'x', x)) from n"),
         format!("select {}", vec!["1"; 2500].join(", ")),
@@ -437,11 +458,24 @@ fn greedy_statements_fail() {
         "x".repeat(1 << 20),
         "(".repeat(1 << 19),
     ] {
-        let short = &sql[..sql.len().min(90)];
+        let short = &sql[..sql.len().min(220)];
         let began = Instant::now();
         let failed = yard.try_read(&at, &sql, Duration::from_secs(20));
-        assert!(matches!(failed, Err(SqlFailure::Engine(_) | SqlFailure::Syntax { .. })), "{short}: {:?}", failed.err());
+        assert!(
+            matches!(failed, Err(SqlFailure::Engine(_) | SqlFailure::Syntax { .. })),
+            "{short}: {:?}",
+            failed.err()
+        );
         assert!(began.elapsed() < Duration::from_secs(20), "{short}");
     }
     assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
+    // The limit is that of one statement, and of writes, too.
+    for sql in [
+        format!("{many} select count(distinct printf('%.*c%d', 1000, 'x', x)) from n"),
+        format!("{many} select x from n order by printf('%.*c', 1000, 'x'), x desc"),
+    ] {
+        assert_eq!(yard.read_failure(&at, &sql), "query error: out of memory");
+        assert_eq!(yard.write_failure(&at, &sql), ("query error: out of memory".to_owned(), 1));
+    }
+    assert_eq!(yard.write(&at, "select 1"), at);
 }

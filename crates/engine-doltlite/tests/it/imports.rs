@@ -27,8 +27,10 @@ fn import(
     rows: Vec<Vec<Cell>>,
 ) -> Result<CommitHash, EngineError> {
     let author = ada();
-    let columns: Vec<_> =
-        columns.iter().map(|(name, kind)| ImportColumn { name: (*name).into(), declared_type: (*kind).into() }).collect();
+    let columns: Vec<_> = columns
+        .iter()
+        .map(|(name, kind)| ImportColumn { name: (*name).into(), declared_type: (*kind).into() })
+        .collect();
     let job = ImportJob { base, table, target, columns: &columns, message: "Import", author: &author, timeout: LONG };
     yard.engine.import(id(1), &job, &mut Rows(rows.into_iter(), 1))
 }
@@ -55,17 +57,23 @@ fn person(id: i64, name: &str) -> Vec<Cell> {
 #[test]
 fn new_tables() {
     let yard = Yard::new();
-    let head = import(&yard, &yard.base, "pe\"ople", &new(&["id"], false), PEOPLE, vec![person(1, "A"), person(2, "B")]).unwrap();
+    let head =
+        import(&yard, &yard.base, "pe\"ople", &new(&["id"], false), PEOPLE, vec![person(1, "A"), person(2, "B")])
+            .unwrap();
     assert_eq!(yard.read(&head, "select \"na\"\"me\" from \"pe\"\"ople\""), [[text("A")], [text("B")]]);
     let table = yard.engine.tables(id(1), &head).unwrap().remove(0);
     assert_eq!(table.primary_key, ["id"]);
     assert!(table.create_statement.contains("NOT NULL"));
     let again = import(&yard, &head, "PE\"OPLE", &new(&["id"], false), PEOPLE, vec![]);
     assert!(matches!(again, Err(EngineError::TableExists(name)) if name == "pe\"ople"));
-    let over = import(&yard, &head, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap();
+    let over =
+        import(&yard, &head, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap();
     assert_eq!(yard.read(&over, "select x, count(*) from \"pe\"\"ople\""), [[Cell::Blob(vec![0]), Cell::Integer(1)]]);
     // The same again changes nothing.
-    assert_eq!(import(&yard, &over, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap(), over);
+    assert_eq!(
+        import(&yard, &over, "pe\"ople", &new(&[], true), &[("x", "")], vec![vec![Cell::Blob(vec![0])]]).unwrap(),
+        over
+    );
     let found = problems(import(
         &yard,
         &yard.base,
@@ -97,8 +105,15 @@ fn updates_and_replacements() {
          insert into t values (1, 'x', 'keep', 'k'), (2, 'y', 'keep', 'k')",
     );
     let columns: &[(&str, &str)] = &[("id", "INTEGER"), ("a", "TEXT")];
-    let head =
-        import(&yard, &base, "T", &ImportTarget::Update, columns, vec![person(1, "X"), person(3, "Z"), person(3, "last")]).unwrap();
+    let head = import(
+        &yard,
+        &base,
+        "T",
+        &ImportTarget::Update,
+        columns,
+        vec![person(1, "X"), person(3, "Z"), person(3, "last")],
+    )
+    .unwrap();
     assert_eq!(
         yard.read(&head, "select * from t"),
         [
@@ -108,12 +123,18 @@ fn updates_and_replacements() {
         ]
     );
     // Columns that are not in the file may be NOT NULL where the row exists.
-    let head = import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(1, "new")]).unwrap();
+    let head =
+        import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(1, "new")]).unwrap();
     assert_eq!(yard.read(&head, "select b from t where id = 1"), [[text("new")]]);
-    let found = problems(import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(7, "new")]));
+    let found =
+        problems(import(&yard, &base, "t", &ImportTarget::Update, &[("id", ""), ("b", "")], vec![person(7, "new")]));
     assert_eq!(found, [(2, None, "NOT NULL constraint failed: t.a".into())]);
-    assert_eq!(import(&yard, &base, "t", &ImportTarget::Update, &[("id", "")], vec![vec![Cell::Integer(1)]]).unwrap(), base);
-    let found = problems(import(&yard, &base, "t", &ImportTarget::Replace, columns, vec![person(1, "bad"), person(2, "ok")]));
+    assert_eq!(
+        import(&yard, &base, "t", &ImportTarget::Update, &[("id", "")], vec![vec![Cell::Integer(1)]]).unwrap(),
+        base
+    );
+    let found =
+        problems(import(&yard, &base, "t", &ImportTarget::Replace, columns, vec![person(1, "bad"), person(2, "ok")]));
     assert_eq!(found, [(2, None, "CHECK constraint failed: a <> 'bad'".into())]);
     let head = import(&yard, &base, "t", &ImportTarget::Replace, columns, vec![person(5, "only")]).unwrap();
     assert_eq!(yard.read(&head, "select id, b from t"), [[Cell::Integer(5), text("d")]]);
@@ -156,7 +177,8 @@ fn triggers_of_the_table_stay_guarded() {
         "create table t(id integer primary key, v); create table log(x);
          create trigger g after insert on t begin insert into log values (new.id); end;",
     );
-    let head = import(&yard, &base, "t", &ImportTarget::Replace, &[("id", ""), ("v", "")], vec![person(1, "a")]).unwrap();
+    let head =
+        import(&yard, &base, "t", &ImportTarget::Replace, &[("id", ""), ("v", "")], vec![person(1, "a")]).unwrap();
     assert_eq!(yard.read(&head, "select * from log"), [[Cell::Integer(1)]]);
 }
 

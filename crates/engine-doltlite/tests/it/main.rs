@@ -1,4 +1,5 @@
 //! The engine port on real files.
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
 mod diffs;
 mod flows;

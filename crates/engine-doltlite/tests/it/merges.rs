@@ -13,10 +13,18 @@ const T: &str = "create table t(id integer primary key, v text, w text);
     create table u(id integer primary key, e text unique);
     create table n(a)";
 
-fn merge(yard: &Yard, ours: &CommitHash, theirs: &CommitHash, resolve: &[(&str, Side)]) -> Result<MergeOutcome, EngineError> {
+fn merge(
+    yard: &Yard,
+    ours: &CommitHash,
+    theirs: &CommitHash,
+    resolve: &[(&str, Side)],
+) -> Result<MergeOutcome, EngineError> {
     let author = ada();
     let resolve: BTreeMap<_, _> = resolve.iter().map(|(table, side)| ((*table).to_owned(), *side)).collect();
-    yard.engine.merge(id(1), &MergeJob { ours, theirs, message: "Merge it", author: &author, resolve: &resolve, timeout: LONG })
+    yard.engine.merge(
+        id(1),
+        &MergeJob { ours, theirs, message: "Merge it", author: &author, resolve: &resolve, timeout: LONG },
+    )
 }
 
 fn conflicts(yard: &Yard, ours: &CommitHash, theirs: &CommitHash) -> Vec<Conflict> {
@@ -51,7 +59,10 @@ fn row_conflicts_are_told_and_resolved() {
     let yard = Yard::new();
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "update t set v = 'o'; insert into t values (9, 'o', 'o')");
-    let theirs = yard.write(&base, "update t set v = 't' where id = 1; delete from t where id = 2; insert into t values (9, 't', 't')");
+    let theirs = yard.write(
+        &base,
+        "update t set v = 't' where id = 1; delete from t where id = 2; insert into t values (9, 't', 't')",
+    );
     assert_eq!(merge(&yard, &ours, &theirs, &[]).unwrap(), MergeOutcome::Conflicts(vec![("t".into(), 3)]));
     let found = conflicts(&yard, &ours, &theirs);
     assert_eq!(found.len(), 3);
@@ -75,8 +86,13 @@ fn row_conflicts_are_told_and_resolved() {
     assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, Some("u"), 0, 9).unwrap(), []);
 
     let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[("t", Side::Theirs)]) else { panic!() };
-    assert_eq!(yard.read(&head, "select id, v from t where id <> 3"), [[Cell::Integer(1), text("t")], [Cell::Integer(9), text("t")]]);
-    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[("T", Side::Ours), ("x", Side::Ours)]) else { panic!() };
+    assert_eq!(
+        yard.read(&head, "select id, v from t where id <> 3"),
+        [[Cell::Integer(1), text("t")], [Cell::Integer(9), text("t")]]
+    );
+    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &[("T", Side::Ours), ("x", Side::Ours)]) else {
+        panic!()
+    };
     assert_eq!(yard.read(&head, "select count(*) from t where v = 'o'"), [[Cell::Integer(4)]]);
     assert_eq!(yard.engine.commit(id(1), &head).unwrap().unwrap().parents, [ours, theirs]);
     assert_eq!(yard.engine.verify(id(1), &[head]).unwrap(), [] as [String; 0]);
@@ -88,7 +104,10 @@ fn other_conflicts() {
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "insert into u values (1, 'e')");
     let theirs = yard.write(&base, "insert into u values (2, 'e')");
-    assert_eq!(merge(&yard, &ours, &theirs, &[("u", Side::Ours)]).unwrap(), MergeOutcome::Conflicts(vec![("u".into(), 2)]));
+    assert_eq!(
+        merge(&yard, &ours, &theirs, &[("u", Side::Ours)]).unwrap(),
+        MergeOutcome::Conflicts(vec![("u".into(), 2)])
+    );
     let found = conflicts(&yard, &ours, &theirs);
     assert_eq!(found.iter().map(|c| c.kind).collect::<Vec<_>>(), [ConflictKind::Constraint; 2]);
     assert_eq!(found[0].primary_key, [("id".into(), Cell::Integer(1))]);
@@ -96,7 +115,10 @@ fn other_conflicts() {
 
     let ours = yard.write(&base, "alter table t add column m int");
     let theirs = yard.write(&base, "alter table t add column m text");
-    assert_eq!(merge(&yard, &ours, &theirs, &[("t", Side::Ours)]).unwrap(), MergeOutcome::Conflicts(vec![("t".into(), 1)]));
+    assert_eq!(
+        merge(&yard, &ours, &theirs, &[("t", Side::Ours)]).unwrap(),
+        MergeOutcome::Conflicts(vec![("t".into(), 1)])
+    );
     let found = conflicts(&yard, &ours, &theirs);
     assert_eq!(found[0].kind, ConflictKind::Schema);
     assert!(found[0].detail.as_ref().unwrap().contains("'m'"));

@@ -7,6 +7,9 @@ use super::table::{Key, Snapshot, Table};
 use crate::entities::{Cell, Change, RowChange, TableChange};
 use crate::ports::{EngineError, RowPage};
 
+/// A row, where there is one.
+type Row<'a> = Option<&'a Vec<Cell>>;
+
 fn change<T>(from: Option<T>, to: Option<T>) -> Change {
     match (from.is_some(), to.is_some()) {
         (false, _) => Change::Added,
@@ -16,10 +19,7 @@ fn change<T>(from: Option<T>, to: Option<T>) -> Change {
 }
 
 /// Keys of rows that differ, with both rows.
-fn differing<'a>(
-    from: Option<&'a Table>,
-    to: Option<&'a Table>,
-) -> Vec<(&'a Key, Option<&'a Vec<Cell>>, Option<&'a Vec<Cell>>)> {
+fn differing<'a>(from: Option<&'a Table>, to: Option<&'a Table>) -> Vec<(&'a Key, Row<'a>, Row<'a>)> {
     let keys: BTreeSet<&Key> = from.into_iter().chain(to).flat_map(|table| table.rows.keys()).collect();
     let row = |table: Option<&'a Table>, key: &Key| table.and_then(|table| table.rows.get(key));
     let both = keys.into_iter().map(|key| (key, row(from, key), row(to, key)));

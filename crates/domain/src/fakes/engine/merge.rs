@@ -85,7 +85,9 @@ impl Sides<'_> {
             return self.theirs.cloned();
         }
         match (self.ours, self.theirs) {
-            (Some(ours), Some(theirs)) if ours.definition == theirs.definition => Some(self.merge_rows(ours, theirs, conflicts)),
+            (Some(ours), Some(theirs)) if ours.definition == theirs.definition => {
+                Some(self.merge_rows(ours, theirs, conflicts))
+            }
             (ours, theirs) => match self.winner {
                 Some(Side::Ours) => ours.cloned(),
                 Some(Side::Theirs) => theirs.cloned(),
@@ -108,8 +110,7 @@ impl Sides<'_> {
 
     fn merge_rows(&self, ours: &Table, theirs: &Table, conflicts: &mut Vec<Conflict>) -> Table {
         let base = self.base.filter(|base| base.definition == ours.definition);
-        let keys: BTreeSet<&Key> =
-            base.into_iter().chain([ours, theirs]).flat_map(|table| table.rows.keys()).collect();
+        let keys: BTreeSet<&Key> = base.into_iter().chain([ours, theirs]).flat_map(|table| table.rows.keys()).collect();
         let mut merged = Table { definition: ours.definition.clone(), rows: BTreeMap::new() };
         for key in keys {
             let rows = (base.and_then(|base| base.rows.get(key)), ours.rows.get(key), theirs.rows.get(key));
@@ -139,8 +140,11 @@ impl Sides<'_> {
     }
 }
 
+/// A row, where there is one.
+type Row<'a> = Option<&'a Vec<Cell>>;
+
 /// `None` for a conflict, `Some(None)` for a row that is gone.
-fn merge_row((base, ours, theirs): (Option<&Vec<Cell>>, Option<&Vec<Cell>>, Option<&Vec<Cell>>)) -> Option<Option<Vec<Cell>>> {
+fn merge_row((base, ours, theirs): (Row<'_>, Row<'_>, Row<'_>)) -> Option<Option<Vec<Cell>>> {
     if ours == theirs || theirs == base {
         return Some(ours.cloned());
     }
@@ -149,11 +153,7 @@ fn merge_row((base, ours, theirs): (Option<&Vec<Cell>>, Option<&Vec<Cell>>, Opti
     }
     let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return None };
     let cells = base.iter().zip(ours).zip(theirs).map(|((base, ours), theirs)| {
-        if ours == theirs || theirs == base {
-            Some(ours.clone())
-        } else {
-            (ours == base).then(|| theirs.clone())
-        }
+        if ours == theirs || theirs == base { Some(ours.clone()) } else { (ours == base).then(|| theirs.clone()) }
     });
     cells.collect::<Option<Vec<Cell>>>().map(Some)
 }

@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex};
 use super::{Refused, lock};
 use crate::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
 use crate::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource, WriteJob,
+    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
+    WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -198,7 +199,8 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<Conflict>> {
         self.look(database, |history| {
-            let known = |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
+            let known =
+                |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
             if !known(ours)? && !known(theirs)? {
                 return Err(EngineError::NoSuchTable(table.unwrap_or_default().to_owned()));
             }
@@ -215,7 +217,9 @@ impl Engine for MemoryEngine {
         if after == *before {
             return Ok(job.base.clone());
         }
-        self.change(database, |history| Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after))))
+        self.change(database, |history| {
+            Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after)))
+        })
     }
 
     fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>> {

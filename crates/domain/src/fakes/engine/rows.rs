@@ -46,9 +46,9 @@ fn define(job: &ImportJob<'_>, primary_key: &[String]) -> Definition {
         not_null: key.contains(&at),
     };
     let columns: Vec<ColumnDef> = job.columns.iter().enumerate().map(column).collect();
-    let declared = columns.iter().map(|c| {
-        format!("\"{}\" {}{}", c.name, c.declared_type, if c.not_null { " NOT NULL" } else { "" })
-    });
+    let declared = columns
+        .iter()
+        .map(|c| format!("\"{}\" {}{}", c.name, c.declared_type, if c.not_null { " NOT NULL" } else { "" }));
     let mut parts: Vec<String> = declared.collect();
     if !key.is_empty() {
         let names: Vec<String> = key.iter().map(|at| format!("\"{}\"", columns[*at].name)).collect();

@@ -69,7 +69,8 @@ impl ColumnDef {
     pub(super) fn convert(&self, cell: Cell) -> Cell {
         let declared = self.declared_type.to_ascii_uppercase();
         let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
-        let as_text = |cell: &Cell| std::str::from_utf8(if let Cell::Text(t) = cell { t } else { &[] }).map(str::to_owned);
+        let as_text =
+            |cell: &Cell| std::str::from_utf8(if let Cell::Text(t) = cell { t } else { &[] }).map(str::to_owned);
         match cell {
             Cell::Text(_) if has(&["INT"]) => match as_text(&cell).ok().and_then(|text| text.parse().ok()) {
                 Some(number) => Cell::Integer(number),

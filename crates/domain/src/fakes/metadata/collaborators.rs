@@ -27,7 +27,12 @@ impl CollaboratorRepository for MemoryUnit<'_> {
         Ok(found)
     }
 
-    fn collaborator_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>> {
+    fn collaborator_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Collaborator>> {
         let ids: Vec<AccountId> =
             self.state.collaborators.keys().filter(|(id, _)| *id == database).map(|(_, user)| *user).collect();
         let mut found = Vec::new();

@@ -77,9 +77,8 @@ impl OperationRepository for MemoryUnit<'_> {
 
     fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
         let all = &self.state.operations;
-        let busy = |database: DatabaseId| {
-            all.values().any(|l| l.operation.database_id == database && l.lease_is_live(now))
-        };
+        let busy =
+            |database: DatabaseId| all.values().any(|l| l.operation.database_id == database && l.lease_is_live(now));
         let free = all.values().find(|l| !l.operation.settled() && !busy(l.operation.database_id));
         let Some(id) = free.map(|leased| leased.operation.id) else { return Ok(None) };
         let Some(leased) = self.change()?.operations.get_mut(&id) else { return Ok(None) };

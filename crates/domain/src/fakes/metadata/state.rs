@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::entities::{
-    Branch, Database, Event, MemberRole, Operation, Organization, Pull, PullComment, Release, Role, Tag, Token, Upload, User,
+    Branch, Database, Event, MemberRole, Operation, Organization, Pull, PullComment, Release, Role, Tag, Token, Upload,
+    User,
 };
 use crate::ports::SavedAnswer;
 use crate::values::{AccountId, DatabaseId, OperationId, PullNumber, RefName, Timestamp, TokenId, UploadId};
@@ -42,8 +43,8 @@ pub(super) struct State {
 impl State {
     /// The live database of this lower-case owner and name.
     pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
-        self.databases.values().find(|d| {
-            d.deleted_at.is_none() && d.locator.owner.key() == owner_key && d.locator.name.key() == name_key
-        })
+        self.databases
+            .values()
+            .find(|d| d.deleted_at.is_none() && d.locator.owner.key() == owner_key && d.locator.name.key() == name_key)
     }
 }

@@ -14,6 +14,12 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     let new_owner = may_create_for(unit.as_mut(), &user, owner.as_str())?.filter(|found| found.id == owner_id).ok_or_else(denied)?;
     drop(unit);
 
+    // A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or remove what it copied,
+    // when another has settled and the fork is in use.
+    let fork_id = match run.operation.attempts {
+        0 | 1 => fork_id,
+        _ => DatabaseId::from_uuid(inner.ports.ids.uuid(inner.now())),
+    };
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when it is settled.
     inner.ports.engine.copy(source.id, fork_id)?;
     let settled = settle(run, &source, new_owner, fork_id);

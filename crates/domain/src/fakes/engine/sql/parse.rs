@@ -167,7 +167,9 @@ impl<'a> Parser<'a> {
                 column.not_null = true;
             } else {
                 match self.peek().filter(|token| token.kind == Kind::Word) {
-                    Some(word) if column.declared_type.is_empty() => self.text(word).clone_into(&mut column.declared_type),
+                    Some(word) if column.declared_type.is_empty() => {
+                        self.text(word).clone_into(&mut column.declared_type)
+                    }
                     _ => return Ok((column, is_key)),
                 }
                 self.at += 1;

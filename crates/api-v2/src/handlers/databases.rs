@@ -1,0 +1,98 @@
+use branchyard_api_common::{Answer, Call, Fields, Urls, etag_of, page};
+use branchyard_domain::access::{Admin, Read};
+use branchyard_domain::entities::Visibility;
+use branchyard_domain::ports::DatabaseFilter;
+use branchyard_domain::usecases::{DatabaseView, NewDatabase};
+use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
+
+use super::{Outcome, bound, page_of, urls};
+use crate::wire;
+
+const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
+
+/// `GET /databases`
+pub(crate) async fn list_databases(call: Call) -> Outcome {
+    let (page_request, owner, contains, visibility) = call.query(|q| {
+        let page = page_of(&call, q);
+        let owner = q.optional("owner").map(str::to_owned);
+        let contains = q.parsed("q", |text| match text.chars().count() {
+            1..=200 => Ok(text.to_owned()),
+            _ => Err("must have 1 to 200 characters"),
+        });
+        let visibility = q.choice("visibility", VISIBILITIES);
+        Some((page?, owner, contains, visibility))
+    })?;
+    let seen_as = match visibility {
+        None => "",
+        Some(Visibility::Public) => "public",
+        Some(Visibility::Private) => "private",
+    };
+    let bound = bound(&["databases", owner.as_deref().unwrap_or_default(), contains.as_deref().unwrap_or_default(), seen_as]);
+    let after: Option<(String, String)> = call.page_key(&page_request, &bound)?;
+    let owner = match owner.map(|text| OwnerName::parse(&text)) {
+        None => None,
+        Some(Ok(owner)) => Some(owner),
+        // A name that cannot exist owns nothing.
+        Some(Err(_)) => return Ok(page(&call.state, &page_request, &bound, Vec::<DatabaseView>::new(), shown, key)),
+    };
+    let (caller, fetch) = (call.caller.clone(), page_request.fetch());
+    let filter = DatabaseFilter { owner, contains, visibility };
+    let found = call
+        .read(move |hub| {
+            let after = after.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));
+            hub.databases().list(&caller, &filter, after, fetch)
+        })
+        .await?;
+    Ok(page(&call.state, &page_request, &bound, found, shown, key))
+}
+
+fn shown(view: &DatabaseView) -> wire::Database {
+    view.into()
+}
+
+fn key(view: &DatabaseView) -> (String, String) {
+    (view.database.locator.owner.key(), view.database.locator.name.key())
+}
+
+/// `POST /databases`
+pub(crate) async fn create_database(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let key = call.key(&user).await?;
+    let wanted = call.body(new_database)?;
+    let urls = urls(&call.state);
+    call.effect(key, move |hub, once| hub.databases().create(&user, wanted, once), move |view| created(view, &urls)).await
+}
+
+fn created(view: &DatabaseView, urls: &Urls) -> Answer {
+    Answer::resource(201, &wire::Database::from(view)).at(urls.database(&view.database.locator))
+}
+
+fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
+    let owner = fields.required_string("owner");
+    let name = fields.required_as("name", DatabaseName::parse);
+    let visibility = fields.required_choice("visibility", VISIBILITIES);
+    let description = fields.optional_as("description", |text| Description::parse(text));
+    let default_branch = fields.optional_as("default_branch", RefName::parse);
+    Some(NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch })
+}
+
+/// `GET …`
+pub(crate) async fn get_database(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let view = call.read(move |hub| hub.databases().get(&access)).await?;
+    Ok(Answer::resource(200, &wire::Database::from(&view)))
+}
+
+/// `DELETE …`
+pub(crate) async fn delete_database(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let if_match = call.if_match();
+    let view = call
+        .write(move |hub| {
+            let unchanged =
+                |view: &DatabaseView| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Database::from(view))));
+            hub.databases().delete(&access, Some(&unchanged))
+        })
+        .await?;
+    Ok(Answer::data(200, &wire::Database::from(&view)))
+}

@@ -1,0 +1,172 @@
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, page};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::{Commit, TableSchema};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::values::CommitHash;
+use branchyard_problem_details::{ErrorCode, Problem};
+
+use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::{Outcome, bound, page_of};
+use crate::wire;
+
+/// A pinned commit of a page token.
+pub(crate) fn pinned(text: &str) -> Result<CommitHash, Failure> {
+    CommitHash::parse(text).map_err(|_| Failure::parameter("page_token", "is not a token of this list"))
+}
+
+/// `GET …/commits`
+pub(crate) async fn list_commits(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let (page_request, name) = call.query(|q| {
+        let page = page_of(&call, q);
+        Some((page?, q.text("ref").map(str::to_owned)))
+    })?;
+    let bound = bound(&["commits", &access.database().id.to_string(), name.as_deref().unwrap_or_default()]);
+    let start: Option<(String, String)> = call.page_key(&page_request, &bound)?;
+    let start = match start {
+        Some((from, after)) => Some((pinned(&from)?, pinned(&after)?)),
+        None => None,
+    };
+    let fetch = page_request.fetch();
+    let (from, found) = call
+        .read(move |hub| -> Result<_, ReadError> {
+            let (from, after) = match start {
+                Some((from, after)) => (from, Some(after)),
+                None => (hub.history().resolve(&access, name.as_deref())?, None),
+            };
+            let found = hub.history().commits(&access, &from, after.as_ref(), fetch)?;
+            Ok((from, found))
+        })
+        .await?;
+    let key = |commit: &Commit| (from.to_string(), commit.hash.to_string());
+    Ok(page(&call.state, &page_request, &bound, found, |commit| wire::Commit::from(commit), key))
+}
+
+/// `GET …/schema`
+pub(crate) async fn list_schema(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let (page_request, name, table) = call.query(|q| {
+        let page = page_of(&call, q);
+        Some((page?, q.text("ref").map(str::to_owned), q.optional("table").map(str::to_owned)))
+    })?;
+    let id = access.database().id.to_string();
+    let bound = bound(&["schema", &id, name.as_deref().unwrap_or_default(), table.as_deref().unwrap_or_default()]);
+    let start: Option<(String, String)> = call.page_key(&page_request, &bound)?;
+    let start = match start {
+        Some((at, after)) => Some((pinned(&at)?, after)),
+        None => None,
+    };
+    let (at, found) = call
+        .read(move |hub| -> Result<_, ReadError> {
+            let (at, after) = match start {
+                Some((at, after)) => (at, Some(after)),
+                None => (hub.history().resolve(&access, name.as_deref())?, None),
+            };
+            let mut found = hub.history().tables(&access, &at)?;
+            if let Some(table) = table {
+                found.retain(|known| known.name == table);
+                if found.is_empty() {
+                    return Err(ReadError::NoSuchTable(table));
+                }
+            }
+            found.retain(|known| after.as_ref().is_none_or(|after| known.name > *after));
+            Ok((at, found))
+        })
+        .await?;
+    let key = |table: &TableSchema| (at.to_string(), table.name.clone());
+    Ok(page(&call.state, &page_request, &bound, found, |table| wire::TableSchema::from(table), key))
+}
+
+/// The query of both lists of differences.
+struct DiffQuery {
+    page: PageRequest,
+    from: String,
+    to: String,
+    table: Option<String>,
+    merge_base: bool,
+}
+
+fn diff_query(call: &Call) -> Result<DiffQuery, Failure> {
+    call.query(|q| {
+        let page = page_of(call, q);
+        let from = q.required_text("from").map(str::to_owned);
+        let to = q.required_text("to").map(str::to_owned);
+        let table = q.text("table").map(str::to_owned);
+        let merge_base = q.choice("merge_base", &[("true", true), ("false", false)]).unwrap_or(false);
+        Some(DiffQuery { page: page?, from: from?, to: to?, table, merge_base })
+    })
+}
+
+impl DiffQuery {
+    fn bound(&self, list: &str, access: &DatabaseAccess<Read>) -> String {
+        let merge_base = if self.merge_base { "true" } else { "false" };
+        let table = self.table.as_deref().unwrap_or_default();
+        bound(&[list, &access.database().id.to_string(), &self.from, &self.to, table, merge_base])
+    }
+
+    /// The two commits: pinned by the token, or what the refs name now.
+    fn ends<K>(
+        &self,
+        hub: &Hub,
+        access: &DatabaseAccess<Read>,
+        start: Option<&DiffKey<K>>,
+    ) -> Result<(CommitHash, CommitHash), Refusal> {
+        if let Some(start) = start
+            && let (Ok(from), Ok(to)) = (CommitHash::parse(&start.from), CommitHash::parse(&start.to))
+        {
+            return Ok((from, to));
+        }
+        let from = hub.history().resolve(access, Some(&self.from))?;
+        let to = hub.history().resolve(access, Some(&self.to))?;
+        if !self.merge_base {
+            return Ok((from, to));
+        }
+        let base = hub.history().merge_base(access, &from, &to)?;
+        let base = base.ok_or_else(|| Problem::new(ErrorCode::Unprocessable, "the two refs have no common history"))?;
+        Ok((base, to))
+    }
+}
+
+/// `GET …/diff`
+pub(crate) async fn list_diff(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let query = diff_query(&call)?;
+    let bound = query.bound("diff", &access);
+    let start: Option<DiffKey<RowKey>> = call.page_key(&query.page, &bound)?;
+    let page_request = query.page.clone();
+    let fetch = page_request.fetch();
+    let ((from, to), found) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let (from, to) = query.ends(hub, &access, start.as_ref())?;
+            let tables = rows::tables(hub, &access, (&from, &to), query.table.as_deref())?;
+            let found = rows::walk(hub, &access, (&from, &to), &tables, start.as_ref().map(|start| &start.at), fetch)?;
+            Ok(((from, to), found))
+        })
+        .await?;
+    let key = |row: &WalkedRow| DiffKey { from: from.to_string(), to: to.to_string(), at: row.key.clone() };
+    Ok(page(&call.state, &page_request, &bound, found, |row| wire::RowDiff::from(&row.change), key))
+}
+
+/// `GET …/diff/tables`
+pub(crate) async fn list_diff_tables(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let query = diff_query(&call)?;
+    let bound = query.bound("diff/tables", &access);
+    let start: Option<DiffKey<String>> = call.page_key(&query.page, &bound)?;
+    let page_request = query.page.clone();
+    let ((from, to), found) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let (from, to) = query.ends(hub, &access, start.as_ref())?;
+            let after = start.as_ref().map(|start| start.at.as_str());
+            let found = rows::changed_tables(hub, &access, (&from, &to), query.table.as_deref(), after)?;
+            Ok(((from, to), found))
+        })
+        .await?;
+    let key = |change: &branchyard_domain::entities::TableChange| DiffKey {
+        from: from.to_string(),
+        to: to.to_string(),
+        at: change.table.clone(),
+    };
+    Ok(page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key))
+}

@@ -1,0 +1,72 @@
+//! One handler per operation, named by its operation id: unpack, call one use case, wrap.
+
+pub(crate) mod branches;
+pub(crate) mod databases;
+pub(crate) mod forks;
+pub(crate) mod history;
+pub(crate) mod imports;
+pub(crate) mod operations;
+pub(crate) mod pull_changes;
+pub(crate) mod pulls;
+pub(crate) mod releases;
+pub(crate) mod rows;
+pub(crate) mod sql;
+pub(crate) mod tags;
+pub(crate) mod user;
+
+use branchyard_api_common::{Answer, AppState, Call, Failure, Fields, PageRequest, Query, Urls};
+use branchyard_domain::entities::Operation;
+use branchyard_domain::values::{CommitHash, Revision};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use crate::convert;
+
+/// How a handler ends.
+pub(crate) type Outcome = Result<Answer, Failure>;
+
+/// The addresses of this API.
+pub(crate) fn urls(state: &AppState) -> Urls {
+    Urls::new(&state.config.public_url, crate::BASE)
+}
+
+/// 202 for accepted work.
+pub(crate) fn accepted(operation: &Operation, urls: &Urls) -> Answer {
+    let shown = convert::operation_ref(operation, urls);
+    Answer::data(202, &shown).at(shown.href).retry_after(1)
+}
+
+/// What a page token is bound to: the list and everything that selects its items.
+pub(crate) fn bound(parts: &[&str]) -> String {
+    serde_json::Value::from(parts.to_vec()).to_string()
+}
+
+/// The page of an ordinary list.
+pub(crate) fn page_of(call: &Call, query: &Query<'_>) -> Option<PageRequest> {
+    query.page(call.state.config.default_page_size, call.state.config.max_page_size)
+}
+
+/// The page of a list whose published clients read one page only.
+pub(crate) fn long_page_of(call: &Call, query: &Query<'_>) -> Option<PageRequest> {
+    query.page(call.state.config.long_page_size, call.state.config.long_page_size)
+}
+
+/// A RevisionRef: exactly one of `branch` and `commit`.
+pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
+    let branch = from.optional_string("branch").map(Revision::Branch);
+    let commit = from.optional_as("commit", CommitHash::parse).map(Revision::Commit);
+    match (from.has("branch"), from.has("commit")) {
+        (true, false) => branch,
+        (false, true) => commit,
+        (true, true) | (false, false) => {
+            from.fault_here("must have exactly one of branch and commit");
+            None
+        }
+    }
+}
+
+/// 413 for a text above its limit.
+pub(crate) fn too_large(field: &str, limit: usize) -> Failure {
+    let text = format!("has more than {limit} bytes");
+    let problem = Problem::new(ErrorCode::PayloadTooLarge, format!("{field} {text}"));
+    problem.with_error(FieldError::at_pointer(format!("/{field}"), text)).into()
+}

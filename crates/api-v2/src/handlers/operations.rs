@@ -1,0 +1,179 @@
+use branchyard_api_common::{Answer, Call, Failure, Refusal, page};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Caller, Read};
+use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
+use branchyard_domain::errors::OperationError;
+use branchyard_domain::ports::{OperationFilter, OperationState};
+use branchyard_domain::values::OperationId;
+
+use super::{Outcome, bound, page_of, urls};
+use crate::convert;
+
+const STATES: &[(&str, OperationState)] = &[
+    ("queued", OperationState::Queued),
+    ("running", OperationState::Running),
+    ("succeeded", OperationState::Succeeded),
+    ("failed", OperationState::Failed),
+];
+
+const KINDS: &[(&str, Option<OperationKind>)] = &[
+    ("import", Some(OperationKind::Import)),
+    ("merge", Some(OperationKind::Merge)),
+    ("sql_write", Some(OperationKind::SqlWrite)),
+    ("fork", Some(OperationKind::Fork)),
+    // Reserved by the published API, never produced.
+    ("dolt_ci", None),
+];
+
+/// Whether the caller sees what the operation made.
+fn sees_result(hub: &Hub, caller: &Caller, operation: &Operation) -> Result<bool, OperationError> {
+    match &operation.status {
+        OperationStatus::Succeeded(outcome) => match &outcome.database {
+            Some((id, _)) => hub.operations().sees(caller, *id),
+            None => Ok(true),
+        },
+        OperationStatus::Queued | OperationStatus::Running | OperationStatus::Failed(_) => Ok(true),
+    }
+}
+
+/// `GET …/operations`
+pub(crate) async fn list_operations(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let (page_request, state, kind, filters) = call.query(|q| {
+        let page = page_of(&call, q);
+        let state = q.choice("status", STATES);
+        let kind = q.choice("type", KINDS);
+        let filters = [q.optional("status"), q.optional("type")].map(|text| text.unwrap_or_default().to_owned());
+        Some((page?, state, kind, filters))
+    })?;
+    let [status, type_] = &filters;
+    let bound = bound(&["operations", &access.database().id.to_string(), status, type_]);
+    let before: Option<String> = call.page_key(&page_request, &bound)?;
+    let before = before.and_then(|id| OperationId::parse(&id).ok());
+    let fetch = page_request.fetch();
+    let found = call
+        .read(move |hub| -> Result<_, OperationError> {
+            let kind = match kind {
+                Some(None) => return Ok(Vec::new()),
+                Some(Some(kind)) => Some(kind),
+                None => None,
+            };
+            let found = hub.operations().list(&access, OperationFilter { state, kind }, before, fetch)?;
+            let shown = found.into_iter().map(|operation| {
+                let sees = sees_result(hub, access.caller(), &operation)?;
+                Ok((operation, sees))
+            });
+            shown.collect()
+        })
+        .await?;
+    let shown = |(operation, sees): &(Operation, bool)| convert::operation(operation, *sees);
+    Ok(page(&call.state, &page_request, &bound, found, shown, |(operation, _)| operation.id.to_string()))
+}
+
+/// An operation as a path names it.
+struct Named {
+    id: OperationId,
+    database: Option<(String, String)>,
+}
+
+impl Named {
+    fn is(&self, operation: &Operation) -> bool {
+        self.database.as_ref().is_none_or(|(owner, name)| {
+            operation.locator.owner.as_str().eq_ignore_ascii_case(owner) && operation.locator.name.as_str().eq_ignore_ascii_case(name)
+        })
+    }
+}
+
+/// The four spellings of an operation id (v2 §4.1), percent-decoded once.
+fn named(text: &str, root: &str) -> Option<Named> {
+    let text = match text.strip_prefix(root).and_then(|rest| rest.strip_prefix("/operations/")) {
+        Some(rest) => percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.into_owned(),
+        None => text.to_owned(),
+    };
+    match text.split('/').collect::<Vec<_>>().as_slice() {
+        [id] => Some(Named { id: OperationId::parse(id).ok()?, database: None }),
+        ["databases", owner, name, "operations", id] => {
+            let database = Some(((*owner).to_owned(), (*name).to_owned()));
+            Some(Named { id: OperationId::parse(id).ok()?, database })
+        }
+        _ => None,
+    }
+}
+
+fn named_by(call: &Call) -> Result<Named, Failure> {
+    named(&call.segment("operation_id"), urls(&call.state).root())
+        .ok_or_else(|| Failure::not_found(OperationError::NoSuchOperation.to_string()))
+}
+
+fn answer(operation: &Operation, sees: bool) -> Answer {
+    let answer = Answer::resource(200, &convert::operation(operation, sees));
+    if operation.settled() { answer } else { answer.retry_after(1) }
+}
+
+/// `GET /operations/{operation_id}`
+pub(crate) async fn get_operation(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let named = named_by(&call)?;
+    let caller = call.caller.clone();
+    let (operation, sees) = call
+        .read(move |hub| -> Result<_, OperationError> {
+            let operation = hub.operations().get(&user, named.id)?;
+            if !named.is(&operation) {
+                return Err(OperationError::NoSuchOperation);
+            }
+            let sees = sees_result(hub, &caller, &operation)?;
+            Ok((operation, sees))
+        })
+        .await?;
+    Ok(answer(&operation, sees))
+}
+
+/// `POST /operations/{operation_id}/cancel`
+pub(crate) async fn cancel_operation(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let named = named_by(&call)?;
+    let (asker, id) = (std::sync::Arc::clone(&user), named.id);
+    call.read(move |hub| -> Result<(), Refusal> {
+        let operation = hub.operations().cancelable_by(&asker, named.id);
+        match operation {
+            Ok(operation) if !named.is(&operation) => Err(OperationError::NoSuchOperation.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await?;
+    let key = call.key(&user).await?;
+    call.body(|_| Some(()))?;
+    let canceled = |operation: &Operation| answer(operation, true);
+    call.effect(key, move |hub, once| hub.operations().cancel(&user, id, once), canceled).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    const ROOT: &str = "https://yard.test/api/v2";
+    const ID: &str = "0199c3a7-1111-7222-8333-444455556666";
+
+    #[test]
+    fn four_spellings_name_one_operation() {
+        let long = format!("databases/ada/rivers/operations/{ID}");
+        let verbatim = format!("{ROOT}/operations/{}", long.replace('/', "%2F"));
+        for text in [long.clone(), format!("{ROOT}/operations/{long}"), verbatim] {
+            let named = named(&text, ROOT).unwrap();
+            assert_eq!(named.id.to_string(), ID);
+            assert_eq!(named.database, Some(("ada".to_owned(), "rivers".to_owned())));
+        }
+        assert_eq!(named(ID, ROOT).unwrap().database, None);
+    }
+
+    #[test]
+    fn nothing_else_names_one() {
+        let upper = ID.to_uppercase();
+        let other = format!("https://other.test/api/v2/operations/{ID}");
+        for text in ["", "x", "databases/ada/rivers/operations/x", &format!("ada/rivers/operations/{ID}"), &other, &format!("{ID}/"), &upper]
+        {
+            assert!(text == upper && upper == ID || named(text, ROOT).is_none(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, page};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
+use branchyard_domain::usecases::PullEdges;
+use branchyard_domain::values::CommitHash;
+use serde::{Deserialize, Serialize};
+
+use super::pulls::number_of;
+use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::{Outcome, bound, page_of};
+use crate::wire;
+
+/// A list of something a pull does.
+struct List {
+    access: DatabaseAccess<Read>,
+    pull: Pull,
+    page: PageRequest,
+    table: Option<String>,
+    bound: String,
+}
+
+async fn list(call: &Call, name: &str) -> Result<List, Failure> {
+    let number = call.segment("pull_number");
+    let (access, pull) = call
+        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .await?;
+    let (page, table) = call.query(|q| {
+        let page = page_of(call, q);
+        Some((page?, q.text("table").map(str::to_owned)))
+    })?;
+    let (id, number) = (access.database().id.to_string(), pull.number.to_string());
+    let bound = bound(&[name, &id, &number, table.as_deref().unwrap_or_default()]);
+    Ok(List { access, pull, page, table, bound })
+}
+
+impl List {
+    /// From the merge base to the head of the source; pinned by the token.
+    fn ends<K>(&self, hub: &Hub, start: Option<&DiffKey<K>>) -> Result<(CommitHash, CommitHash), Refusal> {
+        if let Some(start) = start
+            && let (Ok(from), Ok(to)) = (CommitHash::parse(&start.from), CommitHash::parse(&start.to))
+        {
+            return Ok((from, to));
+        }
+        let PullEdges { base, ours: _, theirs } = hub.pulls().edges(&self.access, &self.pull)?;
+        Ok((base, theirs))
+    }
+}
+
+/// `GET …/pulls/{pull_number}/diff`
+pub(crate) async fn list_pull_diff(call: Call) -> Outcome {
+    let list = list(&call, "pull diff").await?;
+    let start: Option<DiffKey<RowKey>> = call.page_key(&list.page, &list.bound)?;
+    let (page_request, bound, fetch) = (list.page.clone(), list.bound.clone(), list.page.fetch());
+    let ((from, to), found) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let (from, to) = list.ends(hub, start.as_ref())?;
+            let tables = rows::tables(hub, &list.access, (&from, &to), list.table.as_deref())?;
+            let found = rows::walk(hub, &list.access, (&from, &to), &tables, start.as_ref().map(|start| &start.at), fetch)?;
+            Ok(((from, to), found))
+        })
+        .await?;
+    let key = |row: &WalkedRow| DiffKey { from: from.to_string(), to: to.to_string(), at: row.key.clone() };
+    Ok(page(&call.state, &page_request, &bound, found, |row| wire::RowDiff::from(&row.change), key))
+}
+
+/// `GET …/pulls/{pull_number}/diff/tables`
+pub(crate) async fn list_pull_diff_tables(call: Call) -> Outcome {
+    let list = list(&call, "pull diff/tables").await?;
+    let start: Option<DiffKey<String>> = call.page_key(&list.page, &list.bound)?;
+    let (page_request, bound) = (list.page.clone(), list.bound.clone());
+    let ((from, to), found) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let (from, to) = list.ends(hub, start.as_ref())?;
+            let after = start.as_ref().map(|start| start.at.as_str());
+            let found = rows::changed_tables(hub, &list.access, (&from, &to), list.table.as_deref(), after)?;
+            Ok(((from, to), found))
+        })
+        .await?;
+    let key = |change: &TableChange| DiffKey { from: from.to_string(), to: to.to_string(), at: change.table.clone() };
+    Ok(page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key))
+}
+
+/// The commits of a trial merge, pinned for all pages, and how many conflicts were shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ConflictKey {
+    base: String,
+    ours: String,
+    theirs: String,
+    skip: usize,
+}
+
+impl ConflictKey {
+    fn edges(&self) -> Option<PullEdges> {
+        let parse = |text: &str| CommitHash::parse(text).ok();
+        Some(PullEdges { base: parse(&self.base)?, ours: parse(&self.ours)?, theirs: parse(&self.theirs)? })
+    }
+}
+
+/// `GET …/pulls/{pull_number}/conflicts`
+pub(crate) async fn list_pull_conflicts(call: Call) -> Outcome {
+    let list = list(&call, "conflicts").await?;
+    let start: Option<ConflictKey> = call.page_key(&list.page, &list.bound)?;
+    let (page_request, bound, fetch) = (list.page.clone(), list.bound.clone(), list.page.fetch());
+    let (edges, found) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let skip = start.as_ref().map_or(0, |start| start.skip);
+            let edges = match start.as_ref().and_then(ConflictKey::edges) {
+                Some(edges) => edges,
+                None => hub.pulls().edges(&list.access, &list.pull)?,
+            };
+            if matches!(list.pull.state, PullState::Merged { .. }) {
+                return Ok((edges, Vec::new()));
+            }
+            let found = hub.pulls().conflicts(&list.access, &edges, list.table.as_deref(), skip, fetch)?;
+            let numbered = found.into_iter().enumerate().map(|(n, conflict)| (skip + n + 1, conflict));
+            Ok((edges, numbered.collect()))
+        })
+        .await?;
+    let key = |(shown, _): &(usize, Conflict)| ConflictKey {
+        base: edges.base.to_string(),
+        ours: edges.ours.to_string(),
+        theirs: edges.theirs.to_string(),
+        skip: *shown,
+    };
+    Ok(page(&call.state, &page_request, &bound, found, |(_, conflict)| wire::Conflict::from(conflict), key))
+}

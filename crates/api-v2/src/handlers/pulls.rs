@@ -1,0 +1,181 @@
+use branchyard_api_common::{Answer, Call, Failure, Fields, IfMatch, Refusal, etag_of, page};
+use branchyard_domain::access::{Participate, Read, Write};
+use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
+use branchyard_domain::errors::{PullError, PullStateError};
+use branchyard_domain::ports::PullFilter;
+use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
+use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use super::{Outcome, accepted, bound, long_page_of, page_of, urls};
+use crate::{convert, wire};
+
+/// The number in the path, for use once the database is known to be visible.
+pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
+    PullNumber::parse(text).map_err(|_| {
+        let text = "must match ^[1-9][0-9]*$";
+        Problem::new(ErrorCode::ValidationFailed, format!("pull_number: {text}"))
+            .with_error(FieldError::at_parameter("pull_number", text))
+    })
+}
+
+/// `GET …/pulls`
+pub(crate) async fn list_pulls(call: Call) -> Outcome {
+    const STATES: &[(&str, PullFilter)] =
+        &[("open", PullFilter::Open), ("closed", PullFilter::Closed), ("merged", PullFilter::Merged)];
+    let access = call.access::<Read>().await?;
+    let (page_request, filter, state) = call.query(|q| {
+        let page = page_of(&call, q);
+        let filter = q.choice("state", STATES).unwrap_or_default();
+        Some((page?, filter, q.optional("state").unwrap_or_default().to_owned()))
+    })?;
+    let bound = bound(&["pulls", &access.database().id.to_string(), &state]);
+    let before: Option<i64> = call.page_key(&page_request, &bound)?;
+    let before = before.and_then(|number| PullNumber::new(number).ok());
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.pulls().list(&access, filter, before, fetch)).await?;
+    Ok(page(&call.state, &page_request, &bound, found, convert::pull_summary, |pull| pull.number.get()))
+}
+
+/// `POST …/pulls`
+pub(crate) async fn create_pull(call: Call) -> Outcome {
+    let access = call.access::<Participate>().await?;
+    let key = call.key(access.who()).await?;
+    let wanted = call.open_body(new_pull)?;
+    let (urls, locator) = (urls(&call.state), access.database().locator.clone());
+    let created = move |pull: &Pull| {
+        let location = urls.below(&locator, "pulls", &pull.number.to_string());
+        Answer::resource(201, &convert::pull(pull, &locator)).at(location)
+    };
+    call.effect(key, move |hub, once| hub.pulls().open(&access, wanted, once), created).await
+}
+
+fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
+    let title = fields.required_as("title", |text| Title::parse(text));
+    let description = fields.optional_as("description", |text| LongText::parse(text));
+    let from = fields.required_object("from_branch", branch_ref);
+    let to = fields.required_object("to_branch", branch_ref);
+    let ((from_database, from_branch), (to_database, to_branch)) = (from?, to?);
+    Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch })
+}
+
+fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
+    let database = fields.required_object("database", |database| {
+        let owner = database.required_string("owner");
+        let name = database.required_string("name");
+        Some((owner?, name?))
+    });
+    let branch = fields.required_text("branch_name");
+    Some((database?, branch?))
+}
+
+/// `GET …/pulls/{pull_number}`
+pub(crate) async fn get_pull(call: Call) -> Outcome {
+    let number = call.segment("pull_number");
+    let (access, pull) = call
+        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .await?;
+    Ok(Answer::resource(200, &convert::pull(&pull, &access.database().locator)))
+}
+
+/// `PATCH …/pulls/{pull_number}`
+pub(crate) async fn update_pull(call: Call) -> Outcome {
+    let number = call.segment("pull_number");
+    let access = call.access::<Participate>().await?;
+    let (access, pull) = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let pull = hub.pulls().editable(&access, number_of(&number)?)?;
+            Ok((access, pull))
+        })
+        .await?;
+    let edit = call.patch(edit_pull)?;
+    if edit.state.is_some() && matches!(pull.state, PullState::Merged { .. }) {
+        return Err(Failure::from(is_merged(pull.number)));
+    }
+    let (if_match, base) = (call.if_match(), access.database().locator.clone());
+    let pull = call
+        .write(move |hub| -> Result<Pull, Refusal> {
+            let base = access.database().locator.clone();
+            let unchanged = |pull: &Pull| if_match.as_ref().is_none_or(|tags| still(tags, pull, &base));
+            match hub.pulls().edit(&access, pull.number, edit, Some(&unchanged)) {
+                Err(PullError::State(PullStateError::Merged)) => Err(is_merged(pull.number).into()),
+                other => Ok(other?),
+            }
+        })
+        .await?;
+    Ok(Answer::resource(200, &convert::pull(&pull, &base)))
+}
+
+fn still(tags: &IfMatch, pull: &Pull, base: &branchyard_domain::entities::DatabaseLocator) -> bool {
+    tags.matches(&etag_of(&convert::pull(pull, base)))
+}
+
+fn is_merged(number: PullNumber) -> Problem {
+    Problem::new(ErrorCode::ValidationFailed, format!("pull {number} is merged; its state is final"))
+        .with_error(FieldError::at_pointer("/state", "the pull is merged"))
+}
+
+fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
+    let title = fields.optional_as("title", |text| Title::parse(text));
+    let description = fields.clearable_as("description", |text| LongText::parse(text));
+    let state = fields.optional_choice("state", &[("open", WantedState::Open), ("closed", WantedState::Closed)]);
+    Some(EditPull { title, description, state })
+}
+
+/// `GET …/pulls/{pull_number}/comments`
+pub(crate) async fn list_pull_comments(call: Call) -> Outcome {
+    let number = call.segment("pull_number");
+    let (access, pull) = call
+        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .await?;
+    let page_request = call.query(|q| long_page_of(&call, q))?;
+    let bound = bound(&["comments", &access.database().id.to_string(), &pull.number.to_string()]);
+    let after: Option<(i64, String)> = call.page_key(&page_request, &bound)?;
+    let after = after.and_then(|(at, id)| Some((Timestamp::from_micros(at), CommentId::parse(&id).ok()?)));
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.pulls().comments(&access, pull.number, after, fetch)).await?;
+    let key = |comment: &PullComment| (comment.created_at.as_micros(), comment.id.to_string());
+    Ok(page(&call.state, &page_request, &bound, found, |comment| wire::PullComment::from(comment), key))
+}
+
+/// `POST …/pulls/{pull_number}/comments`
+pub(crate) async fn create_pull_comment(call: Call) -> Outcome {
+    let number = call.segment("pull_number");
+    let (access, pull) = call
+        .access_to::<Participate, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .await?;
+    let key = call.key(access.who()).await?;
+    let body = call.body(|fields| fields.required_as("body", comment_text))?;
+    let created = |comment: &PullComment| Answer::data(201, &wire::PullComment::from(comment));
+    call.effect(key, move |hub, once| hub.pulls().comment(&access, pull.number, body, once), created).await
+}
+
+fn comment_text(text: &str) -> Result<LongText, String> {
+    if text.trim().is_empty() {
+        return Err("must not be blank".to_owned());
+    }
+    LongText::parse(text).map_err(|error| error.to_string())
+}
+
+/// `POST …/pulls/{pull_number}/merge`
+pub(crate) async fn merge_pull(call: Call) -> Outcome {
+    let number = call.segment("pull_number");
+    let (access, pull) = call
+        .access_to::<Write, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .await?;
+    let key = call.key(access.who()).await?;
+    let how = call.body(merge_how)?;
+    let urls = urls(&call.state);
+    let merged = move |operation: &Operation| accepted(operation, &urls);
+    call.effect(key, move |hub, once| hub.pulls().merge(&access, pull.number, how, once), merged).await
+}
+
+fn merge_how(fields: &Fields<'_>) -> Option<MergePull> {
+    let message = fields.optional_as("message", |text| LongText::parse(text));
+    let resolve = fields.map_of("resolve", |text| match text {
+        "ours" => Ok(Side::Ours),
+        "theirs" => Ok(Side::Theirs),
+        _ => Err("must be one of ours, theirs"),
+    });
+    Some(MergePull { message, resolve: resolve? })
+}

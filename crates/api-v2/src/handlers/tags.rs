@@ -1,0 +1,58 @@
+use branchyard_api_common::{Answer, Call, Fields, etag_of, page};
+use branchyard_domain::access::{Read, Write};
+use branchyard_domain::entities::Tag;
+use branchyard_domain::usecases::NewTag;
+use branchyard_domain::values::{LongText, RefName};
+
+use super::{Outcome, bound, page_of, revision, urls};
+use crate::wire;
+
+/// `GET …/tags`
+pub(crate) async fn list_tags(call: Call) -> Outcome {
+    let access = call.access::<Read>().await?;
+    let page_request = call.query(|q| page_of(&call, q))?;
+    let bound = bound(&["tags", &access.database().id.to_string()]);
+    let after: Option<String> = call.page_key(&page_request, &bound)?;
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.tags().list(&access, after.as_deref(), fetch)).await?;
+    Ok(page(&call.state, &page_request, &bound, found, |tag| wire::Tag::from(tag), |tag| tag.name.to_string()))
+}
+
+/// `POST …/tags`
+pub(crate) async fn create_tag(call: Call) -> Outcome {
+    let access = call.access::<Write>().await?;
+    let key = call.key(access.who()).await?;
+    let wanted = call.body(new_tag)?;
+    let (urls, locator) = (urls(&call.state), access.database().locator.clone());
+    let created =
+        move |tag: &Tag| Answer::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()));
+    call.effect(key, move |hub, once| hub.tags().create(&access, wanted, once), created).await
+}
+
+fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
+    let name = fields.required_as("name", RefName::parse);
+    let from = fields.required_object("from", revision);
+    let message = fields.optional_as("message", |text| LongText::parse(text));
+    Some(NewTag { name: name?, from: from?, message })
+}
+
+/// `GET …/tags/{tag}`
+pub(crate) async fn get_tag(call: Call) -> Outcome {
+    let name = call.segment("tag");
+    let (_, tag) = call.access_to::<Read, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;
+    Ok(Answer::resource(200, &wire::Tag::from(&tag)))
+}
+
+/// `DELETE …/tags/{tag}`
+pub(crate) async fn delete_tag(call: Call) -> Outcome {
+    let name = call.segment("tag");
+    let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;
+    let if_match = call.if_match();
+    let tag = call
+        .write(move |hub| {
+            let unchanged = |tag: &Tag| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Tag::from(tag))));
+            hub.tags().delete(&access, found.name.as_str(), Some(&unchanged))
+        })
+        .await?;
+    Ok(Answer::data(200, &wire::Tag::from(&tag)))
+}
