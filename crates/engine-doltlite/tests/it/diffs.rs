@@ -22,7 +22,9 @@ fn rows(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<Row
     all
 }
 
-fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<(String, Change, bool, Option<(u64, u64, u64)>)> {
+type Short = (String, Change, bool, Option<(u64, u64, u64)>);
+
+fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<Short> {
     let changes = yard.engine.changed_tables(id(1), from, to).unwrap();
     changes
         .into_iter()

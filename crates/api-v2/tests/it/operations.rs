@@ -1,0 +1,98 @@
+use crate::world::World;
+use serde_json::json;
+
+async fn accepted() -> (World, String, String, String) {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "private").await;
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE t(a INTEGER)"});
+    let answer = world.post(Some(&ada), "/databases/ada/rivers/sql-writes", body).await.expect(202);
+    assert_eq!(answer.header("retry-after"), "1");
+    let (id, href) = (answer.data()["id"].as_str().unwrap().to_owned(), answer.data()["href"].as_str().unwrap().to_owned());
+    assert_eq!(answer.header("location"), href);
+    assert_eq!(href, format!("https://yard.test/api/v2/operations/{}", id.replace('/', "%2F")));
+    (world, ada, bob, id)
+}
+
+#[actix_web::test]
+async fn an_operation_has_four_spellings() {
+    let (world, ada, bob, id) = accepted().await;
+    let uuid = id.rsplit('/').next().unwrap();
+    let encoded = id.replace('/', "%2F");
+    let verbatim = format!("https://yard.test/api/v2/operations/{encoded}");
+    let once_more = verbatim.replace('%', "%25").replace('/', "%2F").replace(':', "%3A");
+    let upper_case = id.replace("ada/rivers", "ADA/Rivers");
+    for spelling in [&encoded, &id, uuid, &verbatim, &once_more, &upper_case] {
+        let answer = world.get(Some(&ada), &format!("/operations/{spelling}")).await.expect(200);
+        assert_eq!(answer.data()["id"], id.as_str());
+        assert_eq!(answer.header("retry-after"), "1");
+        world.get(None, &format!("/operations/{spelling}")).await.refused(401, "UNAUTHENTICATED");
+        world.get(Some(&bob), &format!("/operations/{spelling}")).await.refused(404, "NOT_FOUND");
+    }
+    for spelling in [format!("databases/ada/lakes/operations/{uuid}"), format!("{uuid}x"), "x".to_owned()] {
+        world.get(Some(&ada), &format!("/operations/{spelling}")).await.refused(404, "NOT_FOUND");
+    }
+}
+
+#[actix_web::test]
+async fn an_operation_succeeds() {
+    let (world, ada, _, id) = accepted().await;
+    world.work();
+    let answer = world.get(Some(&ada), &format!("/operations/{id}")).await.expect(200);
+    assert_eq!(answer.header("retry-after"), "");
+    let operation = answer.data();
+    assert_eq!((&operation["type"], &operation["status"]), (&json!("sql_write"), &json!("succeeded")));
+    assert_eq!((&operation["cancelable"], &operation["created_by"]), (&json!(false), &json!("ada")));
+    assert!(operation.get("error").is_none());
+    let head = world.get(Some(&ada), "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
+    assert_eq!(operation["result"], json!({"commit_sha": head}));
+    let path = "/databases/ada/rivers/operations";
+    assert_eq!(world.get(Some(&ada), &format!("{path}?status=succeeded&type=sql_write")).await.data(), json!([operation]));
+    assert_eq!(world.get(Some(&ada), &format!("{path}?type=dolt_ci")).await.data(), json!([]));
+    assert_eq!(world.get(Some(&ada), &format!("{path}?status=failed")).await.data(), json!([]));
+    world.get(Some(&ada), &format!("{path}?status=x")).await.refused_at(400, "status");
+    world.get(None, path).await.refused(404, "NOT_FOUND");
+}
+
+#[actix_web::test]
+async fn a_failure_names_its_code() {
+    let (world, ada, _, _) = accepted().await;
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": "INSERT INTO nope VALUES (1)"});
+    let answer = world.post(Some(&ada), "/databases/ada/rivers/sql-writes", body).await;
+    let operation = world.finish(&ada, &answer).await;
+    assert_eq!(operation["status"], "failed");
+    let error = &operation["error"];
+    assert_eq!((&error["status"], &error["code"], &error["title"]), (&json!(422), &json!("OPERATION_FAILED"), &json!("Operation failed")));
+    assert_eq!(error["detail"], "query error: table not found: nope");
+}
+
+#[actix_web::test]
+async fn a_queued_operation_can_be_canceled() {
+    let (world, ada, bob, id) = accepted().await;
+    let path = format!("/operations/{}/cancel", id.replace('/', "%2F"));
+    world.send(World::request(None, "POST", &path)).await.refused(401, "UNAUTHENTICATED");
+    world.send(World::request(Some(&bob), "POST", &path)).await.refused(404, "NOT_FOUND");
+    world.post(Some(&ada), &path, json!({"x": 1})).await.refused_at(400, "/x");
+    let canceled = world.send(World::request(Some(&ada), "POST", &path)).await.expect(200).data();
+    assert_eq!((&canceled["status"], &canceled["error"]["code"]), (&json!("failed"), &json!("CANCELED")));
+    assert_eq!(canceled["error"]["detail"], "canceled by ada");
+    world.send(World::request(Some(&ada), "POST", &format!("/operations/{id}/cancel"))).await.refused(409, "CONFLICT");
+}
+
+#[actix_web::test]
+async fn a_fork_appears_with_its_operation() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let path = "/databases/ada/rivers/forks";
+    world.post(None, path, json!({"owner": "bob"})).await.refused(401, "UNAUTHENTICATED");
+    world.post(Some(&bob), path, json!({"owner": "ada"})).await.refused(403, "PERMISSION_DENIED");
+    world.post(Some(&ada), path, json!({"owner": "ada"})).await.refused(422, "UNPROCESSABLE");
+    let answer = world.post(Some(&bob), path, json!({"owner": "bob"})).await;
+    world.post(Some(&bob), path, json!({"owner": "bob"})).await.refused(422, "UNPROCESSABLE");
+    let operation = world.finish(&bob, &answer).await;
+    assert_eq!(operation["result"], json!({"database": {"owner": "bob", "name": "rivers"}}));
+    assert_eq!(world.get(None, path).await.expect(200).data(), json!([{"owner": "bob", "name": "rivers"}]));
+    let fork = world.get(None, "/databases/bob/rivers").await.expect(200).data();
+    assert_eq!((&fork["parent"]["owner"], &fork["fork_network_count"]), (&json!("ada"), &json!(1)));
+}

@@ -1,0 +1,118 @@
+use crate::world::World;
+use serde_json::{Value, json};
+
+const P: &str = "/databases/ada/rivers/pulls";
+
+async fn rivers() -> (World, String, String) {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    world.write(&ada, "ada/rivers", "main", "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1,'one')").await;
+    world.branch(&ada, "ada/rivers", "work", "main").await;
+    world.write(&ada, "ada/rivers", "work", "INSERT INTO t VALUES (2,'two')").await;
+    (world, ada, bob)
+}
+
+fn body(title: &str, from: &str, to: &str) -> Value {
+    let branch = |name: &str| json!({"database": {"owner": "ADA", "name": "Rivers", "x": 1}, "branch_name": name, "y": 2});
+    json!({"title": title, "from_branch": branch(from), "to_branch": branch(to), "z": 3})
+}
+
+#[actix_web::test]
+async fn a_pull_is_opened_edited_and_merged() {
+    let (world, ada, bob) = rivers().await;
+    let opened = world.post(Some(&bob), P, body("Fix", "work", "main")).await.expect(201);
+    assert_eq!(opened.header("location"), "https://yard.test/api/v2/databases/ada/rivers/pulls/1");
+    let pull = opened.data();
+    assert_eq!(pull["from_branch"], json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": "work"}));
+    assert_eq!((&pull["state"], &pull["creator"]), (&json!("open"), &json!("bob")));
+    world.post(Some(&ada), P, body("Fix", "work", "main")).await.refused(409, "CONFLICT");
+    let listed = world.get(None, &format!("{P}?state=open")).await.expect(200).data();
+    assert!(listed[0].get("from_branch").is_none());
+    assert_eq!(listed[0]["title"], "Fix");
+
+    let diff = world.get(None, &format!("{P}/1/diff")).await.expect(200).data();
+    let row = json!({"id": "2", "a": "two"});
+    assert_eq!(diff, json!([{"table": "t", "change": "added", "primary_key": {"id": "2"}, "from": null, "to": row}]));
+    let tables = world.get(None, &format!("{P}/1/diff/tables")).await.expect(200).data();
+    assert_eq!(tables[0]["rows_added"], 1);
+    assert_eq!(world.get(None, &format!("{P}/1/conflicts")).await.expect(200).data(), json!([]));
+    world.get(None, &format!("{P}/1/diff?table=nope")).await.refused(404, "NOT_FOUND");
+
+    let etag = opened.header("etag").to_owned();
+    let edit = json!({"title": "Better", "description": "More", "state": "closed"});
+    let patch = World::request(Some(&bob), "PATCH", &format!("{P}/1")).insert_header(("If-Match", etag.clone())).set_json(&edit);
+    let closed = world.send(patch).await.expect(200).data();
+    assert_eq!((&closed["state"], &closed["title"]), (&json!("closed"), &json!("Better")));
+    assert!(closed["closed_at"].is_string());
+    let stale = World::request(Some(&bob), "PATCH", &format!("{P}/1")).insert_header(("If-Match", etag)).set_json(json!({"title": "x"}));
+    world.send(stale).await.refused(412, "PRECONDITION_FAILED");
+    world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.refused(422, "UNPROCESSABLE");
+    let cleared = world.patch(Some(&ada), &format!("{P}/1"), json!({"state": "open", "description": null})).await.expect(200).data();
+    assert!(cleared.get("description").is_none());
+
+    world.post(Some(&bob), &format!("{P}/1/merge"), json!({})).await.refused(403, "PERMISSION_DENIED");
+    let accepted = world.send(World::request(Some(&ada), "POST", &format!("{P}/1/merge"))).await.expect(202);
+    world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.refused(409, "CONFLICT");
+    world.patch(Some(&ada), &format!("{P}/1"), json!({"state": "closed"})).await.refused(409, "CONFLICT");
+    let operation = world.finish(&ada, &accepted).await;
+    assert_eq!((&operation["status"], &operation["result"]["pull_id"]), (&json!("succeeded"), &json!(1)));
+    let merged = world.get(None, &format!("{P}/1")).await.expect(200).data();
+    assert_eq!((&merged["state"], &merged["merged_by"]), (&json!("merged"), &json!("ada")));
+    assert_eq!(merged["merge_commit_sha"], operation["result"]["commit_sha"]);
+    assert_eq!(world.get(None, &format!("{P}/1/diff")).await.expect(200).data(), diff);
+    let answer = world.patch(Some(&ada), &format!("{P}/1"), json!({"state": "open"})).await;
+    answer.refused_at(400, "/state");
+    assert_eq!(answer.json()["detail"], "pull 1 is merged; its state is final");
+}
+
+#[actix_web::test]
+async fn checks_come_in_order() {
+    let (world, ada, bob) = rivers().await;
+    world.post(Some(&ada), P, body("Fix", "work", "main")).await.expect(201);
+    for bad in ["0", "x", "01", "-1", "1.0"] {
+        world.get(None, &format!("{P}/{bad}")).await.refused_at(400, "pull_number");
+        world.get(None, &format!("/databases/ada/nothing/pulls/{bad}")).await.refused(404, "NOT_FOUND");
+    }
+    for path in ["/99", "/99/comments", "/99/diff", "/99/conflicts", "/99999999999999999999"] {
+        let answer = world.get(None, &format!("{P}{path}")).await;
+        answer.refused(404, "NOT_FOUND");
+        assert_eq!(answer.json()["detail"], "no such pull");
+    }
+    world.patch(Some(&bob), &format!("{P}/99"), json!({"x": 1})).await.refused(404, "NOT_FOUND");
+    world.patch(Some(&bob), &format!("{P}/1"), json!({"x": 1})).await.refused(403, "PERMISSION_DENIED");
+    world.patch(Some(&ada), &format!("{P}/1"), json!({})).await.refused(400, "VALIDATION_FAILED");
+    for (edit, place) in [
+        (json!({"title": ""}), "/title"),
+        (json!({"title": null}), "/title"),
+        (json!({"state": "merged"}), "/state"),
+        (json!({"x": 1}), "/x"),
+    ] {
+        world.patch(Some(&ada), &format!("{P}/1"), edit).await.refused_at(400, place);
+    }
+    world.post(Some(&bob), &format!("{P}/99/merge"), json!({})).await.refused(404, "NOT_FOUND");
+    world.post(None, &format!("{P}/99/merge"), json!({})).await.refused(401, "UNAUTHENTICATED");
+    world.post(Some(&ada), &format!("{P}/1/merge"), json!({"resolve": {"t": "x"}})).await.refused_at(400, "/resolve/t");
+    world.post(Some(&ada), P, body("Fix", "main", "main")).await.refused(400, "VALIDATION_FAILED");
+    world.post(Some(&ada), P, body("Fix", "nope", "main")).await.refused(404, "NOT_FOUND");
+    world.post(Some(&ada), P, body(" ", "work", "main")).await.refused_at(400, "/title");
+}
+
+#[actix_web::test]
+async fn comments() {
+    let (world, ada, bob) = rivers().await;
+    world.post(Some(&ada), P, body("Fix", "work", "main")).await.expect(201);
+    let path = format!("{P}/1/comments");
+    let made = world.post(Some(&bob), &path, json!({"body": "Looks right."})).await.expect(201);
+    assert_eq!((made.header("location"), made.header("etag")), ("", ""));
+    world.post(Some(&ada), &path, json!({"body": "Thanks"})).await.expect(201);
+    world.post(Some(&ada), &path, json!({"body": " "})).await.refused_at(400, "/body");
+    let listed = world.get(None, &path).await.expect(200).data();
+    assert_eq!(listed[0], made.data());
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    let first = world.get(None, &format!("{path}?page_size=1")).await.expect(200).json();
+    let token = first["meta"]["next_page_token"].as_str().unwrap();
+    let second = world.get(None, &format!("{path}?page_size=1&page_token={token}")).await.expect(200).json();
+    assert_eq!(second["data"][0], listed[1]);
+    assert_eq!(second["meta"], json!({}));
+}

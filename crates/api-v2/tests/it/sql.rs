@@ -1,0 +1,137 @@
+use crate::world::World;
+use serde_json::json;
+
+const S: &str = "/databases/ada/rivers/sql";
+
+async fn rivers() -> (World, String) {
+    let world = World::new();
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    let statements = "CREATE TABLE t(id INTEGER PRIMARY KEY, a REAL); INSERT INTO t VALUES (1,2.0),(2,NULL),(3,0.5)";
+    world.write(&ada, "ada/rivers", "main", statements).await;
+    (world, ada)
+}
+
+#[actix_web::test]
+async fn a_read_by_get_and_by_post() {
+    let (world, _) = rivers().await;
+    let got = world.get(None, &format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id")).await.expect(200);
+    assert_eq!(got.data()["rows"], json!([["1", "2.0"], ["2", null], ["3", "0.5"]]));
+    assert_eq!((&got.data()["status"], &got.data()["warnings"]), (&json!("success"), &json!([])));
+    assert_eq!(got.data()["columns"][1]["type"], "REAL");
+    let etag = got.header("etag").to_owned();
+    assert!(!etag.is_empty());
+    let again = World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id"))
+        .insert_header(("If-None-Match", etag.clone()));
+    assert_eq!(world.send(again).await.status, 304);
+    let other = World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t")).insert_header(("If-None-Match", etag));
+    assert_eq!(world.send(other).await.status, 200);
+    let posted = world.post(None, S, json!({"ref": "main", "q": "select id,a from t order by id", "limit": 1})).await.expect(200);
+    assert_eq!((&posted.data()["rows"], &posted.data()["status"]), (&json!([["1", "2.0"]]), &json!("success")));
+    assert_eq!(posted.header("etag"), "");
+}
+
+#[actix_web::test]
+async fn sql_failures_are_answers() {
+    let (world, _) = rivers().await;
+    let failed = world.get(None, &format!("{S}?q=select%20*%20from%20nope")).await.expect(200);
+    let expected = json!({"columns": [], "rows": [], "status": "error", "message": "query error: table not found: nope", "warnings": []});
+    assert_eq!((failed.data(), failed.header("etag")), (expected, ""));
+}
+
+#[actix_web::test]
+async fn limits_are_ours_or_the_callers() {
+    let world = World::with(|config| {
+        config.sql.default_limit = 2;
+        config.sql.row_cap = 3;
+    });
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    let statements = "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1),(2),(3),(4)";
+    world.write(&ada, "ada/rivers", "main", statements).await;
+    for (limit, rows, status) in [("", 2, "row_limit"), ("&limit=3", 3, "success"), ("&limit=4", 3, "row_limit")] {
+        let data = world.get(None, &format!("{S}?q=select%20*%20from%20t{limit}")).await.expect(200).data();
+        assert_eq!((data["rows"].as_array().unwrap().len(), data["status"].as_str().unwrap()), (rows, status));
+    }
+}
+
+#[actix_web::test]
+async fn requests_off_the_rules() {
+    let (world, _) = rivers().await;
+    for (query, place) in [("", "q"), ("?q=", "q"), ("?q=select&limit=0", "limit"), ("?q=select&limit=1e3", "limit"), ("?q=select&timeout_ms=x", "timeout_ms"), ("?q=select&ref=", "ref")] {
+        world.get(None, &format!("{S}{query}")).await.refused_at(400, place);
+    }
+    world.get(None, &format!("{S}?q={}", "x".repeat(32 * 1024 + 1))).await.refused_at(400, "q");
+    let answer = world.get(None, &format!("{S}?q=select%201&ref=nope")).await;
+    answer.refused(404, "NOT_FOUND");
+    assert_eq!(answer.json()["detail"], "no branch, tag or commit 'nope' in ada/rivers");
+    for (body, place) in [(json!({}), "/q"), (json!({"q": ""}), "/q"), (json!({"q": "x", "limit": 0}), "/limit"), (json!({"q": "x", "ref": ""}), "/ref")] {
+        world.post(None, S, body).await.refused_at(400, place);
+    }
+    world.post(None, S, json!({"q": "x".repeat((1 << 20) + 1)})).await.refused(413, "PAYLOAD_TOO_LARGE");
+}
+
+#[actix_web::test]
+async fn writes_off_the_rules() {
+    let (world, ada) = rivers().await;
+    let path = "/databases/ada/rivers/sql-writes";
+    let body = |from: &str, to: &str, q: &str| json!({"from_branch": from, "to_branch": to, "q": q});
+    for (sent, place) in [(body("", "x", "y"), "/from_branch"), (body("main", "", "y"), "/to_branch"), (body("main", "a b", "y"), "/to_branch"), (body("main", "x", ""), "/q")] {
+        world.post(Some(&ada), path, sent).await.refused_at(400, place);
+    }
+    world.post(Some(&ada), path, body("nope", "x", "y")).await.refused(404, "NOT_FOUND");
+    let long = "x".repeat((1 << 20) + 1);
+    world.post(Some(&ada), path, body("main", "x", &long)).await.refused(413, "PAYLOAD_TOO_LARGE");
+}
+
+#[actix_web::test]
+async fn history_is_listed() {
+    let (world, ada) = rivers().await;
+    world.write(&ada, "ada/rivers", "main", "UPDATE t SET a = 9.5 WHERE id = 1").await;
+    let commits = world.get(None, "/databases/ada/rivers/commits").await.expect(200).data();
+    assert_eq!(commits.as_array().unwrap().len(), 3);
+    assert_eq!(commits[0]["author"], json!({"name": "ada", "email": "ada@example.test"}));
+    assert_eq!(commits[0]["parents"][0], commits[1]["sha"]);
+    let first = world.get(None, "/databases/ada/rivers/commits?page_size=1").await.json();
+    let token = first["meta"]["next_page_token"].as_str().unwrap();
+    world.write(&ada, "ada/rivers", "main", "UPDATE t SET a = 9.75 WHERE id = 1").await;
+    let second = world.get(None, &format!("/databases/ada/rivers/commits?page_size=1&page_token={token}")).await.json();
+    assert_eq!(second["data"][0], commits[1]);
+    let sha = |n: usize| commits[n]["sha"].as_str().unwrap().to_owned();
+    let (from, to) = (sha(1), sha(0));
+    let diff = world.get(None, &format!("/databases/ada/rivers/diff?from={from}&to={to}&table=t")).await.expect(200).data();
+    let row = |a: &str| json!({"id": "1", "a": a});
+    let expected = json!([{"table": "t", "change": "modified", "primary_key": {"id": "1"}, "from": row("2.0"), "to": row("9.5")}]);
+    assert_eq!(diff, expected);
+    let tables = world.get(None, &format!("/databases/ada/rivers/diff/tables?from={}&to={to}", sha(2))).await.expect(200).data();
+    assert_eq!((&tables[0]["table"], &tables[0]["change"], &tables[0]["rows_added"]), (&json!("t"), &json!("added"), &json!(3)));
+    world.get(None, "/databases/ada/rivers/diff?from=main").await.refused_at(400, "to");
+    world.get(None, "/databases/ada/rivers/diff?from=main&to=nope").await.refused(404, "NOT_FOUND");
+    world.get(None, "/databases/ada/rivers/diff?from=main&to=main&table=nope").await.refused(404, "NOT_FOUND");
+    world.get(None, "/databases/ada/rivers/diff/tables?from=main&to=main&table=nope").await.refused(404, "NOT_FOUND");
+    let schema = world.get(None, "/databases/ada/rivers/schema?table=t").await.expect(200).data();
+    assert_eq!((&schema[0]["kind"], &schema[0]["primary_key"]), (&json!("table"), &json!(["id"])));
+    world.get(None, "/databases/ada/rivers/schema?table=nope").await.refused(404, "NOT_FOUND");
+}
+
+#[actix_web::test]
+async fn a_difference_is_paged_row_by_row() {
+    let (world, ada) = rivers().await;
+    let base = world.get(None, "/databases/ada/rivers/commits?page_size=1").await.data()[0]["sha"].as_str().unwrap().to_owned();
+    let statements = "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1),(2); INSERT INTO t VALUES (4,1.0),(5,1.0)";
+    world.write(&ada, "ada/rivers", "main", statements).await;
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    for _ in 0..10 {
+        let path = format!("/databases/ada/rivers/diff?from={base}&to=main&page_size=1&page_token={token}");
+        let page = world.get(None, &path).await.expect(200).json();
+        for row in page["data"].as_array().unwrap() {
+            seen.push(format!("{}{}", row["table"].as_str().unwrap(), row["primary_key"]["id"].as_str().unwrap()));
+        }
+        match page["meta"]["next_page_token"].as_str() {
+            Some(next) => token = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["t4", "t5", "u1", "u2"]);
+}

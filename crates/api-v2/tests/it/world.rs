@@ -1,0 +1,170 @@
+//! A server in the process, and people who use it.
+
+use actix_web::http::header::HeaderMap;
+use actix_web::{App, test, web};
+use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
+use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_domain::fakes::{self, FakeHub};
+use branchyard_domain::usecases::NewUser;
+use branchyard_domain::values::OwnerName;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+
+pub(crate) struct World {
+    pub(crate) fakes: FakeHub,
+    pub(crate) state: AppState,
+}
+
+/// Somebody, by their token; nobody has none.
+pub(crate) type Who<'a> = Option<&'a str>;
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
+    }
+
+    pub(crate) fn data(&self) -> Value {
+        self.json()["data"].take()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    /// Status, code, and where the first fault is.
+    pub(crate) fn problem(&self) -> (u16, String, String) {
+        let json = self.json();
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(json["status"], self.status);
+        assert_eq!(json["request_id"], self.header("x-request-id"));
+        let first = &json["errors"][0];
+        let place = first["pointer"].as_str().or(first["parameter"].as_str()).unwrap_or_default();
+        (self.status, json["code"].as_str().unwrap().to_owned(), place.to_owned())
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) {
+        let (is, named, _) = self.problem();
+        assert_eq!((is, named.as_str()), (status, code), "{}", self.text);
+    }
+
+    #[track_caller]
+    pub(crate) fn refused_at(&self, status: u16, place: &str) {
+        let (is, _, at) = self.problem();
+        assert_eq!((is, at.as_str()), (status, place), "{}", self.text);
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(|value| value.to_str().unwrap()).unwrap_or_default()
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut HttpConfig)) -> Self {
+        let fakes = fakes::hub();
+        let mut config = HttpConfig::new("https://yard.test".to_owned());
+        change(&mut config);
+        let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+        Self { fakes, state }
+    }
+
+    /// Makes a user; gives their token.
+    pub(crate) fn user(&self, name: &str) -> String {
+        let wanted = NewUser {
+            name: OwnerName::parse(name).unwrap(),
+            email: format!("{name}@example.test"),
+            display_name: None,
+            password: None,
+            is_admin: false,
+        };
+        let user = self.fakes.hub.people().create_user(wanted).unwrap();
+        let seed = name.bytes().fold(0_u64, |sum, byte| sum * 257 + u64::from(byte));
+        let secret = PlainToken::mint(&mut StdRng::seed_from_u64(seed));
+        let minted = self.fakes.hub.tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
+        minted.secret.expose().to_owned()
+    }
+
+    /// Sends a request that was completed; its path is the whole one.
+    pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
+        let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v2::configure);
+        let app = test::init_service(app).await;
+        let response = test::call_service(&app, request.to_request()).await;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = String::from_utf8(test::read_body(response).await.to_vec()).unwrap();
+        Answer { status, headers, text }
+    }
+
+    /// A request of somebody to a path below the API.
+    pub(crate) fn request(who: Who<'_>, method: &str, path: &str) -> test::TestRequest {
+        let uri = format!("{}{path}", branchyard_api_v2::BASE);
+        let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&uri);
+        match who {
+            Some(token) => request.insert_header(("Authorization", format!("Bearer {token}"))),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn get(&self, who: Who<'_>, path: &str) -> Answer {
+        self.send(Self::request(who, "GET", path)).await
+    }
+
+    pub(crate) async fn delete(&self, who: Who<'_>, path: &str) -> Answer {
+        self.send(Self::request(who, "DELETE", path)).await
+    }
+
+    pub(crate) async fn post(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+        self.send(Self::request(who, "POST", path).set_json(body)).await
+    }
+
+    pub(crate) async fn patch(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+        self.send(Self::request(who, "PATCH", path).set_json(body)).await
+    }
+
+    /// Makes a database.
+    pub(crate) async fn database(&self, who: &str, owner: &str, name: &str, visibility: &str) {
+        let body = json!({"owner": owner, "name": name, "visibility": visibility});
+        self.post(Some(who), "/databases", body).await.expect(201);
+    }
+
+    /// Runs everything that waits.
+    pub(crate) fn work(&self) {
+        while self.fakes.hub.operations().run_next("test").unwrap() {}
+    }
+
+    /// Follows a 202 to its end.
+    pub(crate) async fn finish(&self, who: &str, accepted: &Answer) -> Value {
+        assert_eq!(accepted.status, 202, "{}", accepted.text);
+        self.work();
+        let href = accepted.data()["href"].as_str().unwrap().to_owned();
+        let path = href.strip_prefix("https://yard.test/api/v2").unwrap();
+        self.get(Some(who), path).await.expect(200).data()
+    }
+
+    /// Writes by SQL, expecting success; gives the head.
+    pub(crate) async fn write(&self, who: &str, database: &str, branch: &str, statements: &str) -> String {
+        let body = json!({"from_branch": branch, "to_branch": branch, "q": statements});
+        let accepted = self.post(Some(who), &format!("/databases/{database}/sql-writes"), body).await;
+        let operation = self.finish(who, &accepted).await;
+        assert_eq!(operation["status"], "succeeded", "{operation}");
+        operation["result"]["commit_sha"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a branch at another.
+    pub(crate) async fn branch(&self, who: &str, database: &str, name: &str, from: &str) {
+        let body = json!({"name": name, "from": {"branch": from}});
+        self.post(Some(who), &format!("/databases/{database}/branches"), body).await.expect(201);
+    }
+}

@@ -1,0 +1,88 @@
+//! Rows that differ, as the engine tells.
+
+use branchyard_domain::entities::{Cell, Change, RowChange};
+use branchyard_domain::ports::{EngineError, RowPage};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use rusqlite::params_from_iter;
+
+use super::side::{Row, Side, named};
+use crate::cells::{self, Param};
+use crate::connection::Connection;
+use crate::engine::DoltliteEngine;
+use crate::schema;
+use crate::sql::{errors, quote};
+
+/// Asks the engine, whose time depends on what changed, not on what there is.
+pub(super) fn by_engine(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    (from, to): (&CommitHash, &CommitHash),
+    (old, new): (&Side, &Side),
+    page: &RowPage,
+) -> Result<Vec<RowChange>, EngineError> {
+    // The engine shows both rows with the columns of the commit the connection is at.
+    let half = |at: &CommitHash, prefix: &str, side: &Side| {
+        engine.reading(database, at, |connection| {
+            engine_rows(connection, (from, to), side, prefix, page)
+                .map_err(|error| errors::fault_at("read changed rows", at, error))
+        })
+    };
+    let after = half(to, "to_", new)?;
+    let before = half(from, "from_", old)?;
+    let changes = after.into_iter().zip(before).map(|((key, change, after), (_, _, before))| RowChange {
+        table: new.name.clone(),
+        change,
+        primary_key: key,
+        from: (change != Change::Added).then_some(before),
+        to: (change != Change::Removed).then_some(after),
+    });
+    Ok(changes.collect())
+}
+
+fn engine_rows(
+    connection: &Connection,
+    (from, to): (&CommitHash, &CommitHash),
+    side: &Side,
+    prefix: &str,
+    page: &RowPage,
+) -> rusqlite::Result<Vec<(Row, Change, Row)>> {
+    let key: Vec<String> = side
+        .key
+        .iter()
+        .map(|name| {
+            format!(
+                "CASE diff_type WHEN 'removed' THEN {} ELSE {} END",
+                quote::name(&format!("from_{name}")),
+                quote::name(&format!("to_{name}"))
+            )
+        })
+        .collect();
+    let after = page.after.as_deref().unwrap_or_default();
+    let condition = if after.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE ({}) > ({})", key.join(", "), vec!["?"; key.len()].join(", "))
+    };
+    let columns: Vec<String> = side.columns.iter().map(|name| quote::name(&format!("{prefix}{name}"))).collect();
+    let sql = format!(
+        "SELECT diff_type, {}, {} FROM {}(?, ?){condition} ORDER BY {} LIMIT {}",
+        key.join(", "),
+        columns.join(", "),
+        schema::history_table("dolt_diff_", &side.name),
+        key.join(", "),
+        page.limit
+    );
+    let mut statement = connection.raw().prepare(&sql)?;
+    let commits = [Cell::Text(from.as_str().into()), Cell::Text(to.as_str().into())];
+    let mut rows = statement.query(params_from_iter(commits.iter().chain(after).map(Param)))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let change = match cells::text(row.get_ref(0)?).as_str() {
+            "added" => Change::Added,
+            "removed" => Change::Removed,
+            _ => Change::Modified,
+        };
+        found.push((named(&side.key, row, 1)?, change, named(&side.columns, row, 1 + side.key.len())?));
+    }
+    Ok(found)
+}

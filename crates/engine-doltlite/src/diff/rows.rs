@@ -1,0 +1,58 @@
+//! Which rows of a table differ: the way there depends on the table.
+
+use branchyard_domain::entities::{Change, RowChange};
+use branchyard_domain::ports::{EngineError, RowPage};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+use super::side::{Row, Side};
+use super::{engines, sorted};
+use crate::engine::DoltliteEngine;
+use crate::sql::errors;
+
+pub(crate) fn changed_rows(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    (from, to): (&CommitHash, &CommitHash),
+    table: &str,
+    page: &RowPage,
+) -> Result<Vec<RowChange>, EngineError> {
+    let side = |at: &CommitHash| {
+        engine.reading(database, at, |connection| {
+            Side::find(connection, table).map_err(|error| errors::fault_at("find a table", at, error))
+        })
+    };
+    let (old, new) = (side(from)?, side(to)?);
+    let rows_of = |at: &CommitHash, side: &Side, change: Change| {
+        engine.reading(database, at, |connection| {
+            let rows = side.rows(connection, page).map_err(|error| errors::fault_at("read changed rows", at, error))?;
+            Ok(rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect::<Vec<_>>())
+        })
+    };
+    match (old, new) {
+        (None, None) => Err(EngineError::NoSuchTable(table.to_owned())),
+        (None, Some(new)) => rows_of(to, &new, Change::Added),
+        (Some(old), None) => rows_of(from, &old, Change::Removed),
+        (Some(old), Some(new)) if old.is_view || new.is_view => {
+            let mut changes = Vec::new();
+            if !old.is_view {
+                changes = rows_of(from, &old, Change::Removed)?;
+            }
+            if !new.is_view {
+                changes = rows_of(to, &new, Change::Added)?;
+            }
+            Ok(changes)
+        }
+        (Some(old), Some(new)) if old.key.is_empty() || old.key != new.key || old.columns.len() > MOST_COLUMNS => {
+            sorted::side_by_side(engine, database, (from, to), (&old, &new), page)
+        }
+        (Some(old), Some(new)) => engines::by_engine(engine, database, (from, to), (&old, &new), page),
+    }
+}
+
+/// With more columns the engine's own comparison fails (`engine-notes.md` §3.4).
+const MOST_COLUMNS: usize = 990;
+
+pub(super) fn alone(table: &str, change: Change, primary_key: Row, row: Row) -> RowChange {
+    let (from, to) = if change == Change::Added { (None, Some(row)) } else { (Some(row), None) };
+    RowChange { table: table.to_owned(), change, primary_key, from, to }
+}

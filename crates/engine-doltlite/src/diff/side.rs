@@ -1,0 +1,100 @@
+//! One table at one commit.
+
+use branchyard_domain::entities::{Cell, TableKind};
+use branchyard_domain::ports::RowPage;
+use rusqlite::params_from_iter;
+
+use crate::cells::{self, Param};
+use crate::connection::Connection;
+use crate::schema;
+use crate::sql::quote;
+
+pub(super) type Row = Vec<(String, Cell)>;
+
+/// A table at one commit.
+pub(super) struct Side {
+    pub(super) name: String,
+    pub(super) is_view: bool,
+    pub(super) columns: Vec<String>,
+    pub(super) key: Vec<String>,
+}
+
+impl Side {
+    pub(super) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<Self>> {
+        let Some((name, kind)) = schema::find(connection, table)? else { return Ok(None) };
+        if kind == TableKind::View {
+            return Ok(Some(Self { name, is_view: true, columns: Vec::new(), key: Vec::new() }));
+        }
+        let columns = schema::columns(connection, &name)?;
+        let key = schema::key_names(&columns);
+        Ok(Some(Self { name, is_view: false, columns: columns.into_iter().map(|column| column.0.name).collect(), key }))
+    }
+
+    /// What rows are ordered and found by.
+    pub(super) fn order(&self) -> Vec<String> {
+        if self.key.is_empty() {
+            vec!["rowid".to_owned()]
+        } else {
+            self.key.iter().map(|name| quote::name(name)).collect()
+        }
+    }
+
+    pub(super) fn key_columns(&self) -> Vec<String> {
+        if self.key.is_empty() { vec!["rowid".to_owned()] } else { self.key.clone() }
+    }
+
+    /// The SQL of all rows after a key, in key order: the key first, then the columns.
+    pub(super) fn select(&self, after: bool, limit: Option<usize>) -> String {
+        let order = self.order();
+        // Without collation and affinity, so that this is the one order everywhere.
+        let plain: Vec<String> = order.iter().map(|column| format!("+{column} COLLATE BINARY")).collect();
+        let condition = if after {
+            let marks = vec!["?"; order.len()].join(", ");
+            format!(" WHERE ({}) > ({marks})", plain.join(", "))
+        } else {
+            String::new()
+        };
+        let limit = limit.map(|limit| format!(" LIMIT {limit}")).unwrap_or_default();
+        format!(
+            "SELECT {}, {} FROM {}{condition} ORDER BY {}{limit}",
+            order.join(", "),
+            quote::names(self.columns.iter().map(String::as_str)),
+            quote::name(&self.name),
+            plain.join(", "),
+        )
+    }
+
+    pub(super) fn split(&self, row: &rusqlite::Row<'_>) -> rusqlite::Result<(Row, Row)> {
+        let names = self.key_columns();
+        let width = names.len();
+        let key = named(&names, row, 0)?;
+        Ok((key, named(&self.columns, row, width)?))
+    }
+
+    pub(super) fn rows(&self, connection: &Connection, page: &RowPage) -> rusqlite::Result<Vec<(Row, Row)>> {
+        if self.is_view {
+            return Ok(Vec::new());
+        }
+        let after = page.after.as_deref().unwrap_or_default();
+        let mut statement = connection.raw().prepare(&self.select(!after.is_empty(), Some(page.limit)))?;
+        let mut rows = statement.query(params_from_iter(after.iter().map(Param)))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(self.split(row)?);
+        }
+        Ok(found)
+    }
+}
+
+pub(super) fn named(names: &[String], row: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<Row> {
+    names.iter().enumerate().map(|(at, name)| Ok((name.clone(), cells::cell(row.get_ref(from + at)?)))).collect()
+}
+
+impl Side {
+    /// Whether there is a row of this key.
+    pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
+        let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");
+        let sql = format!("SELECT 1 FROM {} WHERE {same}", quote::name(&self.name));
+        connection.raw().prepare(&sql)?.exists(params_from_iter(key.iter().map(Param)))
+    }
+}
