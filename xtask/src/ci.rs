@@ -28,20 +28,11 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
             .map(drop)
             .context("Cargo.lock is out of date\n  fix: `cargo check`, then commit Cargo.lock")
     })?;
-    step("fmt", || {
-        process::run(&mut cargo(&["fmt", "--all", "--check"])).context("fix: `cargo fmt --all`")
-    })?;
+    step("fmt", || process::run(&mut cargo(&["fmt", "--all", "--check"])).context("fix: `cargo fmt --all`"))?;
     step("tidy", || tidy::run(workspace))?;
     step("layers", || layers::run(workspace))?;
     step("clippy", || {
-        let args = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ];
+        let args = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         process::run(&mut cargo(&args))
     })?;
     step("doc", || {
@@ -74,9 +65,6 @@ fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     let started = Instant::now();
     let result = work();
     let verdict = if result.is_ok() { "ok" } else { "FAILED" };
-    println!(
-        "ci: {name} {verdict} ({:.1} s)",
-        started.elapsed().as_secs_f32()
-    );
+    println!("ci: {name} {verdict} ({:.1} s)", started.elapsed().as_secs_f32());
     result.with_context(|| format!("ci stopped at `{name}`"))
 }

@@ -22,16 +22,12 @@ pub(crate) enum Missing {
 pub(crate) fn run(workspace: &Workspace, missing: Missing) -> Result<()> {
     let program = find(workspace, missing)?;
     process::run(
-        deny(&program, workspace)
-            .args(["check", "--hide-inclusion-graph"])
-            .args(["licenses", "bans", "sources"]),
+        deny(&program, workspace).args(["check", "--hide-inclusion-graph"]).args(["licenses", "bans", "sources"]),
     )?;
     if process::succeeds(deny(&program, workspace).args(["fetch", "db"]), FETCH_LIMIT) {
         process::run(deny(&program, workspace).args(["check", "--disable-fetch", "advisories"]))
     } else {
-        println!(
-            "deny: NOTICE: the advisory database cannot be fetched from here; advisories are NOT checked"
-        );
+        println!("deny: NOTICE: the advisory database cannot be fetched from here; advisories are NOT checked");
         Ok(())
     }
 }
@@ -66,16 +62,11 @@ fn find(workspace: &Workspace, missing: Missing) -> Result<PathBuf> {
 }
 
 fn works(program: &Path) -> bool {
-    process::succeeds(
-        Command::new(program).arg("--version"),
-        Duration::from_secs(10),
-    )
+    process::succeeds(Command::new(program).arg("--version"), Duration::from_secs(10))
 }
 
 fn deny(program: &Path, workspace: &Workspace) -> Command {
     let mut command = Command::new(program);
-    command
-        .current_dir(&workspace.root)
-        .args(["--log-level", "error"]);
+    command.current_dir(&workspace.root).args(["--log-level", "error"]);
     command
 }

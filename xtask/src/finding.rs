@@ -12,10 +12,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            fix: fix.into(),
-        }
+        Self { what: what.into(), fix: fix.into() }
     }
 }
 

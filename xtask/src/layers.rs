@@ -16,10 +16,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("storage", Uses::Only(&["domain", "auth"])),
     ("hooks", Uses::Only(&["domain", "auth"])),
     ("deployments", Uses::Only(&["domain", "auth"])),
-    (
-        "api-common",
-        Uses::Only(&["domain", "auth", "problem-details"]),
-    ),
+    ("api-common", Uses::Only(&["domain", "auth", "problem-details"])),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
     ("api-hosted-v1", ADAPTER),
@@ -67,15 +64,7 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["actix-*"],
-        users: &[
-            "api-common",
-            "api-v2",
-            "api-v1alpha1",
-            "api-hosted-v1",
-            "web",
-            "branchyard",
-            "testkit",
-        ],
+        users: &["api-common", "api-v2", "api-v1alpha1", "api-hosted-v1", "web", "branchyard", "testkit"],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
     },
@@ -117,10 +106,13 @@ pub(crate) fn run(workspace: &Workspace) -> Result<()> {
     let mut findings = edges(workspace);
     // Every feature on, or an embedder who turns one on gets a surprise.
     let tree = process::read(
-        Command::new(cargo())
-            .current_dir(&workspace.root)
-            .args(["tree", "--package", "branchyard-domain"])
-            .args(["--edges", "normal", "--all-features", "--prefix", "none"]),
+        Command::new(cargo()).current_dir(&workspace.root).args(["tree", "--package", "branchyard-domain"]).args([
+            "--edges",
+            "normal",
+            "--all-features",
+            "--prefix",
+            "none",
+        ]),
     )
     .context("cannot list what comes with domain")?;
     findings.extend(domain_tree(&tree));
@@ -134,10 +126,7 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
         let allowed = ALLOWED.iter().find(|(name, _)| *name == package.short());
         let Some((_, uses)) = allowed else {
             findings.push(Finding::new(
-                format!(
-                    "crate `{}` has no row in the table of layers",
-                    package.short()
-                ),
+                format!("crate `{}` has no row in the table of layers", package.short()),
                 "add it to ALLOWED in xtask/src/layers.rs and to the table in docs/ARCHITECTURE.md",
             ));
             continue;
@@ -155,9 +144,9 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the fakes and contract suites of `domain`, and their own crate with another feature.
-    let in_tests =
-        dependency.kind == Kind::Dev && (["testkit", "domain"].contains(&to) || from == to);
+    // Tests may also use testkit, the fakes and contract suites of `domain` with the tokens they need, and their own crate
+    // with another feature.
+    let in_tests = dependency.kind == Kind::Dev && (["testkit", "domain", "auth"].contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,
         Uses::AllButTestkit => to != "testkit",
@@ -178,10 +167,7 @@ fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Fi
         Uses::AllButTestkit | Uses::All => "everything".to_owned(),
     };
     Some(Finding::new(
-        format!(
-            "`{from}` must not use `{to}` ({} dependency); it may use {may}",
-            kind_name(dependency.kind)
-        ),
+        format!("`{from}` must not use `{to}` ({} dependency); it may use {may}", kind_name(dependency.kind)),
         format!(
             "take `{}` out of {from}'s Cargo.toml and reach it through a port of `domain`, wired in bins/branchyard; if the edge is \
              right, say why in docs/ARCHITECTURE.md and change ALLOWED in xtask/src/layers.rs",
@@ -192,9 +178,7 @@ fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Fi
 
 fn foreign_edge(package: &Package, dependency: &Dependency) -> Option<Finding> {
     let from = package.short();
-    let place = PLACES
-        .iter()
-        .find(|place| matches_any(place.crates, &dependency.name))?;
+    let place = PLACES.iter().find(|place| matches_any(place.crates, &dependency.name))?;
     let behind_feature = dependency.optional && place.optional_users.contains(&from);
     if dependency.kind == Kind::Dev || place.users.contains(&from) || behind_feature {
         return None;
@@ -209,11 +193,7 @@ fn foreign_edge(package: &Package, dependency: &Dependency) -> Option<Finding> {
         format!(
             "take it out of {from}'s Cargo.toml: {}{}",
             place.instead,
-            if place.optional_users.contains(&from) {
-                "; here it may only be optional, behind a feature"
-            } else {
-                ""
-            }
+            if place.optional_users.contains(&from) { "; here it may only be optional, behind a feature" } else { "" }
         ),
     ))
 }
@@ -241,12 +221,10 @@ fn domain_tree(tree: &str) -> Vec<Finding> {
 }
 
 fn matches_any(patterns: &[&str], name: &str) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| match pattern.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => *pattern == name,
-        })
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => *pattern == name,
+    })
 }
 
 fn kind_name(kind: Kind) -> &'static str {

@@ -2,11 +2,7 @@
 //!
 //! `cargo xtask ci` is the whole of CI on a developer's machine; the other commands are its parts. A check collects all that is wrong
 //! before it fails, and every finding ends with how to fix it.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command-line tool talks to its user"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
 mod ci;
 mod deny;

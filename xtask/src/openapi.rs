@@ -17,8 +17,7 @@ pub(crate) fn write(workspace: &Workspace) -> Result<()> {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
-        fs::write(&file, document(workspace, version, None)?)
-            .with_context(|| format!("cannot write {path}"))?;
+        fs::write(&file, document(workspace, version, None)?).with_context(|| format!("cannot write {path}"))?;
         println!("wrote {path}");
     }
     Ok(())
@@ -50,11 +49,7 @@ fn compare(path: &str, committed: &str, printed: &str) -> Option<Finding> {
             (None, None) => break "only the line ends differ".to_owned(),
             (was, is) if was != is => {
                 let show = |text: Option<&str>| text.unwrap_or("(end)").trim().to_owned();
-                break format!(
-                    "line {line}: committed `{}`, code `{}`",
-                    show(was),
-                    show(is)
-                );
+                break format!("line {line}: committed `{}`, code `{}`", show(was), show(is));
             }
             _ => {}
         }
@@ -75,11 +70,7 @@ fn document(workspace: &Workspace, version: &str, binary: Option<&Path>) -> Resu
             command
         }
     };
-    let printed = process::read(
-        command
-            .current_dir(&workspace.root)
-            .args(["openapi", version]),
-    )?;
+    let printed = process::read(command.current_dir(&workspace.root).args(["openapi", version]))?;
     let is_object = serde_json::from_str::<serde_json::Value>(&printed)
         .with_context(|| format!("`branchyard openapi {version}` printed no JSON"))?
         .is_object();
@@ -98,8 +89,7 @@ mod tests {
         assert_eq!(compare("x.json", "{\n}\n", "{\n}\n"), None);
         let shown = |old, new| compare("x.json", old, new).unwrap().to_string();
         assert!(
-            shown("{\n  \"a\": 1\n}\n", "{\n  \"a\": 2\n}\n")
-                .contains("line 2: committed `\"a\": 1`, code `\"a\": 2`")
+            shown("{\n  \"a\": 1\n}\n", "{\n  \"a\": 2\n}\n").contains("line 2: committed `\"a\": 1`, code `\"a\": 2`")
         );
         assert!(shown("", "{}\n").contains("line 1: committed `(end)`, code `{}`"));
         assert!(shown("{}", "{}\n").contains("line ends"));

@@ -8,10 +8,7 @@ use std::time::{Duration, Instant};
 /// Runs it with our output; an error when it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .with_context(|| format!("cannot run `{shown}`"))?;
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("cannot run `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed ({status})");
     }
@@ -21,27 +18,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Its standard output; an error with its standard error when it fails.
 pub(crate) fn read(command: &mut Command) -> Result<String> {
     let shown = show(command);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot run `{shown}`"))?;
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{shown}`"))?;
     if !output.status.success() {
-        bail!(
-            "`{shown}` failed ({}):\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
+        bail!("`{shown}` failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
 }
 
 /// Whether it succeeds, silently and in time.
 pub(crate) fn succeeds(command: &mut Command, limit: Duration) -> bool {
-    let spawned = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let Ok(mut child) = spawned else {
         return false;
     };
@@ -63,13 +49,8 @@ pub(crate) fn succeeds(command: &mut Command, limit: Duration) -> bool {
 fn show(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or_default().to_owned();
-    let args = command
-        .get_args()
-        .map(|arg| arg.to_string_lossy().into_owned());
-    std::iter::once(program)
-        .chain(args)
-        .collect::<Vec<_>>()
-        .join(" ")
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -28,18 +28,12 @@ pub(crate) fn check(workspace: &Workspace, references: &Path) -> Result<()> {
         .into_iter()
         .filter(|path| path.extension().is_some_and(|ext| ext == "snap"))
         .collect();
-    settle(
-        "snapshots",
-        &unreferenced(&workspace.root, &snapshots, &references)?,
-    )
+    settle("snapshots", &unreferenced(&workspace.root, &snapshots, &references)?)
 }
 
 fn unreferenced(root: &Path, snapshots: &[PathBuf], references: &str) -> Result<Vec<Finding>> {
     // insta's paths may go through `..`. One that is gone stands for a test that failed or wrote a new snapshot.
-    let used: BTreeSet<PathBuf> = references
-        .lines()
-        .filter_map(|line| root.join(line).canonicalize().ok())
-        .collect();
+    let used: BTreeSet<PathBuf> = references.lines().filter_map(|line| root.join(line).canonicalize().ok()).collect();
     let mut findings = Vec::new();
     for path in snapshots {
         if !used.contains(&root.join(path).canonicalize()?) {
@@ -60,10 +54,7 @@ mod tests {
     fn a_snapshot_that_no_test_used_is_named() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let files = [PathBuf::from("Cargo.toml"), PathBuf::from("src/main.rs")];
-        let all = format!(
-            "{0}/src/../Cargo.toml\n{0}/src/main.rs\n{0}/gone.snap\n",
-            root.display()
-        );
+        let all = format!("{0}/src/../Cargo.toml\n{0}/src/main.rs\n{0}/gone.snap\n", root.display());
         assert_eq!(unreferenced(root, &files, &all).unwrap(), []);
         let found = unreferenced(root, &files, "src/../Cargo.toml\n").unwrap();
         assert_eq!(found.len(), 1);

@@ -58,10 +58,7 @@ fn read(path: &Path) -> Result<String> {
 }
 
 fn shown(root: &Path, path: &Path) -> String {
-    path.strip_prefix(root)
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
 /// A finding at a line of a file.

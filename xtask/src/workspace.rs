@@ -40,20 +40,14 @@ impl Workspace {
             .output()
             .context("cannot run cargo metadata")?;
         if !output.status.success() {
-            bail!(
-                "cargo metadata failed:\n{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            bail!("cargo metadata failed:\n{}", String::from_utf8_lossy(&output.stderr));
         }
         Self::parse(&String::from_utf8(output.stdout)?)
     }
 
     pub(crate) fn parse(metadata: &str) -> Result<Self> {
         let value: Value = serde_json::from_str(metadata).context("cargo metadata is not JSON")?;
-        let packages = list(&value, "packages")?
-            .iter()
-            .map(package)
-            .collect::<Result<Vec<_>>>()?;
+        let packages = list(&value, "packages")?.iter().map(package).collect::<Result<Vec<_>>>()?;
         Ok(Self {
             root: text(&value, "workspace_root")?.into(),
             target: text(&value, "target_directory")?.into(),
@@ -91,10 +85,7 @@ fn package(value: &Value) -> Result<Package> {
         name: text(value, "name")?.to_owned(),
         manifest: text(value, "manifest_path")?.into(),
         roots,
-        dependencies: list(value, "dependencies")?
-            .iter()
-            .map(dependency)
-            .collect::<Result<_>>()?,
+        dependencies: list(value, "dependencies")?.iter().map(dependency).collect::<Result<_>>()?,
     })
 }
 
@@ -113,15 +104,9 @@ fn dependency(value: &Value) -> Result<Dependency> {
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value
-        .get(key)
-        .and_then(Value::as_str)
-        .with_context(|| format!("cargo metadata has no text `{key}`"))
+    value.get(key).and_then(Value::as_str).with_context(|| format!("cargo metadata has no text `{key}`"))
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> Result<&'a Vec<Value>> {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .with_context(|| format!("cargo metadata has no list `{key}`"))
+    value.get(key).and_then(Value::as_array).with_context(|| format!("cargo metadata has no list `{key}`"))
 }

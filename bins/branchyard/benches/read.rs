@@ -1,7 +1,12 @@
 //! Start-up, idle memory, and reads by primary key through API v2 beside a bare actix handler that does the same engine read.
 //!
 //! `cargo bench -p branchyard [-- --seconds 5 --connections 16]`
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "a bench prints, and stops where it fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops where it fails"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,7 +36,13 @@ fn main() {
     std::thread::sleep(Duration::from_millis(500));
     let idle = resident_mib(child.id());
     let authorization = format!("Authorization: Bearer {token}\r\n");
-    let product = rate(address, "/api/v2/databases/bench/bench/sql?q=select+*+from+t+where+id=", &authorization, connections, seconds);
+    let product = rate(
+        address,
+        "/api/v2/databases/bench/bench/sql?q=select+*+from+t+where+id=",
+        &authorization,
+        connections,
+        seconds,
+    );
     let busy = resident_mib(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -56,7 +67,10 @@ fn prepare(dir: &std::path::Path) -> String {
     for args in [vec!["user", "create", "bench", "--email", "bench@example.test"]] {
         assert!(command(dir).args(args).stdout(Stdio::null()).status().unwrap().success());
     }
-    let made = command(dir).args(["token", "create", "--user", "bench", "--name", "bench", "--expires", "30d"]).output().unwrap();
+    let made = command(dir)
+        .args(["token", "create", "--user", "bench", "--name", "bench", "--expires", "30d"])
+        .output()
+        .unwrap();
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let (mut child, address) = start(dir);
     let mut client = TcpStream::connect(address).unwrap();
@@ -146,7 +160,9 @@ fn request(client: &mut TcpStream, method: &str, path: &str, head: &str, body: &
         bytes.extend_from_slice(&buffer[..read]);
         let text = std::str::from_utf8(&bytes).unwrap();
         if let Some(end) = text.find("\r\n\r\n") {
-            let length = text[..end].lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
+            let length = text[..end]
+                .lines()
+                .find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse::<usize>().ok());
             if bytes.len() >= end + 4 + length.expect("a Content-Length") {
                 let text = String::from_utf8(bytes).unwrap();
                 assert!(text.starts_with("HTTP/1.1 2"), "{text}");

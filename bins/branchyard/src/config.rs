@@ -201,7 +201,8 @@ impl Config {
             figment = figment.merge(Toml::file_exact(file));
         }
         // BRANCHYARD_TEST_… speaks to the tests, not to the server.
-        let environment = Env::prefixed("BRANCHYARD_").filter(|key| !key.as_str().to_ascii_lowercase().starts_with("test_"));
+        let environment =
+            Env::prefixed("BRANCHYARD_").filter(|key| !key.as_str().to_ascii_lowercase().starts_with("test_"));
         let mut config: Self = figment.merge(environment.split("__")).extract().context("configuration")?;
         if let Some(dir) = &place.data_dir {
             config.data_dir.clone_from(dir);
@@ -230,9 +231,11 @@ impl Config {
     }
 
     fn validate(&self) -> anyhow::Result<()> {
-        if let Some(url) = &self.public_url
-            && !((url.starts_with("http://") || url.starts_with("https://")) && !url.ends_with('/') && !url.contains('?'))
-        {
+        let is_origin = |url: &str| {
+            let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+            host.is_some_and(|host| !host.is_empty() && !host.ends_with('/') && !host.contains('?'))
+        };
+        if let Some(url) = self.public_url.as_deref().filter(|url| !is_origin(url)) {
             bail!("configuration: public_url is '{url}'; write it as https://host, without a slash at the end");
         }
         if self.sql.default_limit > self.sql.row_cap {

@@ -65,7 +65,8 @@ impl DataDir {
         let path = self.0.join("server.key");
         match fs::read(&path) {
             Ok(bytes) => {
-                let wrong = || format!("{} does not hold 32 bytes; restore it, or delete it to make a new one", path.display());
+                let wrong =
+                    || format!("{} does not hold 32 bytes; restore it, or delete it to make a new one", path.display());
                 <[u8; 32]>::try_from(bytes.as_slice()).with_context(wrong)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.make_secret(&path, ids),

@@ -25,10 +25,12 @@ impl Formats for FileFormats {
     }
 
     fn scan<'a>(&self, file_type: FileType, open: Box<Opener<'a>>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
-        let format = format_of(file_type).ok_or_else(|| FormatError::File("this server cannot read that format".to_owned()))?;
+        let format =
+            format_of(file_type).ok_or_else(|| FormatError::File("this server cannot read that format".to_owned()))?;
         let scan = branchyard_imports::scan(open().map_err(FormatError::Io)?, format, self.limits).map_err(refused)?;
         let columns = scan.columns.into_iter().zip(scan.types);
-        let columns = columns.map(|(name, kind)| InferredColumn { name, declared_type: declared(kind).to_owned() }).collect();
+        let columns =
+            columns.map(|(name, kind)| InferredColumn { name, declared_type: declared(kind).to_owned() }).collect();
         Ok(Box::new(Scanned { open, format, limits: self.limits, columns }))
     }
 }
@@ -44,7 +46,9 @@ fn declared(kind: ColumnType) -> &'static str {
 fn refused(error: ImportError) -> FormatError {
     match error {
         ImportError::Rows(rows) => FormatError::Rows(problems(&rows)),
-        ImportError::File { line: Some(line), detail } => FormatError::Rows(vec![RowProblem { line, column: None, detail }]),
+        ImportError::File { line: Some(line), detail } => {
+            FormatError::Rows(vec![RowProblem { line, column: None, detail }])
+        }
         ImportError::File { line: None, detail } => FormatError::File(detail),
         ImportError::Io(source) => FormatError::Io(source),
     }

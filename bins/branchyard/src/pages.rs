@@ -43,17 +43,25 @@ fn text(mut response: actix_web::HttpResponseBuilder, body: &'static str) -> Htt
 async fn error_index() -> HttpResponse {
     let items: String = ErrorCode::ALL
         .iter()
-        .map(|code| format!("<li><a href=\"/docs/errors/{}\">{}</a> ({})</li>", code.suffix(), code.as_str(), code.status()))
+        .map(|code| {
+            format!("<li><a href=\"/docs/errors/{}\">{}</a> ({})</li>", code.suffix(), code.as_str(), code.status())
+        })
         .collect();
     page("Errors", &format!("<ul>{items}</ul>"))
 }
 
 async fn error_page(suffix: web::Path<String>) -> HttpResponse {
     let Some(code) = ErrorCode::from_suffix(&suffix) else {
-        return HttpResponse::NotFound().content_type("text/plain; charset=utf-8").body("no such error; see /docs/errors\n");
+        return HttpResponse::NotFound()
+            .content_type("text/plain; charset=utf-8")
+            .body("no such error; see /docs/errors\n");
     };
     let told = code.explanation();
-    let parts = [("What it means", told.meaning), ("What a client does", told.client), ("What the operator does", told.operator)];
+    let parts = [
+        ("What it means", told.meaning),
+        ("What a client does", told.client),
+        ("What the operator does", told.operator),
+    ];
     let body: String = parts.iter().map(|(title, text)| format!("<h2>{title}</h2><p>{}</p>", escape(text))).collect();
     page(code.title(), &format!("<p><code>{}</code>, status {}</p>{body}", code.as_str(), code.status()))
 }

@@ -77,7 +77,8 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
-        let listener = TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
+        let listener =
+            TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
         let state = AppState::new(hub.clone(), config.http_config(public_url), ServerKeys::from_secret(secret));

@@ -136,7 +136,9 @@ impl Responder for Answer {
     fn respond_to(self, request: &HttpRequest) -> HttpResponse {
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         match &self.etag {
-            Some(etag) if reads && self.status == 200 && conditional::none_match(request, etag) => Self::not_modified(etag),
+            Some(etag) if reads && self.status == 200 && conditional::none_match(request, etag) => {
+                Self::not_modified(etag)
+            }
             _ => self.into_response(),
         }
     }

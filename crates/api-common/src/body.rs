@@ -17,7 +17,8 @@ pub(crate) async fn read_json(request: &HttpRequest, mut payload: Payload, limit
     }
     let mut body = BytesMut::new();
     while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| Problem::new(ErrorCode::ValidationFailed, "the body could not be read to its end"))?;
+        let chunk =
+            chunk.map_err(|_| Problem::new(ErrorCode::ValidationFailed, "the body could not be read to its end"))?;
         if body.len() + chunk.len() > limit {
             return Err(too_large().into());
         }

@@ -184,7 +184,11 @@ impl Call {
     ///
     /// # Errors
     /// What it says; 503 when the pool is busy.
-    pub async fn run<T, E>(&self, pool: &Pool, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    pub async fn run<T, E>(
+        &self,
+        pool: &Pool,
+        work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Failure>
     where
         T: Send + 'static,
         E: Into<Refusal>,
@@ -263,7 +267,11 @@ impl Call {
     ///
     /// # Errors
     /// 400 when the token is not one of ours for this list.
-    pub fn page_key<K: serde::de::DeserializeOwned>(&self, page: &PageRequest, bound: &str) -> Result<Option<K>, Failure> {
+    pub fn page_key<K: serde::de::DeserializeOwned>(
+        &self,
+        page: &PageRequest,
+        bound: &str,
+    ) -> Result<Option<K>, Failure> {
         page.key(&self.state.keys, bound)
     }
 

@@ -84,7 +84,17 @@ mod tests {
     #[test]
     fn everything_else_is_refused_with_a_reason() {
         let good = token();
-        let bad = ["", "Bearer", "Bearer ", &good, "token x", "Basic YTpi", "Bearer x", &format!("Bearer {good}, Bearer {good}"), &format!("Bearer {good}x")];
+        let bad = [
+            "",
+            "Bearer",
+            "Bearer ",
+            &good,
+            "token x",
+            "Basic YTpi",
+            "Bearer x",
+            &format!("Bearer {good}, Bearer {good}"),
+            &format!("Bearer {good}x"),
+        ];
         for text in bad {
             let request = TestRequest::default().insert_header(("Authorization", text)).to_http_request();
             let problem = token_of(&request).unwrap_err();

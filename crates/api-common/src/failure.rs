@@ -31,7 +31,9 @@ impl Failure {
     /// A 400 that names one parameter.
     pub fn parameter(name: &str, text: impl Into<String>) -> Self {
         let text = text.into();
-        Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}")).with_error(FieldError::at_parameter(name, text)).into()
+        Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}"))
+            .with_error(FieldError::at_parameter(name, text))
+            .into()
     }
 
     /// A 404 with this text.
@@ -54,7 +56,9 @@ impl From<PoolError> for Failure {
 impl ResponseError for Failure {
     fn status_code(&self) -> StatusCode {
         match self {
-            Self::Problem(problem) => StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Problem(problem) => {
+                StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
             Self::Replay(answer) => answer.status_code(),
         }
     }

@@ -34,7 +34,8 @@ impl Faults {
 
 fn summary(faults: &[FieldError]) -> String {
     let Some(first) = faults.first() else { return "the request breaks the rules of its form".to_owned() };
-    let place = first.pointer().map(|pointer| pointer.trim_start_matches('/')).or(first.parameter()).unwrap_or_default();
+    let place =
+        first.pointer().map(|pointer| pointer.trim_start_matches('/')).or(first.parameter()).unwrap_or_default();
     let text = if place.is_empty() { first.detail().to_owned() } else { format!("{place}: {}", first.detail()) };
     match faults.len() {
         1 => text,
@@ -194,26 +195,43 @@ impl<'a> Fields<'a> {
         Some(text)
     }
 
-    fn parsed<T, E: Display>(&self, name: &'static str, text: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+    fn parsed<T, E: Display>(
+        &self,
+        name: &'static str,
+        text: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         parse(text).map_err(|error| self.fault(name, error.to_string())).ok()
     }
 
     /// A string that must be there and parse.
-    pub fn required_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+    pub fn required_as<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let value = self.required(name)?;
         let text = self.string_of(name, value)?;
         self.parsed(name, text, parse)
     }
 
     /// A string that must parse if it is there.
-    pub fn optional_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+    pub fn optional_as<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let value = self.get(name)?;
         let text = self.string_of(name, value)?;
         self.parsed(name, text, parse)
     }
 
     /// In a PATCH: a string that parses, or `null`, which is read as `""`.
-    pub fn clearable_as<T, E: Display>(&self, name: &'static str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
+    pub fn clearable_as<T, E: Display>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
         let text = match self.get(name)? {
             Json::Null => "",
             value => self.string_of(name, value)?,
@@ -314,8 +332,11 @@ impl<'a> Fields<'a> {
     /// An array of objects that must be there.
     pub fn required_objects<T>(&self, name: &'static str, read: impl Fn(&Fields<'a>) -> Option<T>) -> Option<Vec<T>> {
         let items = self.array(name)?;
-        let read: Vec<Option<T>> =
-            items.iter().enumerate().map(|(n, item)| self.inner(format!("{}/{n}", self.place(name)), item, &read)).collect();
+        let read: Vec<Option<T>> = items
+            .iter()
+            .enumerate()
+            .map(|(n, item)| self.inner(format!("{}/{n}", self.place(name)), item, &read))
+            .collect();
         read.into_iter().collect()
     }
 

@@ -27,7 +27,11 @@ impl ServerKeys {
     /// Derives all keys from 32 random bytes.
     pub fn from_secret(secret: [u8; 32]) -> Self {
         let derive = |label: &str| mac_of(&secret, &[label.as_bytes()]);
-        Self { pages: derive("branchyard page tokens v1"), parts: derive("branchyard part urls v1"), tags: derive("branchyard sql etags v1") }
+        Self {
+            pages: derive("branchyard page tokens v1"),
+            parts: derive("branchyard part urls v1"),
+            tags: derive("branchyard sql etags v1"),
+        }
     }
 
     /// Seals a text; it opens only under the same `bound`.

@@ -55,7 +55,9 @@ pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent:
         let hub = state.hub.clone();
         match state.writes.run(move || hub.tokens().touch(id, &last_use)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted"),
+            Ok(Err(error)) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted")
+            }
             Err(error) => tracing::debug!(%error, "the last use of a token was not noted"),
         }
     });

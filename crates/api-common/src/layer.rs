@@ -14,14 +14,18 @@ use crate::state::AppState;
 
 const EXPOSED: &str = "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, X-Request-Id";
 const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
-const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, X-Request-Id";
+const ALLOWED_HEADERS: &str =
+    "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, X-Request-Id";
 const VARY: &str = "Authorization, Accept, Origin";
 
 /// Middleware for an adapter's scope, or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
 ///
 /// # Errors
 /// None of its own.
-pub async fn layer(request: ServiceRequest, next: Next<impl MessageBody + 'static>) -> Result<ServiceResponse<BoxBody>, Error> {
+pub async fn layer(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
     let Some(state) = request.app_data::<web::Data<AppState>>().cloned() else {
         return Err(actix_web::error::ErrorInternalServerError("no AppState in the application's data"));
     };
@@ -53,7 +57,8 @@ impl About {
             path: request.uri().path().to_owned(),
             has_credential: headers.contains_key(header::AUTHORIZATION),
             origin: allowed_origin(headers, &state.config.allowed_origins),
-            is_preflight: request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+            is_preflight: request.method() == Method::OPTIONS
+                && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
         }
     }
 

@@ -1,8 +1,8 @@
 //! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
 
 use branchyard_domain::errors::{
-    AccessError, DatabaseError, Fault, ImportError, OperationError, PeopleError, PullError, PullStateError, ReadError, RefError,
-    ReleaseError, TokenError,
+    AccessError, DatabaseError, Fault, ImportError, OperationError, PeopleError, PullError, PullStateError, ReadError,
+    RefError, ReleaseError, TokenError,
 };
 use branchyard_domain::ports::{EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
@@ -119,7 +119,9 @@ impl From<DatabaseError> for Refusal {
 impl From<RefError> for Refusal {
     fn from(error: RefError) -> Self {
         match error {
-            RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) => plain(ErrorCode::NotFound, &error),
+            RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) => {
+                plain(ErrorCode::NotFound, &error)
+            }
             RefError::BranchExists(_) | RefError::TagExists(_) | RefError::InUse(_) | RefError::ReleaseUsesTag(_) => {
                 plain(ErrorCode::Conflict, &error)
             }
@@ -195,8 +197,10 @@ impl From<ImportError> for Refusal {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Fields(ref wrong) => {
-                let entries = wrong.iter().map(|(field, text)| FieldError::at_pointer(format!("/{field}"), text.clone()));
-                let detail = wrong.first().map_or_else(|| error.to_string(), |(field, text)| format!("{field}: {text}"));
+                let entries =
+                    wrong.iter().map(|(field, text)| FieldError::at_pointer(format!("/{field}"), text.clone()));
+                let detail =
+                    wrong.first().map_or_else(|| error.to_string(), |(field, text)| format!("{field}: {text}"));
                 Problem::new(ErrorCode::ValidationFailed, detail).with_errors(entries).into()
             }
             ImportError::TooLarge { .. } | ImportError::PartTooLarge(_) => plain(ErrorCode::PayloadTooLarge, &error),

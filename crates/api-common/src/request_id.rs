@@ -36,8 +36,14 @@ mod tests {
 
     #[test]
     fn only_fit_ids_are_reused() {
-        for (text, fit) in [("a", true), ("A.z_0:-", true), (&"x".repeat(128), true), (&"x".repeat(129), false), ("a b", false), ("", false)]
-        {
+        for (text, fit) in [
+            ("a", true),
+            ("A.z_0:-", true),
+            (&"x".repeat(128), true),
+            (&"x".repeat(129), false),
+            ("a b", false),
+            ("", false),
+        ] {
             let request = TestRequest::default().insert_header(("X-Request-Id", text)).to_http_request();
             assert_eq!(RequestId::sent(request.headers()).is_some(), fit, "{text}");
         }

@@ -8,6 +8,7 @@ use crate::failure::Failure;
 
 /// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
 pub struct Endpoint {
+    path: String,
     resource: Resource,
     methods: Vec<&'static str>,
 }
@@ -32,7 +33,17 @@ macro_rules! methods {
 impl Endpoint {
     /// A path below the scope.
     pub fn at(path: &str) -> Self {
-        Self { resource: web::resource(path), methods: Vec::new() }
+        Self { path: path.to_owned(), resource: web::resource(path), methods: Vec::new() }
+    }
+
+    /// The path below the scope, as it was given.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The methods with a handler.
+    pub fn methods(&self) -> &[&'static str] {
+        &self.methods
     }
 
     methods! {

@@ -22,7 +22,7 @@ async fn no_route() -> Result<HttpResponse, Failure> {
 }
 
 /// Every route. Those whose last segment may hold raw slashes come after those that such a segment would swallow.
-fn endpoints() -> Vec<Endpoint> {
+pub(crate) fn endpoints() -> Vec<Endpoint> {
     const D: &str = "/databases/{owner}/{database}";
     let at = |rest: &str| Endpoint::at(&format!("{D}{rest}"));
     vec![

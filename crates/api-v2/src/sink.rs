@@ -82,7 +82,7 @@ impl JsonSink {
         wire::QueryResult {
             columns: columns.collect(),
             rows: raw(String::from_utf8(self.rows).unwrap_or_default()),
-            status: if self.cut { "row_limit" } else { "success" },
+            status: if self.cut { wire::QueryStatus::RowLimit } else { wire::QueryStatus::Success },
             message: self.cut.then(|| format!("only the first {} rows are returned", self.count)),
             warnings: if self.replaced { vec![REPLACED.to_owned()] } else { Vec::new() },
         }
@@ -97,8 +97,14 @@ fn raw(json: String) -> Box<RawValue> {
 }
 
 /// The result of a read that failed.
-pub(crate) fn failed(status: &'static str, message: String) -> wire::QueryResult {
-    wire::QueryResult { columns: Vec::new(), rows: raw("[]".to_owned()), status, message: Some(message), warnings: Vec::new() }
+pub(crate) fn failed(status: wire::QueryStatus, message: String) -> wire::QueryResult {
+    wire::QueryResult {
+        columns: Vec::new(),
+        rows: raw("[]".to_owned()),
+        status,
+        message: Some(message),
+        warnings: Vec::new(),
+    }
 }
 
 impl RowSink for JsonSink {
@@ -106,10 +112,13 @@ impl RowSink for JsonSink {
         self.columns = columns.to_vec();
         self.kinds = vec![None; columns.len()];
         // Escapes make a name at most six times as long.
-        let bytes: usize = columns.iter().map(|column| {
-            let declared = column.declared_type.as_ref().map_or(0, String::len);
-            100 + 6 * (column.name.len() + column.source_table.len() + declared)
-        }).sum();
+        let bytes: usize = columns
+            .iter()
+            .map(|column| {
+                let declared = column.declared_type.as_ref().map_or(0, String::len);
+                100 + 6 * (column.name.len() + column.source_table.len() + declared)
+            })
+            .sum();
         self.budget = self.budget.saturating_sub(bytes);
         Flow::Continue
     }
@@ -141,7 +150,12 @@ mod tests {
     use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
     fn column(name: &str, declared: Option<&str>) -> Column {
-        Column { name: name.into(), declared_type: declared.map(Into::into), is_primary_key: false, source_table: String::new() }
+        Column {
+            name: name.into(),
+            declared_type: declared.map(Into::into),
+            is_primary_key: false,
+            source_table: String::new(),
+        }
     }
 
     fn rows(mut sink: JsonSink, count: i64) -> (serde_json::Value, u32) {

@@ -30,8 +30,7 @@ impl TokenExpiry {
     /// [`UnknownTokenExpiry`] for anything else.
     pub fn parse(text: &str) -> Result<Self, UnknownTokenExpiry> {
         let mut all = Self::ALL.into_iter();
-        all.find(|expiry| expiry.as_str() == text)
-            .ok_or(UnknownTokenExpiry)
+        all.find(|expiry| expiry.as_str() == text).ok_or(UnknownTokenExpiry)
     }
 
     /// The spelling clients use.

@@ -29,12 +29,7 @@ pub const ARGON2_LANES: u32 = 1;
 const HASH_BYTES: usize = 32;
 const SALT_BYTES: usize = 16;
 
-const PARAMS: Params = match Params::new(
-    ARGON2_MEMORY_KIB,
-    ARGON2_PASSES,
-    ARGON2_LANES,
-    Some(HASH_BYTES),
-) {
+const PARAMS: Params = match Params::new(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON2_LANES, Some(HASH_BYTES)) {
     Ok(params) => params,
     Err(_) => panic!("argon2 refuses the parameters above"), // while compiling
 };
@@ -105,9 +100,7 @@ impl PlainPassword {
         let mut salt = [0; SALT_BYTES];
         rng.fill_bytes(&mut salt);
         let salt = SaltString::encode_b64(&salt).map_err(PasswordHashingError)?;
-        let hash = argon2id()
-            .hash_password(self.as_bytes(), &salt)
-            .map_err(PasswordHashingError)?;
+        let hash = argon2id().hash_password(self.as_bytes(), &salt).map_err(PasswordHashingError)?;
         Ok(PasswordHash(hash.serialize()))
     }
 
@@ -134,9 +127,7 @@ impl PasswordHash {
         let bearable = params.m_cost() <= STORED_MAX_MEMORY_KIB
             && params.t_cost() <= STORED_MAX_PASSES
             && params.p_cost() <= STORED_MAX_LANES;
-        let salt_is_usable = salt
-            .decode_b64(&mut [0; 64])
-            .is_ok_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
+        let salt_is_usable = salt.decode_b64(&mut [0; 64]).is_ok_and(|salt| salt.len() >= argon2::MIN_SALT_LEN);
         if !bearable || !salt_is_usable || output.len() < STORED_MIN_HASH_BYTES {
             return Err(StoredHashError::Parameters);
         }
@@ -152,9 +143,7 @@ impl PasswordHash {
     /// Whether this is the password. The comparison takes the same time wherever the hashes differ.
     #[must_use]
     pub fn verify(&self, password: &PlainPassword) -> bool {
-        argon2id()
-            .verify_password(password.as_bytes(), &self.0.password_hash())
-            .is_ok()
+        argon2id().verify_password(password.as_bytes(), &self.0.password_hash()).is_ok()
     }
 
     /// Spends the time of [`verify`](Self::verify) and says no: for a user who does not exist or has no
@@ -206,9 +195,7 @@ mod tests {
     }
 
     fn hash(text: &str, seed: u64) -> PasswordHash {
-        password(text)
-            .hash(&mut StdRng::seed_from_u64(seed))
-            .unwrap()
+        password(text).hash(&mut StdRng::seed_from_u64(seed)).unwrap()
     }
 
     #[track_caller]
@@ -250,10 +237,7 @@ mod tests {
         for bad in [String::new(), "1234567".to_owned(), "x".repeat(1025)] {
             assert_eq!(PlainPassword::new(bad).unwrap_err(), PasswordLengthError);
         }
-        assert_eq!(
-            PasswordLengthError.to_string(),
-            "a password must have 8 to 1024 bytes"
-        );
+        assert_eq!(PasswordLengthError.to_string(), "a password must have 8 to 1024 bytes");
     }
 
     #[test]
@@ -277,10 +261,7 @@ mod tests {
     #[test]
     fn nothing_prints_a_secret() {
         let (password, hash) = (password("correct horse"), hash("correct horse", 1));
-        assert_eq!(
-            format!("{password:?} {hash:?}"),
-            "PlainPassword([redacted]) PasswordHash([redacted])"
-        );
+        assert_eq!(format!("{password:?} {hash:?}"), "PlainPassword([redacted]) PasswordHash([redacted])");
     }
 
     proptest! {

@@ -78,9 +78,7 @@ impl PlainToken {
     /// # Errors
     /// The first of these that applies: prefix, length, alphabet, check characters.
     pub fn parse(text: &str) -> Result<Self, TokenFormatError> {
-        let digits = text
-            .strip_prefix(TOKEN_PREFIX)
-            .ok_or(TokenFormatError::Prefix)?;
+        let digits = text.strip_prefix(TOKEN_PREFIX).ok_or(TokenFormatError::Prefix)?;
         // Characters are counted, so that a foreign one is an error of the alphabet. No more than can
         // matter: the text comes from a stranger.
         if digits.chars().take(TOKEN_LENGTH).count() != TOKEN_LENGTH - TOKEN_PREFIX.len() {
@@ -89,9 +87,7 @@ impl PlainToken {
         if !digits.bytes().all(base62::is_digit) {
             return Err(TokenFormatError::Alphabet);
         }
-        let (body, check) = text
-            .split_at_checked(TOKEN_LENGTH - base62::U32_DIGITS)
-            .ok_or(TokenFormatError::Length)?;
+        let (body, check) = text.split_at_checked(TOKEN_LENGTH - base62::U32_DIGITS).ok_or(TokenFormatError::Length)?;
         if check.as_bytes() != check_digits(body.as_bytes()) {
             return Err(TokenFormatError::Checksum);
         }

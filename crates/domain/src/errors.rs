@@ -358,7 +358,16 @@ macro_rules! from_ports {
 }
 
 from_ports!(
-    AccessError, PeopleError, TokenError, DatabaseError, RefError, PullError, ReleaseError, ReadError, OperationError, ImportError
+    AccessError,
+    PeopleError,
+    TokenError,
+    DatabaseError,
+    RefError,
+    PullError,
+    ReleaseError,
+    ReadError,
+    OperationError,
+    ImportError
 );
 
 impl From<FormatError> for Fault {

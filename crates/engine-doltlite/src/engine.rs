@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use branchyard_domain::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
@@ -19,6 +20,7 @@ use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
+use crate::write::millis;
 
 /// Databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
@@ -86,6 +88,27 @@ impl DoltliteEngine {
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }
         result
+    }
+
+    /// As [`Self::reading`], for statements of ours whose time depends on how much there is.
+    pub(crate) fn reading_within<T>(
+        &self,
+        timeout: Duration,
+        database: DatabaseId,
+        at: &CommitHash,
+        context: &str,
+        work: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, EngineError> {
+        self.reading(database, at, |connection| {
+            let fault = |error| errors::fault_at(context, at, error);
+            let timed = connection.limit_time(&self.watchdog, timeout).map_err(fault)?;
+            match work(connection) {
+                Err(error) if errors::interrupted(&error) && timed.expired() => {
+                    Err(EngineError::TimedOut(millis(timeout)))
+                }
+                other => other.map_err(fault),
+            }
+        })
     }
 
     /// Runs `work` on the connection that writes to a database; whatever transaction it leaves open is rolled back.

@@ -30,12 +30,24 @@ static STOCK: OnceLock<Stock> = OnceLock::new();
 /// Memory one statement may take.
 #[derive(Debug)]
 pub(crate) struct Allowance {
+    all: i64,
     left: Cell<i64>,
 }
 
 impl Allowance {
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { left: Cell::new(i64::try_from(bytes).unwrap_or(UNLIMITED)) }
+        let all = i64::try_from(bytes).unwrap_or(UNLIMITED);
+        Self { all, left: Cell::new(all) }
+    }
+
+    /// Whether more than a quarter is spent.
+    pub(crate) fn is_getting_short(&self) -> bool {
+        self.left.get() < self.all / 4 * 3
+    }
+
+    /// Starts anew.
+    pub(crate) fn renew(&self) {
+        self.left.set(self.all);
     }
 
     /// Runs `work`, whose allocations count. Never around code of ours that takes an allocation for granted.

@@ -15,6 +15,8 @@ pub struct Options {
     pub process_memory: Option<u64>,
     /// Time a trial merge may take.
     pub trial_merge_timeout: Duration,
+    /// Time finding a page of changed rows may take.
+    pub diff_timeout: Duration,
     /// Time counting the changed rows of all tables of a diff may take; later tables come without counts.
     pub count_timeout: Duration,
 }
@@ -27,6 +29,7 @@ impl Default for Options {
             statement_memory: 256 << 20,
             process_memory: Some(1 << 30),
             trial_merge_timeout: Duration::from_secs(60),
+            diff_timeout: Duration::from_secs(30),
             count_timeout: Duration::from_secs(30),
         }
     }

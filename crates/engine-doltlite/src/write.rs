@@ -54,6 +54,16 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
 /// Moves our branch to `base`, inside a transaction that stays open.
 pub(crate) fn start(connection: &Connection, base: &CommitHash) -> Result<(), EngineError> {
     connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(|error| errors::fault("begin a write", error))?;
+    // Moving costs some milliseconds; one write after the other finds the branch where it has to be. What a failed write set down
+    // in the file makes the two contents differ.
+    let is_there = "SELECT dolt_hashof('HEAD') = ? AND dolt_hashof_db() = dolt_hashof_db('HEAD')";
+    let there = connection
+        .raw()
+        .query_row(is_there, [base.as_str()], |row| row.get::<_, Option<bool>>(0))
+        .map_err(|error| errors::fault("look where the branch is", error))?;
+    if there == Some(true) {
+        return Ok(());
+    }
     connection
         .raw()
         .query_row("SELECT dolt_reset('--hard', ?)", [base.as_str()], |_| Ok(()))
@@ -102,19 +112,32 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
         if timed.expired() {
             return Err((SqlFailure::TimedOut(0).into(), number));
         }
+        if memory.is_getting_short() {
+            set_down(connection, memory).map_err(|error| (place.failed(error, &Seen::default()), number))?;
+        }
         start += text.len();
     }
     if number == 0 { Err((Place::all(sql, Mode::Writer).ends_early().into(), 1)) } else { Ok(()) }
 }
 
+/// Moves what the statements changed so far from memory to the file. Our branch is nobody else's: its transactions may end
+/// at any time, since only the final commit gets a name, and whoever comes next starts with a hard reset.
+fn set_down(connection: &Connection, memory: &Allowance) -> rusqlite::Result<()> {
+    match connection.raw().execute_batch("COMMIT") {
+        Ok(()) => {
+            memory.renew();
+            connection.raw().execute_batch("BEGIN IMMEDIATE")
+        }
+        // References that are to be checked at the end keep the transaction open.
+        Err(_) if !connection.raw().is_autocommit() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), Failed> {
     if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
-        // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1). Our branch is nobody else's:
-        // its transactions may end here, since only the final commit gets a name.
-        connection
-            .raw()
-            .execute_batch("COMMIT; BEGIN IMMEDIATE")
-            .map_err(|error| place.failed(error, &Seen::default()))?;
+        // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
+        set_down(connection, memory).map_err(|error| place.failed(error, &Seen::default()))?;
     }
     let _entered = connection.enter(Mode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());

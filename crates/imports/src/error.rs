@@ -27,10 +27,7 @@ pub enum ImportError {
 
 impl ImportError {
     pub(crate) fn at(line: u64, detail: impl Into<String>) -> Self {
-        Self::File {
-            line: Some(line),
-            detail: detail.into(),
-        }
+        Self::File { line: Some(line), detail: detail.into() }
     }
 }
 
@@ -48,22 +45,13 @@ pub struct RowError {
 impl RowError {
     /// A defect of the record that begins on `line`, in `column` if it can be told.
     pub fn new(line: u64, column: Option<&str>, detail: impl Into<String>) -> Self {
-        Self {
-            line,
-            column: column.map(shortened),
-            detail: detail.into(),
-        }
+        Self { line, column: column.map(shortened), detail: detail.into() }
     }
 }
 
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Located {
-            line: Some(self.line),
-            column: self.column.as_deref(),
-            detail: &self.detail,
-        }
-        .fmt(f)
+        Located { line: Some(self.line), column: self.column.as_deref(), detail: &self.detail }.fmt(f)
     }
 }
 
@@ -106,11 +94,7 @@ impl RowErrors {
     /// # Errors
     /// [`ImportError::Rows`] if anything was found.
     pub fn into_result(self) -> Result<(), ImportError> {
-        if self.is_empty() {
-            Ok(())
-        } else {
-            Err(ImportError::Rows(self))
-        }
+        if self.is_empty() { Ok(()) } else { Err(ImportError::Rows(self)) }
     }
 
     /// Ends the collection with an error that stopped the reading. A defect of the file joins the row errors found
@@ -118,10 +102,7 @@ impl RowErrors {
     #[must_use]
     pub fn then(mut self, stopped_by: ImportError) -> ImportError {
         match stopped_by {
-            ImportError::File {
-                line: Some(line),
-                detail,
-            } if !self.is_empty() => {
+            ImportError::File { line: Some(line), detail } if !self.is_empty() => {
                 self.push(RowError::new(line, None, detail));
                 ImportError::Rows(self)
             }
@@ -173,10 +154,7 @@ mod tests {
     #[test]
     fn errors_name_their_place() {
         let error = RowError::new(3, Some("age"), "'x' is not an integer");
-        assert_eq!(
-            error.to_string(),
-            "line 3: column age: 'x' is not an integer"
-        );
+        assert_eq!(error.to_string(), "line 3: column age: 'x' is not an integer");
         assert_eq!(RowError::new(3, None, "odd").to_string(), "line 3: odd");
         assert_eq!(ImportError::at(1, "odd").to_string(), "line 1: odd");
     }
@@ -199,15 +177,10 @@ mod tests {
     #[test]
     fn what_stops_the_reading_comes_after_what_was_found() {
         let stop = || ImportError::at(9, "stop");
-        assert_eq!(
-            RowErrors::default().then(stop()).to_string(),
-            "line 9: stop"
-        );
+        assert_eq!(RowErrors::default().then(stop()).to_string(), "line 9: stop");
         let mut errors = RowErrors::default();
         errors.push(RowError::new(2, None, "odd"));
-        let ImportError::Rows(rows) = errors.clone().then(stop()) else {
-            panic!("row errors were found")
-        };
+        let ImportError::Rows(rows) = errors.clone().then(stop()) else { panic!("row errors were found") };
         assert_eq!(rows.as_slice()[1].to_string(), "line 9: stop");
         let io = ImportError::Io(io::ErrorKind::TimedOut.into());
         assert!(matches!(errors.then(io), ImportError::Io(_)));

@@ -20,9 +20,6 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            columns: 2_000,
-            value_bytes: 16 * 1024 * 1024,
-        }
+        Self { columns: 2_000, value_bytes: 16 * 1024 * 1024 }
     }
 }

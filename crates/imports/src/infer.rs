@@ -73,11 +73,7 @@ impl Evidence {
         if self.others || self.oversized {
             ColumnType::Text
         } else if self.reals {
-            if self.inexact {
-                ColumnType::Text
-            } else {
-                ColumnType::Real
-            }
+            if self.inexact { ColumnType::Text } else { ColumnType::Real }
         } else if self.integers {
             ColumnType::Integer
         } else {

@@ -57,12 +57,7 @@ struct DelimitedRows<R> {
 impl<R: Read> DelimitedRows<R> {
     fn new(reader: Reader<R>, mut affinity: impl FnMut(&str) -> Affinity) -> Self {
         let columns = reader.columns().to_vec();
-        Self {
-            affinities: columns.iter().map(|name| affinity(name)).collect(),
-            columns,
-            reader,
-            row: Row::default(),
-        }
+        Self { affinities: columns.iter().map(|name| affinity(name)).collect(), columns, reader, row: Row::default() }
     }
 }
 
@@ -74,13 +69,7 @@ impl<R: Read> Rows for DelimitedRows<R> {
     fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError> {
         while let Some(record) = self.reader.next_record(errors)? {
             let found_before = errors.total();
-            fill(
-                &mut self.row,
-                record,
-                &self.columns,
-                &self.affinities,
-                errors,
-            );
+            fill(&mut self.row, record, &self.columns, &self.affinities, errors);
             if errors.total() == found_before {
                 return Ok(Some(&self.row));
             }
@@ -90,23 +79,13 @@ impl<R: Read> Rows for DelimitedRows<R> {
 }
 
 /// Converts all fields even after a wrong one: who repairs a file wants to see every defect.
-fn fill(
-    row: &mut Row,
-    record: &Record,
-    columns: &[String],
-    affinities: &[Affinity],
-    errors: &mut RowErrors,
-) {
+fn fill(row: &mut Row, record: &Record, columns: &[String], affinities: &[Affinity], errors: &mut RowErrors) {
     row.line = record.line();
     row.values.clear();
     for ((text, column), affinity) in record.iter().zip(columns).zip(affinities) {
         match convert(text, *affinity) {
             Ok(value) => row.values.push(value),
-            Err(invalid) => errors.push(RowError::new(
-                record.line(),
-                Some(column),
-                invalid.to_string(),
-            )),
+            Err(invalid) => errors.push(RowError::new(record.line(), Some(column), invalid.to_string())),
         }
     }
 }

@@ -23,9 +23,7 @@ impl Scan {
     /// The affinity of a column of the file in a table made from it; text for a column the file does not have.
     pub fn affinity(&self, column: &str) -> Affinity {
         let position = self.columns.iter().position(|name| name == column);
-        position
-            .and_then(|position| self.types.get(position))
-            .map_or(Affinity::Text, |found| Affinity::from(*found))
+        position.and_then(|position| self.types.get(position)).map_or(Affinity::Text, |found| Affinity::from(*found))
     }
 }
 
@@ -46,11 +44,7 @@ fn scan_delimited<R: Read>(mut reader: Reader<R>) -> Result<Scan, ImportError> {
     let mut types = ColumnTypes::new(columns.len());
     let mut errors = RowErrors::default();
     match count_rows(&mut reader, &mut types, &mut errors) {
-        Ok(rows) => errors.into_result().map(|()| Scan {
-            columns,
-            types: types.finish(),
-            rows,
-        }),
+        Ok(rows) => errors.into_result().map(|()| Scan { columns, types: types.finish(), rows }),
         Err(stopped_by) => Err(errors.then(stopped_by)),
     }
 }
@@ -82,10 +76,7 @@ mod tests {
     fn a_file_is_columns_types_and_rows() {
         let scan = scan_csv("id,level,name\n1,0.5,a\n\n2,,\n").unwrap();
         assert_eq!(scan.columns, ["id", "level", "name"]);
-        assert_eq!(
-            scan.types,
-            [ColumnType::Integer, ColumnType::Real, ColumnType::Text]
-        );
+        assert_eq!(scan.types, [ColumnType::Integer, ColumnType::Real, ColumnType::Text]);
         assert_eq!(scan.rows, 2);
         assert_eq!(scan.affinity("level"), Affinity::Real);
         assert_eq!(scan.affinity("other"), Affinity::Text);
@@ -119,9 +110,7 @@ mod tests {
         let file = b"a,b\n1\n1,\xff\n";
         let error = scan(&file[..], Format::Csv, Limits::default()).unwrap_err();
         assert_eq!(error.to_string(), "line 2: 1 field, the header has 2");
-        let ImportError::Rows(errors) = error else {
-            panic!("a row error came first")
-        };
+        let ImportError::Rows(errors) = error else { panic!("a row error came first") };
         assert_eq!(errors.as_slice()[1].to_string(), "line 3: not valid UTF-8");
     }
 }

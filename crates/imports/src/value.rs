@@ -85,12 +85,10 @@ pub fn convert(text: &str, affinity: Affinity) -> Result<Value, InvalidValue> {
         return Ok(Value::Null);
     }
     match affinity {
-        Affinity::Integer => number::integer(text)
-            .map(Value::Integer)
-            .ok_or_else(|| InvalidValue::NotAnInteger(shortened(text))),
-        Affinity::Real => number::real(text)
-            .map(Value::Real)
-            .ok_or_else(|| InvalidValue::NotANumber(shortened(text))),
+        Affinity::Integer => {
+            number::integer(text).map(Value::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(text)))
+        }
+        Affinity::Real => number::real(text).map(Value::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(text))),
         Affinity::Numeric => Ok(numeric(text)),
         Affinity::Text | Affinity::None => Ok(Value::Text(text.to_owned())),
     }
@@ -125,11 +123,7 @@ mod tests {
             (Affinity::Real, "", Value::Null),
             (Affinity::Numeric, "12", Value::Integer(12)),
             (Affinity::Numeric, "1.5", Value::Real(1.5)),
-            (
-                Affinity::Numeric,
-                "9223372036854775808",
-                text("9223372036854775808"),
-            ),
+            (Affinity::Numeric, "9223372036854775808", text("9223372036854775808")),
             (Affinity::Numeric, "1e999", text("1e999")),
             (Affinity::Numeric, "007", text("007")),
             (Affinity::Numeric, "x", text("x")),
@@ -140,11 +134,7 @@ mod tests {
             (Affinity::None, "", Value::Null),
         ];
         for (affinity, field, expected) in cases {
-            assert_eq!(
-                convert(field, affinity),
-                Ok(expected),
-                "{affinity:?} {field:?}"
-            );
+            assert_eq!(convert(field, affinity), Ok(expected), "{affinity:?} {field:?}");
         }
     }
 
@@ -153,11 +143,7 @@ mod tests {
         let cases = [
             (Affinity::Integer, "x", "'x' is not an integer"),
             (Affinity::Integer, "1.0", "'1.0' is not an integer"),
-            (
-                Affinity::Integer,
-                "9223372036854775808",
-                "'9223372036854775808' is not an integer",
-            ),
+            (Affinity::Integer, "9223372036854775808", "'9223372036854775808' is not an integer"),
             (Affinity::Integer, " ", "' ' is not an integer"),
             (Affinity::Real, "x", "'x' is not a number"),
             (Affinity::Real, "1e999", "'1e999' is not a number"),
@@ -168,10 +154,7 @@ mod tests {
             assert_eq!(refusal.to_string(), expected);
         }
         let long = convert(&"x".repeat(5_000), Affinity::Integer).unwrap_err();
-        assert_eq!(
-            long.to_string(),
-            format!("'{}…' is not an integer", "x".repeat(100))
-        );
+        assert_eq!(long.to_string(), format!("'{}…' is not an integer", "x".repeat(100)));
     }
 
     #[test]

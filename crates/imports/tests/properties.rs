@@ -3,9 +3,7 @@
 use std::io::{self, Read};
 
 use branchyard_imports::delimited::{Delimiter, Reader};
-use branchyard_imports::{
-    Affinity, Format, ImportError, Limits, RowErrors, Value, convert, rows, scan,
-};
+use branchyard_imports::{Affinity, Format, ImportError, Limits, RowErrors, Value, convert, rows, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -46,15 +44,13 @@ fn styles() -> impl Strategy<Value = Style> {
         any::<bool>(),
         any::<bool>(),
     )
-        .prop_map(
-            |(delimiter, line_end, mark, last_line_end, always_quote)| Style {
-                delimiter,
-                line_end,
-                mark,
-                last_line_end,
-                always_quote,
-            },
-        )
+        .prop_map(|(delimiter, line_end, mark, last_line_end, always_quote)| Style {
+            delimiter,
+            line_end,
+            mark,
+            last_line_end,
+            always_quote,
+        })
 }
 
 /// Rows of one width, rich in the characters that mean something.
@@ -122,11 +118,7 @@ fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Opti
         }
         Ok(())
     });
-    (
-        records,
-        errors,
-        stopped_by.err().map(|error| error.to_string()),
-    )
+    (records, errors, stopped_by.err().map(|error| error.to_string()))
 }
 
 /// Line on which each record of a written table begins.
@@ -135,13 +127,7 @@ fn begins(table: &[Vec<String>], style: &Style) -> Vec<u64> {
     let begins = table.iter().map(|row| {
         let begin = line;
         let one_row = std::slice::from_ref(row);
-        let written = write(
-            one_row,
-            &Style {
-                last_line_end: true,
-                ..style.clone()
-            },
-        );
+        let written = write(one_row, &Style { last_line_end: true, ..style.clone() });
         line += written.matches('\n').map(|_| 1).sum::<u64>();
         begin
     });
@@ -213,8 +199,7 @@ fn a_large_file_passes_through_a_fixed_buffer() {
 #[test]
 fn row_errors_are_capped_but_counted() {
     let file = format!("a,b\n{}", "1\n".repeat(250));
-    let Err(ImportError::Rows(errors)) = scan(file.as_bytes(), Format::Csv, Limits::default())
-    else {
+    let Err(ImportError::Rows(errors)) = scan(file.as_bytes(), Format::Csv, Limits::default()) else {
         panic!("every row is too short")
     };
     assert_eq!((errors.as_slice().len(), errors.total()), (100, 250));

@@ -397,9 +397,7 @@ impl FromStr for ErrorCode {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut codes = Self::ALL.iter().copied();
-        codes
-            .find(|code| code.as_str() == text)
-            .ok_or(UnknownErrorCode)
+        codes.find(|code| code.as_str() == text).ok_or(UnknownErrorCode)
     }
 }
 
@@ -415,76 +413,29 @@ mod tests {
 
     /// The table of the wire contract (v2 §1.7), in its order.
     const CONTRACT: &[(&str, u16, &str, &str)] = &[
-        (
-            "VALIDATION_FAILED",
-            400,
-            "Validation failed",
-            "validation-failed",
-        ),
+        ("VALIDATION_FAILED", 400, "Validation failed", "validation-failed"),
         ("UNAUTHENTICATED", 401, "Unauthenticated", "unauthenticated"),
-        (
-            "PERMISSION_DENIED",
-            403,
-            "Permission denied",
-            "permission-denied",
-        ),
+        ("PERMISSION_DENIED", 403, "Permission denied", "permission-denied"),
         ("NOT_FOUND", 404, "Not found", "not-found"),
-        (
-            "METHOD_NOT_ALLOWED",
-            405,
-            "Method not allowed",
-            "method-not-allowed",
-        ),
+        ("METHOD_NOT_ALLOWED", 405, "Method not allowed", "method-not-allowed"),
         ("CONFLICT", 409, "Conflict", "conflict"),
         ("CANCELED", 409, "Canceled", "canceled"),
-        (
-            "PRECONDITION_FAILED",
-            412,
-            "Precondition failed",
-            "precondition-failed",
-        ),
-        (
-            "PAYLOAD_TOO_LARGE",
-            413,
-            "Payload too large",
-            "payload-too-large",
-        ),
-        (
-            "UNSUPPORTED_MEDIA_TYPE",
-            415,
-            "Unsupported media type",
-            "unsupported-media-type",
-        ),
+        ("PRECONDITION_FAILED", 412, "Precondition failed", "precondition-failed"),
+        ("PAYLOAD_TOO_LARGE", 413, "Payload too large", "payload-too-large"),
+        ("UNSUPPORTED_MEDIA_TYPE", 415, "Unsupported media type", "unsupported-media-type"),
         ("UNPROCESSABLE", 422, "Unprocessable", "unprocessable"),
         ("MERGE_CONFLICT", 422, "Merge conflict", "merge-conflict"),
-        (
-            "IDEMPOTENCY_KEY_REUSED",
-            422,
-            "Idempotency key reused",
-            "idempotency-key-reused",
-        ),
-        (
-            "OPERATION_FAILED",
-            422,
-            "Operation failed",
-            "operation-failed",
-        ),
+        ("IDEMPOTENCY_KEY_REUSED", 422, "Idempotency key reused", "idempotency-key-reused"),
+        ("OPERATION_FAILED", 422, "Operation failed", "operation-failed"),
         ("RATE_LIMITED", 429, "Rate limited", "rate-limited"),
         ("INTERNAL", 500, "Internal error", "internal"),
-        (
-            "SERVICE_UNAVAILABLE",
-            503,
-            "Service unavailable",
-            "service-unavailable",
-        ),
+        ("SERVICE_UNAVAILABLE", 503, "Service unavailable", "service-unavailable"),
     ];
 
     #[test]
     fn the_table_is_the_contracts() {
-        let rows: Vec<_> = ErrorCode::ALL
-            .iter()
-            .map(|code| (code.as_str(), code.status(), code.title(), code.suffix()))
-            .collect();
+        let rows: Vec<_> =
+            ErrorCode::ALL.iter().map(|code| (code.as_str(), code.status(), code.title(), code.suffix())).collect();
         assert_eq!(rows, CONTRACT);
     }
 

@@ -37,12 +37,7 @@ impl Problem {
     /// **without its query**, in which credentials of strangers' schemes tend to stand, `request_id` the
     /// value of `X-Request-Id`.
     #[must_use]
-    pub fn document<'a>(
-        &'a self,
-        errors_url: &str,
-        instance: &'a str,
-        request_id: &'a str,
-    ) -> Document<'a> {
+    pub fn document<'a>(&'a self, errors_url: &str, instance: &'a str, request_id: &'a str) -> Document<'a> {
         let row = self.code().row();
         let type_uri = format!("{}/{}", errors_url.trim_end_matches('/'), row.suffix);
         Document {
@@ -75,10 +70,7 @@ mod tests {
     #[test]
     fn the_example_of_the_contract() {
         check(
-            &Problem::new(
-                ErrorCode::NotFound,
-                "no branch, tag or commit 'nope' in ada/rivers",
-            ),
+            &Problem::new(ErrorCode::NotFound, "no branch, tag or commit 'nope' in ada/rivers"),
             "/api/v2/databases/ada/rivers/sql",
             concat!(
                 r#"{"type":"https://yard.test/docs/errors/not-found","title":"Not found","status":404,"#,
@@ -118,8 +110,7 @@ mod tests {
         // A control character takes six bytes in JSON, more per byte than any other.
         let long = "\0".repeat(BODY_MAX_BYTES);
         let entry = FieldError::at_line(u64::MAX, &long).in_column(&long);
-        let problem = Problem::new(ErrorCode::OperationFailed, &long)
-            .with_errors(std::iter::repeat_n(entry, 1000));
+        let problem = Problem::new(ErrorCode::OperationFailed, &long).with_errors(std::iter::repeat_n(entry, 1000));
         let document = problem.document(&long, &long, &long);
         let body = serde_json::to_vec(&document).unwrap();
         assert!(body.len() <= BODY_MAX_BYTES, "{} bytes", body.len());

@@ -29,28 +29,19 @@ impl FieldError {
     /// from names that come from outside.
     #[must_use]
     pub fn at_pointer(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            pointer: Some(clip_owned(pointer.into(), FIELD_PLACE_MAX_BYTES)),
-            ..Self::anywhere(detail.into())
-        }
+        Self { pointer: Some(clip_owned(pointer.into(), FIELD_PLACE_MAX_BYTES)), ..Self::anywhere(detail.into()) }
     }
 
     /// At a query parameter, a header or a path parameter.
     #[must_use]
     pub fn at_parameter(parameter: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
-            parameter: Some(clip_owned(parameter.into(), FIELD_PLACE_MAX_BYTES)),
-            ..Self::anywhere(detail.into())
-        }
+        Self { parameter: Some(clip_owned(parameter.into(), FIELD_PLACE_MAX_BYTES)), ..Self::anywhere(detail.into()) }
     }
 
     /// At a line of an import file, counted from 1.
     #[must_use]
     pub fn at_line(line: u64, detail: impl Into<String>) -> Self {
-        Self {
-            line: Some(line),
-            ..Self::anywhere(detail.into())
-        }
+        Self { line: Some(line), ..Self::anywhere(detail.into()) }
     }
 
     /// Narrows a line down to a column.
@@ -147,10 +138,7 @@ mod tests {
             &FieldError::at_parameter("page_size", "must be at least 1"),
             r#"{"parameter":"page_size","detail":"must be at least 1"}"#,
         );
-        check(
-            &FieldError::at_line(3, "too few values"),
-            r#"{"line":3,"detail":"too few values"}"#,
-        );
+        check(&FieldError::at_line(3, "too few values"), r#"{"line":3,"detail":"too few values"}"#);
         check(
             &FieldError::at_line(3, "'x' is not an integer").in_column("age"),
             r#"{"line":3,"column":"age","detail":"'x' is not an integer"}"#,

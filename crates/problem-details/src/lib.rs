@@ -24,10 +24,8 @@ mod problem;
 
 pub use code::{ErrorCode, Explanation, Row, UnknownErrorCode};
 pub use document::{BODY_MAX_BYTES, Document, INSTANCE_MAX_BYTES};
-pub use field_error::{
-    FIELD_DETAIL_MAX_BYTES, FIELD_PLACE_MAX_BYTES, FieldError, escape_pointer_token, json_pointer,
-};
+pub use field_error::{FIELD_DETAIL_MAX_BYTES, FIELD_PLACE_MAX_BYTES, FieldError, escape_pointer_token, json_pointer};
 pub use problem::{
-    BEARER_CHALLENGE, DETAIL_MAX_BYTES, ERRORS_MAX, INTERNAL_DETAIL, NO_SUCH_PULL,
-    NO_SUCH_REPOSITORY, PROBLEM_MEDIA_TYPE, Problem,
+    BEARER_CHALLENGE, DETAIL_MAX_BYTES, ERRORS_MAX, INTERNAL_DETAIL, NO_SUCH_PULL, NO_SUCH_REPOSITORY,
+    PROBLEM_MEDIA_TYPE, Problem,
 };

@@ -85,10 +85,7 @@ impl Problem {
     /// `error_description`; it is fixed text, so that nothing of the credential can get into it.
     pub fn invalid_token(reason: &'static str) -> Self {
         // RFC 6750 allows these in the description; a quote or a line break would end the value.
-        let description: String = reason
-            .chars()
-            .filter(|c| matches!(c, ' ' | '!' | '#'..='[' | ']'..='~'))
-            .collect();
+        let description: String = reason.chars().filter(|c| matches!(c, ' ' | '!' | '#'..='[' | ']'..='~')).collect();
         Self::new(ErrorCode::Unauthenticated, reason).www_authenticate(format!(
             r#"{BEARER_CHALLENGE}, error="invalid_token", error_description="{description}""#
         ))
@@ -178,24 +175,12 @@ mod tests {
     fn a_code_brings_the_headers_it_owes() {
         let of = |code| Problem::new(code, "text");
         check_headers(&of(ErrorCode::Conflict), &[]);
-        check_headers(
-            &of(ErrorCode::Conflict).retry_after(1),
-            &[("retry-after", "1")],
-        );
+        check_headers(&of(ErrorCode::Conflict).retry_after(1), &[("retry-after", "1")]);
         check_headers(&of(ErrorCode::RateLimited), &[("retry-after", "1")]);
-        check_headers(
-            &of(ErrorCode::RateLimited).retry_after(3600),
-            &[("retry-after", "3600")],
-        );
+        check_headers(&of(ErrorCode::RateLimited).retry_after(3600), &[("retry-after", "3600")]);
         check_headers(&of(ErrorCode::ServiceUnavailable), &[("retry-after", "1")]);
-        check_headers(
-            &of(ErrorCode::MethodNotAllowed).allow("GET, POST"),
-            &[("allow", "GET, POST")],
-        );
-        check_headers(
-            &of(ErrorCode::Unauthenticated),
-            &[("www-authenticate", r#"Bearer realm="branchyard""#)],
-        );
+        check_headers(&of(ErrorCode::MethodNotAllowed).allow("GET, POST"), &[("allow", "GET, POST")]);
+        check_headers(&of(ErrorCode::Unauthenticated), &[("www-authenticate", r#"Bearer realm="branchyard""#)]);
     }
 
     #[test]
@@ -223,10 +208,7 @@ mod tests {
     fn the_fixed_details_are_the_contracts() {
         assert_eq!(Problem::no_such_repository().detail(), "no such repository");
         assert_eq!(Problem::no_such_pull().detail(), "no such pull");
-        assert_eq!(
-            Problem::no_such_pull().to_string(),
-            "NOT_FOUND: no such pull"
-        );
+        assert_eq!(Problem::no_such_pull().to_string(), "NOT_FOUND: no such pull");
     }
 
     #[test]

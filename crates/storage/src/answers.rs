@@ -58,7 +58,8 @@ impl IdempotencyRepository for SqlUnit {
 
     fn answer_purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge answers", |conn| {
-            let removed = diesel::delete(answers::table.filter(answers::created_at.lt(before.as_micros()))).execute(conn)?;
+            let removed =
+                diesel::delete(answers::table.filter(answers::created_at.lt(before.as_micros()))).execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
         })
     }

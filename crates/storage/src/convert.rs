@@ -1,12 +1,10 @@
 //! Between columns and values. What a column holds is parsed like anything else that comes from outside.
 
-use branchyard_domain::entities::{
-    AccountKind, FileType, MemberRole, OperationKind, Role, Visibility,
-};
+use branchyard_domain::entities::{AccountKind, FileType, MemberRole, OperationKind, Role, Visibility};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::{
-    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, Invalid, OperationId, OwnerName, PullNumber, RefName,
-    ReleaseId, Timestamp, TokenId, UploadId,
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, Invalid, OperationId, OwnerName, PullNumber,
+    RefName, ReleaseId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -46,7 +44,17 @@ macro_rules! stored_texts {
 }
 
 stored_texts!(
-    AccountId, TokenId, DatabaseId, CommentId, ReleaseId, OperationId, UploadId, EventId, DatabaseName, RefName, CommitHash,
+    AccountId,
+    TokenId,
+    DatabaseId,
+    CommentId,
+    ReleaseId,
+    OperationId,
+    UploadId,
+    EventId,
+    DatabaseName,
+    RefName,
+    CommitHash,
 );
 
 impl Stored for OwnerName {

@@ -116,9 +116,9 @@ fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize)
     };
     if let Some((owner, name)) = after {
         // Said twice, so that the index is entered at the owner.
-        query = query.filter(databases::owner_key.ge(owner.to_owned())).filter(
-            databases::owner_key.gt(owner.to_owned()).or(databases::name_key.gt(name.to_owned())),
-        );
+        query = query
+            .filter(databases::owner_key.ge(owner.to_owned()))
+            .filter(databases::owner_key.gt(owner.to_owned()).or(databases::name_key.gt(name.to_owned())));
     }
     query.order((databases::owner_key, databases::name_key)).limit(limit(most))
 }
@@ -160,8 +160,7 @@ impl DatabaseRepository for SqlUnit {
 
     fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
         self.run("read a database", |conn| {
-            let row =
-                databases::table.find(id.to_string()).select(DatabaseRow::as_select()).first(conn).optional()?;
+            let row = databases::table.find(id.to_string()).select(DatabaseRow::as_select()).first(conn).optional()?;
             one(row, DatabaseRow::database)
         })
     }
@@ -217,7 +216,9 @@ impl DatabaseRepository for SqlUnit {
             }
             query = query.filter(databases::search_key.like(anywhere(text)).escape('\\'));
         }
-        self.run("list databases", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
+        self.run("list databases", |conn| {
+            all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database)
+        })
     }
 
     fn database_count(&mut self, owner: AccountId) -> Result<u64> {
@@ -260,8 +261,7 @@ impl DatabaseRepository for SqlUnit {
             if let Some(after) = after {
                 query = query.filter(databases::id.gt(after.to_string()));
             }
-            let rows: Vec<String> =
-                query.order(databases::id).limit(limit(most)).select(databases::id).load(conn)?;
+            let rows: Vec<String> = query.order(databases::id).limit(limit(most)).select(databases::id).load(conn)?;
             all(rows, |id| read("databases.id", id))
         })
     }

@@ -47,7 +47,9 @@ pub enum OpenError {
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     /// A newer or foreign program has been here.
-    #[error("the metadata store has migration {version}, which this program does not know; run the program that applied it, or a newer one")]
+    #[error(
+        "the metadata store has migration {version}, which this program does not know; run the program that applied it, or a newer one"
+    )]
     Unknown {
         /// The migration.
         version: String,
@@ -144,7 +146,10 @@ pub(crate) fn is_passing(error: &DieselError) -> bool {
         "no connection to the server",
     ];
     match error {
-        DieselError::DatabaseError(DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::SerializationFailure, _)
+        DieselError::DatabaseError(
+            DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::SerializationFailure,
+            _,
+        )
         | DieselError::BrokenTransactionManager => true,
         DieselError::DatabaseError(_, info) => SIGNS.iter().any(|sign| info.message().contains(sign)),
         _ => false,

@@ -52,7 +52,9 @@ fn create(path: &Path) -> std::io::Result<()> {
     let made = write_all(&temporary).and_then(|()| put_in_place(&temporary, path));
     // Gone already when it was renamed.
     match std::fs::remove_file(&temporary) {
-        Err(error) if error.kind() != ErrorKind::NotFound => tracing::warn!(%error, path = %temporary.display(), "left behind"),
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(%error, path = %temporary.display(), "left behind")
+        }
         _ => {}
     }
     made?;

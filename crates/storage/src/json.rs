@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
-    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, RowProblem, Side, Work,
+    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, RowProblem, Side,
+    Work,
 };
 use branchyard_domain::values::PullNumber;
 use serde::de::DeserializeOwned;
@@ -117,11 +118,9 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             message: message.clone(),
             resolve: resolve.iter().map(|(table, side)| (table.clone(), (*side).into())).collect(),
         },
-        Work::Fork { owner_id, owner, fork_id } => WorkV1::Fork {
-            owner_id: owner_id.to_string(),
-            owner: owner.to_string(),
-            fork_id: fork_id.to_string(),
-        },
+        Work::Fork { owner_id, owner, fork_id } => {
+            WorkV1::Fork { owner_id: owner_id.to_string(), owner: owner.to_string(), fork_id: fork_id.to_string() }
+        }
         Work::Import(import) => WorkV1::Import(ImportV1 {
             upload_id: import.upload_id.to_string(),
             branch: import.branch.to_string(),
@@ -262,11 +261,9 @@ const EVENT: &str = "events.event";
 
 pub(crate) fn from_event(kind: &EventKind) -> Read<String> {
     let mirror = match kind {
-        EventKind::Push { branch, head, previous } => EventV1::Push {
-            branch: branch.to_string(),
-            head: head.to_string(),
-            previous: previous.to_string(),
-        },
+        EventKind::Push { branch, head, previous } => {
+            EventV1::Push { branch: branch.to_string(), head: head.to_string(), previous: previous.to_string() }
+        }
         EventKind::BranchCreated { branch } => EventV1::BranchCreated { branch: branch.to_string() },
         EventKind::BranchDeleted { branch } => EventV1::BranchDeleted { branch: branch.to_string() },
         EventKind::Pull { number, action, from, from_branch, to_branch, author, sender } => EventV1::Pull {
@@ -284,11 +281,9 @@ pub(crate) fn from_event(kind: &EventKind) -> Read<String> {
 
 pub(crate) fn to_event(text: &str) -> Read<EventKind> {
     Ok(match decode(EVENT, text)? {
-        EventV1::Push { branch, head, previous } => EventKind::Push {
-            branch: read(EVENT, branch)?,
-            head: read(EVENT, head)?,
-            previous: read(EVENT, previous)?,
-        },
+        EventV1::Push { branch, head, previous } => {
+            EventKind::Push { branch: read(EVENT, branch)?, head: read(EVENT, head)?, previous: read(EVENT, previous)? }
+        }
         EventV1::BranchCreated { branch } => EventKind::BranchCreated { branch: read(EVENT, branch)? },
         EventV1::BranchDeleted { branch } => EventKind::BranchDeleted { branch: read(EVENT, branch)? },
         EventV1::Pull { number, action, from, from_branch, to_branch, author, sender } => EventKind::Pull {
@@ -322,11 +317,11 @@ mod tests {
         );
         assert_eq!(from_work(&work).unwrap(), text);
         let failure = Failure::new(FailureKind::MergeConflict, "both");
+        assert_eq!(from_failure(&failure).unwrap(), r#"{"v":"1","kind":"merge_conflict","detail":"both","rows":[]}"#);
         assert_eq!(
-            from_failure(&failure).unwrap(),
-            r#"{"v":"1","kind":"merge_conflict","detail":"both","rows":[]}"#
+            from_outcome(&Outcome::default()).unwrap(),
+            r#"{"v":"1","commit":null,"pull":null,"database":null}"#
         );
-        assert_eq!(from_outcome(&Outcome::default()).unwrap(), r#"{"v":"1","commit":null,"pull":null,"database":null}"#);
     }
 
     #[test]

@@ -261,14 +261,13 @@ impl OperationRepository for SqlUnit {
     fn operation_recover(&mut self) -> Result<u64> {
         self.run("end all leases", |conn| {
             // They stay running, so that they go before what is queued, and belong to nobody.
-            let ended =
-                diesel::update(
-                    operations::table
-                        .filter(operations::finished_at.is_null())
-                        .filter(operations::state.eq(OperationState::Running.word())),
-                )
-                    .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
-                    .execute(conn)?;
+            let ended = diesel::update(
+                operations::table
+                    .filter(operations::finished_at.is_null())
+                    .filter(operations::state.eq(OperationState::Running.word())),
+            )
+            .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
+            .execute(conn)?;
             Ok(count(i64::try_from(ended).unwrap_or(i64::MAX)))
         })
     }
@@ -298,8 +297,8 @@ impl OperationRepository for SqlUnit {
 
     fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge operations", |conn| {
-            let removed =
-                diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros()))).execute(conn)?;
+            let removed = diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros())))
+                .execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
         })
     }

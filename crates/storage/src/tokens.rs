@@ -101,8 +101,7 @@ impl TokenRepository for SqlUnit {
             if let Some(after) = after {
                 query = query.filter(tokens::id.lt(after.to_string()));
             }
-            let rows =
-                query.order(tokens::id.desc()).limit(limit(most)).select(TokenRow::as_select()).load(conn)?;
+            let rows = query.order(tokens::id.desc()).limit(limit(most)).select(TokenRow::as_select()).load(conn)?;
             all(rows, TokenRow::token)
         })
     }

@@ -39,7 +39,9 @@ impl SqlUnit {
             let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
             let begun = match purpose {
                 Purpose::Read => begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
-                Purpose::Write => begin(&mut conn.any, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "BEGIN IMMEDIATE"),
+                Purpose::Write => {
+                    begin(&mut conn.any, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "BEGIN IMMEDIATE")
+                }
             };
             match begun {
                 Ok(()) => {

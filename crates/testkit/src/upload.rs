@@ -21,7 +21,8 @@ impl Actor {
         let session = self.post(&format!("/databases/{database}/imports/uploads"), &announced).expect(201).data();
         let mut completed = Vec::new();
         let mut texts = String::new();
-        for (part, chunk) in session["parts"].as_array().unwrap().iter().zip(bytes.chunks(bytes.len().div_ceil(parts))) {
+        for (part, chunk) in session["parts"].as_array().unwrap().iter().zip(bytes.chunks(bytes.len().div_ceil(parts)))
+        {
             let nobody = Actor::new(String::new(), None, "");
             let put = nobody.request(Method::PUT, part["url"].as_str().unwrap()).body(chunk.to_vec());
             let etag = nobody.send(put).expect(200).header("etag").to_owned();

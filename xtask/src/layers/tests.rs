@@ -28,33 +28,13 @@ fn findings(packages: &[Value]) -> Vec<String> {
 fn the_allowed_edges_pass() {
     let found = findings(&[
         package("branchyard-auth", &[dep("sha2", None)]),
-        package(
-            "branchyard-domain",
-            &[
-                dep("branchyard-auth", None),
-                dep("branchyard-testkit", Some("dev")),
-            ],
-        ),
+        package("branchyard-domain", &[dep("branchyard-auth", None), dep("branchyard-testkit", Some("dev"))]),
         package(
             "branchyard-storage",
-            &[
-                dep("branchyard-domain", None),
-                dep("branchyard-auth", None),
-                dep("diesel", None),
-                dep("doltlite", None),
-            ],
+            &[dep("branchyard-domain", None), dep("branchyard-auth", None), dep("diesel", None), dep("doltlite", None)],
         ),
-        package(
-            "branchyard-testkit",
-            &[dep("branchyard-storage", None), dep("reqwest", None)],
-        ),
-        package(
-            "branchyard",
-            &[
-                dep("branchyard-storage", None),
-                dep("branchyard-testkit", Some("dev")),
-            ],
-        ),
+        package("branchyard-testkit", &[dep("branchyard-storage", None), dep("reqwest", None)]),
+        package("branchyard", &[dep("branchyard-storage", None), dep("branchyard-testkit", Some("dev"))]),
     ]);
     assert_eq!(found, Vec::<String>::new());
 }
@@ -67,11 +47,7 @@ fn a_bad_edge_is_found_and_says_how_to_fix_it() {
             package("branchyard-api-v2", &[dep("branchyard-storage", kind)]),
         ]);
         assert_eq!(found.len(), 1, "{kind:?}: {found:?}");
-        assert!(
-            found[0].starts_with("`api-v2` must not use `storage`"),
-            "{}",
-            found[0]
-        );
+        assert!(found[0].starts_with("`api-v2` must not use `storage`"), "{}", found[0]);
         assert!(found[0].contains("\n  fix: "), "{}", found[0]);
     }
 }
@@ -88,10 +64,7 @@ fn adapters_never_use_each_other() {
 #[test]
 fn testkit_is_for_tests_only_even_in_the_binary() {
     for user in ["branchyard", "branchyard-api-v2"] {
-        let found = findings(&[
-            package("branchyard-testkit", &[]),
-            package(user, &[dep("branchyard-testkit", None)]),
-        ]);
+        let found = findings(&[package("branchyard-testkit", &[]), package(user, &[dep("branchyard-testkit", None)])]);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("[dev-dependencies]"), "{}", found[0]);
     }
@@ -100,14 +73,8 @@ fn testkit_is_for_tests_only_even_in_the_binary() {
 #[test]
 fn tests_may_use_the_domains_fakes_and_their_own_crate() {
     let found = findings(&[
-        package(
-            "branchyard-domain",
-            &[dep("branchyard-domain", Some("dev"))],
-        ),
-        package(
-            "branchyard-imports",
-            &[dep("branchyard-domain", Some("dev"))],
-        ),
+        package("branchyard-domain", &[dep("branchyard-domain", Some("dev"))]),
+        package("branchyard-imports", &[dep("branchyard-domain", Some("dev"))]),
     ]);
     assert_eq!(found, Vec::<String>::new());
     assert_eq!(
@@ -140,30 +107,12 @@ fn foreign_crates_keep_their_places() {
         ("branchyard-problem-details", "actix-web"),
     ];
     for (user, name) in lost {
-        assert_eq!(
-            findings(&[package(user, &[dep(name, None)])]).len(),
-            1,
-            "{user} {name}"
-        );
-        assert_eq!(
-            findings(&[package(user, &[dep(name, Some("dev"))])]).len(),
-            0,
-            "{user} {name}"
-        );
+        assert_eq!(findings(&[package(user, &[dep(name, None)])]).len(), 1, "{user} {name}");
+        assert_eq!(findings(&[package(user, &[dep(name, Some("dev"))])]).len(), 0, "{user} {name}");
     }
     let optional = json!({ "name": "actix-web", "kind": null, "optional": true });
-    assert_eq!(
-        findings(&[package(
-            "branchyard-problem-details",
-            std::slice::from_ref(&optional)
-        )])
-        .len(),
-        0
-    );
-    assert_eq!(
-        findings(&[package("branchyard-domain", &[optional])]).len(),
-        1
-    );
+    assert_eq!(findings(&[package("branchyard-problem-details", std::slice::from_ref(&optional))]).len(), 0);
+    assert_eq!(findings(&[package("branchyard-domain", &[optional])]).len(), 1);
 }
 
 #[test]

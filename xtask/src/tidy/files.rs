@@ -17,8 +17,7 @@ pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
-        let entries =
-            fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
         for entry in entries {
             let entry = entry?;
             // A link is not followed: its target is in the tree, or none of our business.
@@ -66,17 +65,11 @@ mod tests {
 
     #[test]
     fn paths_of_one_machine_are_found() {
-        let bad =
-            ["\"/@/main\"", "see /@/x", "file:/@/x", "/@/"].map(|text| text.replace('@', "work"));
+        let bad = ["\"/@/main\"", "see /@/x", "file:/@/x", "/@/"].map(|text| text.replace('@', "work"));
         for text in bad {
             assert_eq!(machine_paths("a.md", &text).len(), 1, "{text}");
         }
-        let good = [
-            "our/@/x",
-            "https://host.example/@/x",
-            "refs/@/x",
-            "{base}/@/x",
-        ];
+        let good = ["our/@/x", "https://host.example/@/x", "refs/@/x", "{base}/@/x"];
         for text in good.map(|text| text.replace('@', "work")) {
             assert_eq!(machine_paths("a.md", &text).len(), 0, "{text}");
         }

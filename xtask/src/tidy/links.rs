@@ -43,14 +43,8 @@ fn links(text: &str) -> Vec<(usize, String)> {
         }
         // Every second piece between backticks is code.
         let line: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
-        let inline = line
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
-        let defined = line
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once("]: "))
-            .map(|(_, target)| target);
+        let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let defined = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
         for target in inline.chain(defined) {
             // A title may follow.
             if let Some(target) = target.split_whitespace().next() {
@@ -71,23 +65,17 @@ mod tests {
         let text = "a [b](c.md#d) and [e](f.md \"title\")\n```\n[x](y.md)\n```\n`[x](y.md)` ![i](p.png)\n[ref]: g.md\n";
         let expected = [(1, "c.md#d"), (1, "f.md"), (5, "p.png"), (6, "g.md")];
         let found = links(text);
-        let found: Vec<(usize, &str)> = found
-            .iter()
-            .map(|(line, link)| (*line, link.as_str()))
-            .collect();
+        let found: Vec<(usize, &str)> = found.iter().map(|(line, link)| (*line, link.as_str())).collect();
         assert_eq!(found, expected);
     }
 
     #[test]
     fn dead_links_are_named() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let text = "[a](../Cargo.toml#x) [b](/Cargo.toml) [c](main.rs) [d](https://host.example/x) [e](#here) [f](gone.md)";
+        let text =
+            "[a](../Cargo.toml#x) [b](/Cargo.toml) [c](main.rs) [d](https://host.example/x) [e](#here) [f](gone.md)";
         let found = check(root, Path::new("src/page.md"), text);
         assert_eq!(found.len(), 1);
-        assert!(
-            found[0]
-                .to_string()
-                .starts_with("src/page.md:1: the link to `gone.md`")
-        );
+        assert!(found[0].to_string().starts_with("src/page.md:1: the link to `gone.md`"));
     }
 }

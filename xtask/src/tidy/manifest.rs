@@ -25,14 +25,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
 }
 
 fn inherits(text: &str, section: &str, key: &str) -> bool {
-    has(
-        text,
-        section,
-        &[
-            &format!("{key}.workspace=true"),
-            &format!("{key}={{workspace=true}}"),
-        ],
-    )
+    has(text, section, &[&format!("{key}.workspace=true"), &format!("{key}={{workspace=true}}")])
 }
 
 /// Whether the section has one of these lines, spaces aside.

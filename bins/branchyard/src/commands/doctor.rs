@@ -41,7 +41,9 @@ fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
         }
     }
     for id in files.difference(&known) {
-        findings.push(format!("file of database {id}: nothing refers to it; it is safe to delete while the server is stopped"));
+        findings.push(format!(
+            "file of database {id}: nothing refers to it; it is safe to delete while the server is stopped"
+        ));
     }
     for upload in stores.blobs()?.list()? {
         if stores.metadata.read()?.upload_get(upload)?.is_none() {

@@ -19,5 +19,9 @@ pub(super) fn run(config: &Config, check: bool) -> anyhow::Result<()> {
         return print("the metadata store is up to date");
     }
     let done = store.migrate(SystemClock.now())?;
-    if done.is_empty() { print("the metadata store is up to date") } else { print(format!("applied: {}", done.join(", "))) }
+    if done.is_empty() {
+        print("the metadata store is up to date")
+    } else {
+        print(format!("applied: {}", done.join(", ")))
+    }
 }

@@ -10,8 +10,18 @@ pub(super) struct Table {
 
 /// In the order in which they refer to each other.
 pub(super) const TABLES: [Table; 3] = [
-    Table { name: "currencies", file: "currencies.csv", csv: include_str!("../../demo-data/currencies.csv"), key: &["code"] },
-    Table { name: "countries", file: "countries.csv", csv: include_str!("../../demo-data/countries.csv"), key: &["code"] },
+    Table {
+        name: "currencies",
+        file: "currencies.csv",
+        csv: include_str!("../../demo-data/currencies.csv"),
+        key: &["code"],
+    },
+    Table {
+        name: "countries",
+        file: "countries.csv",
+        csv: include_str!("../../demo-data/countries.csv"),
+        key: &["code"],
+    },
     Table {
         name: "languages_spoken",
         file: "languages_spoken.csv",

@@ -37,12 +37,22 @@ pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
     teller.tag_and_release(&owner)?;
 
     teller.write(&owner, OWNER, "views", VIEW, "Add a view of official languages")?;
-    teller.open_pull(&owner, (OWNER, "views"), "A view of official languages", "Answers who speaks what officially in one line.")?;
+    teller.open_pull(
+        &owner,
+        (OWNER, "views"),
+        "A view of official languages",
+        "Answers who speaks what officially in one line.",
+    )?;
     teller.merge(&owner)?;
 
     teller.fork(&guest)?;
     teller.write(&guest, GUEST, "main", CENSUS, "Round the population of small territories")?;
-    teller.open_pull(&guest, (GUEST, "main"), "Round small populations", "Below 10,000 the estimates are not exact to the person.")?;
+    teller.open_pull(
+        &guest,
+        (GUEST, "main"),
+        "Round small populations",
+        "Below 10,000 the estimates are not exact to the person.",
+    )?;
     let access = teller.access::<Participate>(&owner, OWNER)?;
     let pull = branchyard_domain::values::PullNumber::new(2)?;
     hub.pulls().comment(&access, pull, LongText::parse("Good idea. Is the source as rough as that?")?, None)?;
@@ -84,7 +94,9 @@ fn atlas() -> anyhow::Result<NewDatabase> {
         owner: OWNER.to_owned(),
         name: DatabaseName::parse(DATABASE)?,
         visibility: Visibility::Public,
-        description: Some(Description::parse("Countries, their currencies and the languages spoken in them (Unicode CLDR)")?),
+        description: Some(Description::parse(
+            "Countries, their currencies and the languages spoken in them (Unicode CLDR)",
+        )?),
         default_branch: None,
     })
 }

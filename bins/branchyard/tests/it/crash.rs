@@ -76,8 +76,16 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
 fn prepare(dir: &Path, token: &str) {
     let server = Server::start(dir);
     let caller = Caller::new(&server.origin, token);
-    assert_eq!(caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap().0, 201);
-    let id = caller.accepted("/databases/ada/d/sql-writes", &write("main", "create table marks (mark text); create table seed (x)")).unwrap();
+    assert_eq!(
+        caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap().0,
+        201
+    );
+    let id = caller
+        .accepted(
+            "/databases/ada/d/sql-writes",
+            &write("main", "create table marks (mark text); create table seed (x)"),
+        )
+        .unwrap();
     assert_eq!(caller.settled(&id)["status"], "succeeded");
     server.terminate();
 }
@@ -181,7 +189,12 @@ impl Caller {
         let q = format!("insert into marks values ('{mark}')");
         let written = self.accepted("/databases/ada/d/sql-writes", &write(mark, &q))?;
         for _ in 0..2_000 {
-            let answer = self.client.get(format!("{}/api/v2/operations/{written}", self.origin)).bearer_auth(&self.token).send().ok()?;
+            let answer = self
+                .client
+                .get(format!("{}/api/v2/operations/{written}", self.origin))
+                .bearer_auth(&self.token)
+                .send()
+                .ok()?;
             let status = answer.json::<Value>().ok()?["data"]["status"].clone();
             if status == "succeeded" {
                 break;

@@ -19,7 +19,11 @@ fn import_branch_write_fork_pull_merge_read() {
 
     let forked = bob.finish(&bob.post("/databases/ada/people/forks", &json!({"owner": "bob"})));
     assert_eq!(forked["result"]["database"], json!({"owner": "bob", "name": "people"}));
-    bob.write("bob/people", "main", "update people set name = 'Bobby' where id = 2; insert into people values (4, 'Dan', '')");
+    bob.write(
+        "bob/people",
+        "main",
+        "update people set name = 'Bobby' where id = 2; insert into people values (4, 'Dan', '')",
+    );
 
     let body = json!({
         "title": "Names", "from_branch": {"database": {"owner": "bob", "name": "people"}, "branch_name": "main"},
@@ -28,7 +32,8 @@ fn import_branch_write_fork_pull_merge_read() {
     let pull = bob.post("/databases/ada/people/pulls", &body).expect(201).data();
     assert_eq!((&pull["pull_number"], &pull["state"]), (&json!(1), &json!("open")));
     let diff = ada.get("/databases/ada/people/pulls/1/diff").expect(200).data();
-    let changes: Vec<_> = diff.as_array().unwrap().iter().map(|row| (row["change"].clone(), row["primary_key"]["id"].clone())).collect();
+    let changes: Vec<_> =
+        diff.as_array().unwrap().iter().map(|row| (row["change"].clone(), row["primary_key"]["id"].clone())).collect();
     assert_eq!(changes, [(json!("modified"), json!("2")), (json!("added"), json!("4"))]);
     assert_eq!(ada.get("/databases/ada/people/pulls/1/conflicts").expect(200).data(), json!([]));
     ada.post("/databases/ada/people/pulls/1/comments", &json!({"body": "Looks right."})).expect(201);
@@ -72,7 +77,8 @@ fn a_failed_write_creates_no_branch_and_a_refused_import_no_table() {
     let server = Server::start();
     let ada = server.user("ada");
     ada.database("d");
-    let body = json!({"from_branch": "main", "to_branch": "new", "q": "create table t (a); insert into nowhere values (1)"});
+    let body =
+        json!({"from_branch": "main", "to_branch": "new", "q": "create table t (a); insert into nowhere values (1)"});
     let failed = ada.finish(&ada.post("/databases/ada/d/sql-writes", &body));
     assert_eq!(failed["error"]["detail"], "query error: table not found: nowhere (statement 2)");
     ada.get("/databases/ada/d/branches/new").expect(404);
@@ -88,12 +94,20 @@ fn every_spelling_of_an_operation_id_is_the_same() {
     let server = Server::start();
     let ada = server.user("ada");
     ada.database("d");
-    let accepted = ada.post("/databases/ada/d/sql-writes", &json!({"from_branch": "main", "to_branch": "main", "q": "create table t (a)"}));
+    let accepted = ada.post(
+        "/databases/ada/d/sql-writes",
+        &json!({"from_branch": "main", "to_branch": "main", "q": "create table t (a)"}),
+    );
     let operation = ada.finish(&accepted);
     let id = operation["id"].as_str().unwrap();
     let href = accepted.data()["href"].as_str().unwrap().to_owned();
     let uuid = id.rsplit('/').next().unwrap();
-    for spelling in [format!("/operations/{id}"), format!("/operations/{}", id.replace('/', "%2F")), format!("/operations/{uuid}"), href] {
+    for spelling in [
+        format!("/operations/{id}"),
+        format!("/operations/{}", id.replace('/', "%2F")),
+        format!("/operations/{uuid}"),
+        href,
+    ] {
         assert_eq!(ada.get(&spelling).expect(200).data()["id"], json!(id), "{spelling}");
     }
     ada.get(&format!("/operations/databases/ada/other/operations/{uuid}")).expect(404);

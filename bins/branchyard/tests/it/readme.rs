@@ -8,7 +8,8 @@ use crate::process::{Server, branchyard};
 fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = branchyard();
-    let server = Server::start_as(command.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path().join("demo")));
+    let server =
+        Server::start_as(command.args(["demo", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.path().join("demo")));
     let token = server.greeting.split_whitespace().find(|word| word.starts_with("hsat.v1.")).unwrap().to_owned();
 
     let printed: Vec<&str> = server.greeting.lines().map(str::trim).filter(|line| line.starts_with("curl ")).collect();
@@ -18,10 +19,15 @@ fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
     }
 
     let readme = include_str!("../../../../README.md");
-    let script = readme.split("<!-- readme-test").nth(1).unwrap().split("```sh").nth(1).unwrap().split("```").next().unwrap();
+    let script =
+        readme.split("<!-- readme-test").nth(1).unwrap().split("```sh").nth(1).unwrap().split("```").next().unwrap();
     let script = script.replace("hsat.v1.…", &token).replace("http://127.0.0.1:8080", &server.origin);
     // The write is an operation; a person takes longer to paste the next line than it takes to finish.
-    let script = script.replace("# read what", "sleep 1\n# read what").replace("\"mine\"", "\"readme\"").replace("ref=mine", "ref=readme").replace("to=mine", "to=readme");
+    let script = script
+        .replace("# read what", "sleep 1\n# read what")
+        .replace("\"mine\"", "\"readme\"")
+        .replace("ref=mine", "ref=readme")
+        .replace("to=mine", "to=readme");
     let said = succeeds(&script);
     assert!(said.contains("\"India\""), "{said}");
     assert!(said.contains("\"change\":\"modified\""), "{said}");
@@ -30,7 +36,8 @@ fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
 
 /// Runs a shell script whose curls must all answer with a success.
 fn succeeds(script: &str) -> String {
-    let script = format!("set -eu\ncurl() {{ command curl --silent --show-error --fail-with-body \"$@\"; echo; }}\n{script}");
+    let script =
+        format!("set -eu\ncurl() {{ command curl --silent --show-error --fail-with-body \"$@\"; echo; }}\n{script}");
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{script}\n{said}\n{}", String::from_utf8_lossy(&output.stderr));

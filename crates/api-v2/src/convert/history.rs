@@ -1,7 +1,7 @@
 use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{
-    Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn, TableKind,
-    TableSchema,
+    Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
+    TableKind, TableSchema,
 };
 
 use super::cells::row;
@@ -27,9 +27,9 @@ impl From<&TableChange> for wire::TableDiff {
         Self {
             table: table.clone(),
             change: match change {
-                Change::Added => "added",
-                Change::Removed => "dropped",
-                Change::Modified => "modified",
+                Change::Added => wire::TableChange::Added,
+                Change::Removed => wire::TableChange::Dropped,
+                Change::Modified => wire::TableChange::Modified,
             },
             schema_changed: *schema_changed,
             rows_added: rows.map(|(added, _, _)| added),
@@ -46,9 +46,9 @@ impl From<&RowChange> for wire::RowDiff {
         Self {
             table: table.clone(),
             change: match change {
-                Change::Added => "added",
-                Change::Removed => "removed",
-                Change::Modified => "modified",
+                Change::Added => wire::RowChange::Added,
+                Change::Removed => wire::RowChange::Removed,
+                Change::Modified => wire::RowChange::Modified,
             },
             primary_key: row(primary_key, &mut truncated),
             from: from.as_ref().map(|cells| row(cells, &mut truncated)),
@@ -69,9 +69,9 @@ impl From<&Conflict> for wire::Conflict {
         Self {
             table: table.clone(),
             kind: match kind {
-                ConflictKind::Row => "row",
-                ConflictKind::Schema => "schema",
-                ConflictKind::Constraint => "constraint",
+                ConflictKind::Row => wire::ConflictKind::Row,
+                ConflictKind::Schema => wire::ConflictKind::Schema,
+                ConflictKind::Constraint => wire::ConflictKind::Constraint,
             },
             primary_key: key,
             base,
@@ -120,8 +120,8 @@ impl From<&TableSchema> for wire::TableSchema {
         Self {
             name: name.clone(),
             kind: match kind {
-                TableKind::Table => "table",
-                TableKind::View => "view",
+                TableKind::Table => wire::TableKind::Table,
+                TableKind::View => wire::TableKind::View,
             },
             columns: columns.iter().map(Into::into).collect(),
             primary_key: primary_key.clone(),

@@ -28,18 +28,18 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
         attempts: _,
     } = operation;
     let (status, error, result) = match status {
-        OperationStatus::Queued => ("queued", None, None),
-        OperationStatus::Running => ("running", None, None),
-        OperationStatus::Succeeded(outcome) => ("succeeded", None, result(outcome, sees_result)),
-        OperationStatus::Failed(failure) => ("failed", Some(failure.into()), None),
+        OperationStatus::Queued => (wire::OperationStatus::Queued, None, None),
+        OperationStatus::Running => (wire::OperationStatus::Running, None, None),
+        OperationStatus::Succeeded(outcome) => (wire::OperationStatus::Succeeded, None, result(outcome, sees_result)),
+        OperationStatus::Failed(failure) => (wire::OperationStatus::Failed, Some(failure.into()), None),
     };
     wire::Operation {
         id: Urls::operation_id(operation),
         kind: match work.kind() {
-            OperationKind::SqlWrite => "sql_write",
-            OperationKind::Merge => "merge",
-            OperationKind::Fork => "fork",
-            OperationKind::Import => "import",
+            OperationKind::SqlWrite => wire::OperationType::SqlWrite,
+            OperationKind::Merge => wire::OperationType::Merge,
+            OperationKind::Fork => wire::OperationType::Fork,
+            OperationKind::Import => wire::OperationType::Import,
         },
         status,
         created_at: rfc3339(*created_at),

@@ -69,8 +69,8 @@ impl From<&DatabaseView> for wire::Database {
             name: name.to_string(),
             description: description.clone(),
             visibility: match visibility {
-                Visibility::Public => "public",
-                Visibility::Private => "private",
+                Visibility::Public => wire::Visibility::Public,
+                Visibility::Private => wire::Visibility::Private,
             },
             fork_network_count: *fork_network_count,
             star_count: *star_count,
@@ -81,9 +81,9 @@ impl From<&DatabaseView> for wire::Database {
             default_branch: default_branch.to_string(),
             created_at: rfc3339(*created_at),
             viewer_role: match role {
-                Role::Read => "read",
-                Role::Write => "write",
-                Role::Admin => "admin",
+                Role::Read => wire::Role::Read,
+                Role::Write => wire::Role::Write,
+                Role::Admin => wire::Role::Admin,
             },
         }
     }

@@ -32,9 +32,9 @@ pub(crate) fn pull_summary(pull: &Pull) -> wire::PullSummary {
         title: title.clone(),
         description: description.clone(),
         state: match state {
-            PullState::Open => "open",
-            PullState::Closed { .. } => "closed",
-            PullState::Merged { .. } => "merged",
+            PullState::Open => wire::PullState::Open,
+            PullState::Closed { .. } => wire::PullState::Closed,
+            PullState::Merged { .. } => wire::PullState::Merged,
         },
         created_at: rfc3339(*created_at),
         updated_at: rfc3339(*updated_at),

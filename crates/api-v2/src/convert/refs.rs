@@ -18,7 +18,12 @@ pub(crate) fn branch(branch: &Branch, default: &RefName) -> wire::Branch {
 impl From<&Tag> for wire::Tag {
     fn from(tag: &Tag) -> Self {
         let Tag { name, commit, message, tagged_at } = tag;
-        Self { name: name.to_string(), commit_sha: commit.to_string(), message: message.clone(), tagged_at: rfc3339(*tagged_at) }
+        Self {
+            name: name.to_string(),
+            commit_sha: commit.to_string(),
+            message: message.clone(),
+            tagged_at: rfc3339(*tagged_at),
+        }
     }
 }
 

@@ -27,7 +27,8 @@ pub(crate) async fn list_databases(call: Call) -> Outcome {
         Some(Visibility::Public) => "public",
         Some(Visibility::Private) => "private",
     };
-    let bound = bound(&["databases", owner.as_deref().unwrap_or_default(), contains.as_deref().unwrap_or_default(), seen_as]);
+    let bound =
+        bound(&["databases", owner.as_deref().unwrap_or_default(), contains.as_deref().unwrap_or_default(), seen_as]);
     let after: Option<(String, String)> = call.page_key(&page_request, &bound)?;
     let owner = match owner.map(|text| OwnerName::parse(&text)) {
         None => None,
@@ -60,7 +61,8 @@ pub(crate) async fn create_database(call: Call) -> Outcome {
     let key = call.key(&user).await?;
     let wanted = call.body(new_database)?;
     let urls = urls(&call.state);
-    call.effect(key, move |hub, once| hub.databases().create(&user, wanted, once), move |view| created(view, &urls)).await
+    call.effect(key, move |hub, once| hub.databases().create(&user, wanted, once), move |view| created(view, &urls))
+        .await
 }
 
 fn created(view: &DatabaseView, urls: &Urls) -> Answer {
@@ -89,8 +91,9 @@ pub(crate) async fn delete_database(call: Call) -> Outcome {
     let if_match = call.if_match();
     let view = call
         .write(move |hub| {
-            let unchanged =
-                |view: &DatabaseView| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Database::from(view))));
+            let unchanged = |view: &DatabaseView| {
+                if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Database::from(view))))
+            };
             hub.databases().delete(&access, Some(&unchanged))
         })
         .await?;

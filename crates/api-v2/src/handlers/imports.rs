@@ -51,8 +51,10 @@ pub(crate) async fn create_import_upload(call: Call) -> Outcome {
 fn session(opened: &OpenedUpload, state: &AppState, urls: &Urls) -> wire::ImportUpload {
     let OpenedUpload { upload, secret } = opened;
     let now: Timestamp = upload.created_at;
-    let parts = (1..=upload.num_parts)
-        .map(|number| wire::ImportUploadPart { part_number: number, url: state.part_url(urls, upload.id, number, now) });
+    let parts = (1..=upload.num_parts).map(|number| wire::ImportUploadPart {
+        part_number: number,
+        url: state.part_url(urls, upload.id, number, now),
+    });
     wire::ImportUpload {
         token: secret.clone(),
         contents_key: format!("{CONTENTS}{}", upload.id),
@@ -73,7 +75,8 @@ pub(crate) async fn put_part(
     let expected = content_md5(&request)?;
     let (body, mut reader) = upload_channel(payload);
     let hub = state.hub.clone();
-    let stored = state.uploads.run(move || hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from));
+    let stored =
+        state.uploads.run(move || hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from));
     let (stored, ()) = join(stored, body.pump()).await;
     let md5 = stored?.map_err(|refusal| Failure::of(refusal, &request))?;
     let hex: String = md5.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -56,7 +56,8 @@ pub(crate) async fn list_pull_diff(call: Call) -> Outcome {
         .read(move |hub| -> Result<_, Refusal> {
             let (from, to) = list.ends(hub, start.as_ref())?;
             let tables = rows::tables(hub, &list.access, (&from, &to), list.table.as_deref())?;
-            let found = rows::walk(hub, &list.access, (&from, &to), &tables, start.as_ref().map(|start| &start.at), fetch)?;
+            let found =
+                rows::walk(hub, &list.access, (&from, &to), &tables, start.as_ref().map(|start| &start.at), fetch)?;
             Ok(((from, to), found))
         })
         .await?;

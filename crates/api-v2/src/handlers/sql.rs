@@ -11,6 +11,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{Outcome, accepted, too_large, urls};
 use crate::sink::{self, JsonSink};
+use crate::wire;
 
 /// A read as it was asked for.
 struct Asked {
@@ -64,7 +65,8 @@ async fn read(call: &Call, access: branchyard_domain::access::DatabaseAccess<Rea
     let timeout_ms = asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms);
     let max_bytes = limits.max_response_bytes;
     let slot = call.state.sql_slots.take(caller_key(call)).ok_or_else(|| {
-        let detail = format!("{} reads of yours are running; wait for one to finish", limits.max_concurrent_reads_per_caller);
+        let detail =
+            format!("{} reads of yours are running; wait for one to finish", limits.max_concurrent_reads_per_caller);
         Failure::from(Problem::new(ErrorCode::RateLimited, detail).retry_after(1))
     })?;
     let Asked { q, at, .. } = asked;
@@ -97,8 +99,10 @@ async fn read(call: &Call, access: branchyard_domain::access::DatabaseAccess<Rea
             let ended = hub.sql().read(&access, &commit, &q, Duration::from_millis(timeout_ms), &mut rows)?;
             Ok(match ended {
                 ReadEnd::Done(report) => (rows.finish(), report.deterministic),
-                ReadEnd::Failed(failure @ SqlFailure::TimedOut(_)) => (sink::failed("timeout", failure.to_string()), false),
-                ReadEnd::Failed(failure) => (sink::failed("error", failure.to_string()), false),
+                ReadEnd::Failed(failure @ SqlFailure::TimedOut(_)) => {
+                    (sink::failed(wire::QueryStatus::Timeout, failure.to_string()), false)
+                }
+                ReadEnd::Failed(failure) => (sink::failed(wire::QueryStatus::Error, failure.to_string()), false),
             })
         })
         .await?;

@@ -24,8 +24,9 @@ pub(crate) async fn create_tag(call: Call) -> Outcome {
     let key = call.key(access.who()).await?;
     let wanted = call.body(new_tag)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
-    let created =
-        move |tag: &Tag| Answer::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()));
+    let created = move |tag: &Tag| {
+        Answer::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()))
+    };
     call.effect(key, move |hub, once| hub.tags().create(&access, wanted, once), created).await
 }
 
@@ -50,7 +51,8 @@ pub(crate) async fn delete_tag(call: Call) -> Outcome {
     let if_match = call.if_match();
     let tag = call
         .write(move |hub| {
-            let unchanged = |tag: &Tag| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Tag::from(tag))));
+            let unchanged =
+                |tag: &Tag| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Tag::from(tag))));
             hub.tags().delete(&access, found.name.as_str(), Some(&unchanged))
         })
         .await?;

@@ -1,6 +1,8 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::{Role, Visibility};
+
 /// Names a database. Carries exactly these keys, for ever.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DatabaseRef {
@@ -15,8 +17,7 @@ pub(crate) struct Database {
     pub(crate) name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// `public` or `private`.
-    pub(crate) visibility: &'static str,
+    pub(crate) visibility: Visibility,
     /// Forks, direct and indirect, in the whole network.
     pub(crate) fork_network_count: u64,
     pub(crate) star_count: i64,
@@ -29,6 +30,6 @@ pub(crate) struct Database {
     pub(crate) network_root: Option<DatabaseRef>,
     pub(crate) default_branch: String,
     pub(crate) created_at: String,
-    /// The caller's role: `read`, `write` or `admin`.
-    pub(crate) viewer_role: &'static str,
+    /// The caller's role.
+    pub(crate) viewer_role: Role,
 }

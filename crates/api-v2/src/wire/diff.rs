@@ -2,6 +2,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
+use super::{ConflictKind, RowChange, TableChange, TableKind};
+
 /// Columns and cells in table order, as an object.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = std::collections::BTreeMap<String, Option<String>>)]
@@ -38,8 +40,7 @@ pub(crate) struct Commit {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableDiff {
     pub(crate) table: String,
-    /// `added`, `dropped` or `modified`.
-    pub(crate) change: &'static str,
+    pub(crate) change: TableChange,
     pub(crate) schema_changed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rows_added: Option<u64>,
@@ -53,10 +54,11 @@ pub(crate) struct TableDiff {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RowDiff {
     pub(crate) table: String,
-    /// `added`, `removed` or `modified`.
-    pub(crate) change: &'static str,
+    pub(crate) change: RowChange,
     pub(crate) primary_key: Row,
+    #[schema(required)]
     pub(crate) from: Option<Row>,
+    #[schema(required)]
     pub(crate) to: Option<Row>,
     /// Columns whose cells are cut.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -67,8 +69,7 @@ pub(crate) struct RowDiff {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conflict {
     pub(crate) table: String,
-    /// `row`, `schema` or `constraint`.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: ConflictKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) primary_key: Option<Row>,
     /// For conflicts of rows: `null` where the row does not exist on that side.
@@ -116,8 +117,7 @@ pub(crate) struct ForeignKey {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableSchema {
     pub(crate) name: String,
-    /// `table` or `view`.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: TableKind,
     pub(crate) columns: Vec<SchemaColumn>,
     pub(crate) primary_key: Vec<String>,
     pub(crate) indexes: Vec<Index>,

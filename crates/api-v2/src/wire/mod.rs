@@ -7,7 +7,9 @@ mod import;
 mod operation;
 mod pull;
 mod query;
+mod requests;
 mod user;
+mod words;
 
 pub(crate) use branch::{Branch, Release, Tag};
 pub(crate) use database::{Database, DatabaseRef};
@@ -18,4 +20,13 @@ pub(crate) use import::{ImportUpload, ImportUploadPart};
 pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary};
 pub(crate) use query::{QueryColumn, QueryResult};
+pub(crate) use requests::{
+    CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateImportRequest, CreateImportUploadRequest,
+    CreatePullCommentRequest, CreatePullRequest, CreateReleaseRequest, CreateTagRequest, MergePullRequest,
+    SqlReadRequest, SqlWriteRequest, UpdatePullRequest,
+};
 pub(crate) use user::{EmailAddress, User};
+pub(crate) use words::{
+    ConflictKind, OperationStatus, OperationType, PullState, QueryStatus, Role, RowChange, TableChange, TableKind,
+    Visibility,
+};

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::DatabaseRef;
+use super::{DatabaseRef, OperationStatus, OperationType};
 
 /// Where to follow accepted work.
 #[derive(Debug, Serialize, ToSchema)]
@@ -46,11 +46,9 @@ pub(crate) struct OperationResult {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Operation {
     pub(crate) id: String,
-    /// `import`, `merge`, `sql_write` or `fork`.
     #[serde(rename = "type")]
-    pub(crate) kind: &'static str,
-    /// `queued`, `running`, `succeeded` or `failed`.
-    pub(crate) status: &'static str,
+    pub(crate) kind: OperationType,
+    pub(crate) status: OperationStatus,
     pub(crate) created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) started_at: Option<String>,

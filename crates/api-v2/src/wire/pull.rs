@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::DatabaseRef;
+use super::{DatabaseRef, PullState};
 
 /// Names a branch of a database. Carries exactly these keys, for ever.
 #[derive(Debug, Serialize, ToSchema)]
@@ -17,8 +17,7 @@ pub(crate) struct PullSummary {
     pub(crate) title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// `open`, `closed` or `merged`.
-    pub(crate) state: &'static str,
+    pub(crate) state: PullState,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) creator: String,

@@ -2,6 +2,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::QueryStatus;
+
 /// A column of a result.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct QueryColumn {
@@ -19,8 +21,7 @@ pub(crate) struct QueryResult {
     pub(crate) columns: Vec<QueryColumn>,
     #[schema(value_type = Vec<Vec<Option<String>>>)]
     pub(crate) rows: Box<RawValue>,
-    /// `success`, `row_limit`, `timeout` or `error`.
-    pub(crate) status: &'static str,
+    pub(crate) status: QueryStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
     pub(crate) warnings: Vec<String>,

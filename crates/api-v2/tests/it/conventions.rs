@@ -4,7 +4,17 @@ use serde_json::json;
 #[actix_web::test]
 async fn unknown_routes_are_problems() {
     let world = World::new();
-    for path in ["", "/", "/user/", "/nothing", "/databases/", "/databases/a", "/databases/a/b/c/d", "/operations/", "/databases/a/b/branches/"] {
+    for path in [
+        "",
+        "/",
+        "/user/",
+        "/nothing",
+        "/databases/",
+        "/databases/a",
+        "/databases/a/b/c/d",
+        "/operations/",
+        "/databases/a/b/branches/",
+    ] {
         let answer = world.get(None, path).await;
         answer.refused(404, "NOT_FOUND");
         assert_eq!(answer.json()["instance"], format!("/api/v2{path}"));
@@ -92,7 +102,8 @@ async fn the_user_is_shown() {
     let expected = json!({"username": "ada", "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}]});
     assert_eq!(answer.json(), json!({"data": expected}));
     let etag = answer.header("etag").to_owned();
-    let answer = world.send(World::request(Some(&ada), "GET", "/user").insert_header(("If-None-Match", etag.clone()))).await;
+    let answer =
+        world.send(World::request(Some(&ada), "GET", "/user").insert_header(("If-None-Match", etag.clone()))).await;
     assert_eq!((answer.status, answer.text.as_str(), answer.header("etag")), (304, "", etag.as_str()));
     assert_eq!(world.send(World::request(Some(&ada), "HEAD", "/user")).await.status, 200);
 }

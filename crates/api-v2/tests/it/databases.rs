@@ -19,8 +19,8 @@ async fn a_database_lives_and_dies() {
     assert_eq!(got.header("etag"), created.header("etag"));
     let changed = World::request(Some(&ada), "DELETE", "/databases/ada/rivers").insert_header(("If-Match", "\"x\""));
     world.send(changed).await.refused(412, "PRECONDITION_FAILED");
-    let same =
-        World::request(Some(&ada), "DELETE", "/databases/ada/rivers").insert_header(("If-Match", got.header("etag").to_owned()));
+    let same = World::request(Some(&ada), "DELETE", "/databases/ada/rivers")
+        .insert_header(("If-Match", got.header("etag").to_owned()));
     assert_eq!(world.send(same).await.expect(200).data(), expected);
     world.get(Some(&ada), "/databases/ada/rivers").await.refused(404, "NOT_FOUND");
 }
@@ -72,7 +72,12 @@ async fn lists_filter() {
         let (world, ada) = (&world, &ada);
         async move {
             let data = world.get(Some(ada), path).await.expect(200).data();
-            data.as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+            data.as_array()
+                .unwrap()
+                .iter()
+                .map(|d| d["name"].as_str().unwrap().to_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
         }
     };
     assert_eq!(names("/databases").await, "lakes river-two Rivers");

@@ -14,7 +14,10 @@ async fn session() -> (World, String, Value) {
     world.database(&ada, "ada", "rivers", "private").await;
     let body = json!({"content_length": FILE.len(), "num_parts": 1, "file_type": "csv"});
     let answer = world.post(Some(&ada), &format!("{I}/uploads"), body).await.expect(201);
-    assert_eq!((answer.header("cache-control"), answer.header("etag"), answer.header("location")), ("no-store", "", ""));
+    assert_eq!(
+        (answer.header("cache-control"), answer.header("etag"), answer.header("location")),
+        ("no-store", "", "")
+    );
     let keys: Vec<String> = answer.data().as_object().unwrap().keys().cloned().collect();
     assert_eq!(keys, ["contents_key", "headers", "http_method", "parts", "token"]);
     (world, ada, answer.data())

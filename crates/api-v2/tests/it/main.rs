@@ -1,4 +1,5 @@
 //! The API over in-memory ports, without a socket.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod conventions;
 mod databases;

@@ -8,7 +8,8 @@ async fn accepted() -> (World, String, String, String) {
     let body = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE t(a INTEGER)"});
     let answer = world.post(Some(&ada), "/databases/ada/rivers/sql-writes", body).await.expect(202);
     assert_eq!(answer.header("retry-after"), "1");
-    let (id, href) = (answer.data()["id"].as_str().unwrap().to_owned(), answer.data()["href"].as_str().unwrap().to_owned());
+    let (id, href) =
+        (answer.data()["id"].as_str().unwrap().to_owned(), answer.data()["href"].as_str().unwrap().to_owned());
     assert_eq!(answer.header("location"), href);
     assert_eq!(href, format!("https://yard.test/api/v2/operations/{}", id.replace('/', "%2F")));
     (world, ada, bob, id)
@@ -47,7 +48,10 @@ async fn an_operation_succeeds() {
     let head = world.get(Some(&ada), "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
     assert_eq!(operation["result"], json!({"commit_sha": head}));
     let path = "/databases/ada/rivers/operations";
-    assert_eq!(world.get(Some(&ada), &format!("{path}?status=succeeded&type=sql_write")).await.data(), json!([operation]));
+    assert_eq!(
+        world.get(Some(&ada), &format!("{path}?status=succeeded&type=sql_write")).await.data(),
+        json!([operation])
+    );
     assert_eq!(world.get(Some(&ada), &format!("{path}?type=dolt_ci")).await.data(), json!([]));
     assert_eq!(world.get(Some(&ada), &format!("{path}?status=failed")).await.data(), json!([]));
     world.get(Some(&ada), &format!("{path}?status=x")).await.refused_at(400, "status");
@@ -62,7 +66,10 @@ async fn a_failure_names_its_code() {
     let operation = world.finish(&ada, &answer).await;
     assert_eq!(operation["status"], "failed");
     let error = &operation["error"];
-    assert_eq!((&error["status"], &error["code"], &error["title"]), (&json!(422), &json!("OPERATION_FAILED"), &json!("Operation failed")));
+    assert_eq!(
+        (&error["status"], &error["code"], &error["title"]),
+        (&json!(422), &json!("OPERATION_FAILED"), &json!("Operation failed"))
+    );
     assert_eq!(error["detail"], "query error: table not found: nope");
 }
 

@@ -7,14 +7,22 @@ async fn rivers() -> (World, String, String) {
     let world = World::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
-    world.write(&ada, "ada/rivers", "main", "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1,'one')").await;
+    world
+        .write(
+            &ada,
+            "ada/rivers",
+            "main",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1,'one')",
+        )
+        .await;
     world.branch(&ada, "ada/rivers", "work", "main").await;
     world.write(&ada, "ada/rivers", "work", "INSERT INTO t VALUES (2,'two')").await;
     (world, ada, bob)
 }
 
 fn body(title: &str, from: &str, to: &str) -> Value {
-    let branch = |name: &str| json!({"database": {"owner": "ADA", "name": "Rivers", "x": 1}, "branch_name": name, "y": 2});
+    let branch =
+        |name: &str| json!({"database": {"owner": "ADA", "name": "Rivers", "x": 1}, "branch_name": name, "y": 2});
     json!({"title": title, "from_branch": branch(from), "to_branch": branch(to), "z": 3})
 }
 
@@ -41,14 +49,22 @@ async fn a_pull_is_opened_edited_and_merged() {
 
     let etag = opened.header("etag").to_owned();
     let edit = json!({"title": "Better", "description": "More", "state": "closed"});
-    let patch = World::request(Some(&bob), "PATCH", &format!("{P}/1")).insert_header(("If-Match", etag.clone())).set_json(&edit);
+    let patch = World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+        .insert_header(("If-Match", etag.clone()))
+        .set_json(&edit);
     let closed = world.send(patch).await.expect(200).data();
     assert_eq!((&closed["state"], &closed["title"]), (&json!("closed"), &json!("Better")));
     assert!(closed["closed_at"].is_string());
-    let stale = World::request(Some(&bob), "PATCH", &format!("{P}/1")).insert_header(("If-Match", etag)).set_json(json!({"title": "x"}));
+    let stale = World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+        .insert_header(("If-Match", etag))
+        .set_json(json!({"title": "x"}));
     world.send(stale).await.refused(412, "PRECONDITION_FAILED");
     world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.refused(422, "UNPROCESSABLE");
-    let cleared = world.patch(Some(&ada), &format!("{P}/1"), json!({"state": "open", "description": null})).await.expect(200).data();
+    let cleared = world
+        .patch(Some(&ada), &format!("{P}/1"), json!({"state": "open", "description": null}))
+        .await
+        .expect(200)
+        .data();
     assert!(cleared.get("description").is_none());
 
     world.post(Some(&bob), &format!("{P}/1/merge"), json!({})).await.refused(403, "PERMISSION_DENIED");

@@ -71,7 +71,8 @@ async fn tags_and_releases() {
     assert_eq!(world.get(None, "/databases/ada/rivers/releases").await.expect(200).data(), json!([created.data()]));
     world.post(Some(&ada), "/databases/ada/rivers/releases", release).await.refused(409, "CONFLICT");
     world.delete(Some(&ada), "/databases/ada/rivers/tags/v2").await.refused(409, "CONFLICT");
-    let stale = World::request(Some(&ada), "DELETE", "/databases/ada/rivers/tags/v1").insert_header(("If-Match", "\"x\""));
+    let stale =
+        World::request(Some(&ada), "DELETE", "/databases/ada/rivers/tags/v1").insert_header(("If-Match", "\"x\""));
     world.send(stale).await.refused(412, "PRECONDITION_FAILED");
     assert_eq!(world.delete(Some(&ada), "/databases/ada/rivers/tags/v1").await.expect(200).data(), tag);
 }

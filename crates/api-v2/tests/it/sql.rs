@@ -24,9 +24,13 @@ async fn a_read_by_get_and_by_post() {
     let again = World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id"))
         .insert_header(("If-None-Match", etag.clone()));
     assert_eq!(world.send(again).await.status, 304);
-    let other = World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t")).insert_header(("If-None-Match", etag));
+    let other =
+        World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t")).insert_header(("If-None-Match", etag));
     assert_eq!(world.send(other).await.status, 200);
-    let posted = world.post(None, S, json!({"ref": "main", "q": "select id,a from t order by id", "limit": 1})).await.expect(200);
+    let posted = world
+        .post(None, S, json!({"ref": "main", "q": "select id,a from t order by id", "limit": 1}))
+        .await
+        .expect(200);
     assert_eq!((&posted.data()["rows"], &posted.data()["status"]), (&json!([["1", "2.0"]]), &json!("success")));
     assert_eq!(posted.header("etag"), "");
 }
@@ -58,14 +62,26 @@ async fn limits_are_ours_or_the_callers() {
 #[actix_web::test]
 async fn requests_off_the_rules() {
     let (world, _) = rivers().await;
-    for (query, place) in [("", "q"), ("?q=", "q"), ("?q=select&limit=0", "limit"), ("?q=select&limit=1e3", "limit"), ("?q=select&timeout_ms=x", "timeout_ms"), ("?q=select&ref=", "ref")] {
+    for (query, place) in [
+        ("", "q"),
+        ("?q=", "q"),
+        ("?q=select&limit=0", "limit"),
+        ("?q=select&limit=1e3", "limit"),
+        ("?q=select&timeout_ms=x", "timeout_ms"),
+        ("?q=select&ref=", "ref"),
+    ] {
         world.get(None, &format!("{S}{query}")).await.refused_at(400, place);
     }
     world.get(None, &format!("{S}?q={}", "x".repeat(32 * 1024 + 1))).await.refused_at(400, "q");
     let answer = world.get(None, &format!("{S}?q=select%201&ref=nope")).await;
     answer.refused(404, "NOT_FOUND");
     assert_eq!(answer.json()["detail"], "no branch, tag or commit 'nope' in ada/rivers");
-    for (body, place) in [(json!({}), "/q"), (json!({"q": ""}), "/q"), (json!({"q": "x", "limit": 0}), "/limit"), (json!({"q": "x", "ref": ""}), "/ref")] {
+    for (body, place) in [
+        (json!({}), "/q"),
+        (json!({"q": ""}), "/q"),
+        (json!({"q": "x", "limit": 0}), "/limit"),
+        (json!({"q": "x", "ref": ""}), "/ref"),
+    ] {
         world.post(None, S, body).await.refused_at(400, place);
     }
     world.post(None, S, json!({"q": "x".repeat((1 << 20) + 1)})).await.refused(413, "PAYLOAD_TOO_LARGE");
@@ -76,7 +92,12 @@ async fn writes_off_the_rules() {
     let (world, ada) = rivers().await;
     let path = "/databases/ada/rivers/sql-writes";
     let body = |from: &str, to: &str, q: &str| json!({"from_branch": from, "to_branch": to, "q": q});
-    for (sent, place) in [(body("", "x", "y"), "/from_branch"), (body("main", "", "y"), "/to_branch"), (body("main", "a b", "y"), "/to_branch"), (body("main", "x", ""), "/q")] {
+    for (sent, place) in [
+        (body("", "x", "y"), "/from_branch"),
+        (body("main", "", "y"), "/to_branch"),
+        (body("main", "a b", "y"), "/to_branch"),
+        (body("main", "x", ""), "/q"),
+    ] {
         world.post(Some(&ada), path, sent).await.refused_at(400, place);
     }
     world.post(Some(&ada), path, body("nope", "x", "y")).await.refused(404, "NOT_FOUND");
@@ -99,12 +120,18 @@ async fn history_is_listed() {
     assert_eq!(second["data"][0], commits[1]);
     let sha = |n: usize| commits[n]["sha"].as_str().unwrap().to_owned();
     let (from, to) = (sha(1), sha(0));
-    let diff = world.get(None, &format!("/databases/ada/rivers/diff?from={from}&to={to}&table=t")).await.expect(200).data();
+    let diff =
+        world.get(None, &format!("/databases/ada/rivers/diff?from={from}&to={to}&table=t")).await.expect(200).data();
     let row = |a: &str| json!({"id": "1", "a": a});
-    let expected = json!([{"table": "t", "change": "modified", "primary_key": {"id": "1"}, "from": row("2.0"), "to": row("9.5")}]);
+    let expected =
+        json!([{"table": "t", "change": "modified", "primary_key": {"id": "1"}, "from": row("2.0"), "to": row("9.5")}]);
     assert_eq!(diff, expected);
-    let tables = world.get(None, &format!("/databases/ada/rivers/diff/tables?from={}&to={to}", sha(2))).await.expect(200).data();
-    assert_eq!((&tables[0]["table"], &tables[0]["change"], &tables[0]["rows_added"]), (&json!("t"), &json!("added"), &json!(3)));
+    let tables =
+        world.get(None, &format!("/databases/ada/rivers/diff/tables?from={}&to={to}", sha(2))).await.expect(200).data();
+    assert_eq!(
+        (&tables[0]["table"], &tables[0]["change"], &tables[0]["rows_added"]),
+        (&json!("t"), &json!("added"), &json!(3))
+    );
     world.get(None, "/databases/ada/rivers/diff?from=main").await.refused_at(400, "to");
     world.get(None, "/databases/ada/rivers/diff?from=main&to=nope").await.refused(404, "NOT_FOUND");
     world.get(None, "/databases/ada/rivers/diff?from=main&to=main&table=nope").await.refused(404, "NOT_FOUND");
@@ -117,8 +144,12 @@ async fn history_is_listed() {
 #[actix_web::test]
 async fn a_difference_is_paged_row_by_row() {
     let (world, ada) = rivers().await;
-    let base = world.get(None, "/databases/ada/rivers/commits?page_size=1").await.data()[0]["sha"].as_str().unwrap().to_owned();
-    let statements = "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1),(2); INSERT INTO t VALUES (4,1.0),(5,1.0)";
+    let base = world.get(None, "/databases/ada/rivers/commits?page_size=1").await.data()[0]["sha"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let statements =
+        "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1),(2); INSERT INTO t VALUES (4,1.0),(5,1.0)";
     world.write(&ada, "ada/rivers", "main", statements).await;
     let mut seen = Vec::new();
     let mut token = String::new();

@@ -19,8 +19,8 @@ pub use commit::{
 pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
 pub use event::{Event, EventKind, PullAction};
 pub use operation::{
-    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem, Side,
-    Work,
+    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
+    Side, Work,
 };
 pub use pull::{Pull, PullComment, PullState};
 pub use refs::{Branch, Tag};

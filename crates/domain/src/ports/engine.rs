@@ -290,13 +290,23 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] when `descendant` is not in the file.
-    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool, EngineError>;
+    fn is_ancestor(
+        &self,
+        database: DatabaseId,
+        ancestor: &CommitHash,
+        descendant: &CommitHash,
+    ) -> Result<bool, EngineError>;
 
     /// The best common ancestor.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
-    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>, EngineError>;
+    fn merge_base(
+        &self,
+        database: DatabaseId,
+        a: &CommitHash,
+        b: &CommitHash,
+    ) -> Result<Option<CommitHash>, EngineError>;
 
     /// Commits reachable from `from`, children before parents, then newest first, after skipping up to and including `after`.
     ///
@@ -359,13 +369,23 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::Import`] with the rows to blame.
-    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash, EngineError>;
+    fn import(
+        &self,
+        database: DatabaseId,
+        job: &ImportJob<'_>,
+        rows: &mut dyn RowSource,
+    ) -> Result<CommitHash, EngineError>;
 
     /// The tables that differ between two commits, by name.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
-    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>, EngineError>;
+    fn changed_tables(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+    ) -> Result<Vec<TableChange>, EngineError>;
 
     /// The rows of one table that differ between two commits, by primary key.
     ///

@@ -6,8 +6,8 @@
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
 use crate::entities::{
-    Account, Branch, Collaborator, Database, Event, LastUse, Member, MemberRole, Operation, OperationKind, Organization,
-    Pull, PullComment, Release, Role, Tag, Token, Upload, UploadPart, User, Visibility,
+    Account, Branch, Collaborator, Database, Event, LastUse, Member, MemberRole, Operation, OperationKind,
+    Organization, Pull, PullComment, Release, Role, Tag, Token, Upload, UploadPart, User, Visibility,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, PullNumber, RefName, Timestamp,
@@ -164,7 +164,12 @@ pub trait CollaboratorRepository {
     /// Removes a collaborator; gives it as it was.
     fn collaborator_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
     /// Collaborators by lower-case name, after `after`.
-    fn collaborator_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>>;
+    fn collaborator_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Collaborator>>;
 }
 
 /// Branches and tags.
@@ -197,7 +202,12 @@ pub trait RefRepository {
     /// Copies all branches and tags of a database to another that has none.
     fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
     /// Distinct commits that branches, tags and merged pulls of a database name, ascending, after `after`.
-    fn named_commits(&mut self, database: DatabaseId, after: Option<&CommitHash>, limit: usize) -> Result<Vec<CommitHash>>;
+    fn named_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<CommitHash>>;
 }
 
 /// Filters of the list of pulls.
@@ -242,7 +252,13 @@ pub trait PullRepository {
         limit: usize,
     ) -> Result<Vec<Pull>>;
     /// Adds a comment.
-    fn comment_add(&mut self, database: DatabaseId, number: PullNumber, author: AccountId, comment: &PullComment) -> Result<()>;
+    fn comment_add(
+        &mut self,
+        database: DatabaseId,
+        number: PullNumber,
+        author: AccountId,
+        comment: &PullComment,
+    ) -> Result<()>;
     /// Comments, oldest first, after `after`.
     fn comment_list(
         &mut self,
@@ -368,7 +384,13 @@ pub trait IdempotencyRepository {
     /// Keeps an answer. `Taken` when the key has one.
     fn answer_add(&mut self, answer: &SavedAnswer) -> Result<()>;
     /// The answer of a key, unless it was given before `not_before`.
-    fn answer_get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>>;
+    fn answer_get(
+        &mut self,
+        caller: AccountId,
+        scope: &str,
+        key: &str,
+        not_before: Timestamp,
+    ) -> Result<Option<SavedAnswer>>;
     /// Removes answers given before `before`; gives how many.
     fn answer_purge(&mut self, before: Timestamp) -> Result<u64>;
 }
@@ -378,7 +400,12 @@ pub trait EventRepository {
     /// Appends an event.
     fn event_add(&mut self, event: &Event) -> Result<()>;
     /// Events of a database in the order they were appended, after `after`.
-    fn event_list(&mut self, database: DatabaseId, after: Option<crate::values::EventId>, limit: usize) -> Result<Vec<Event>>;
+    fn event_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<crate::values::EventId>,
+        limit: usize,
+    ) -> Result<Vec<Event>>;
     /// Removes events older than `before`; gives how many.
     fn event_purge(&mut self, before: Timestamp) -> Result<u64>;
 }

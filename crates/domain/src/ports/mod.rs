@@ -9,12 +9,12 @@ mod metadata;
 pub use blobs::{Blobs, BlobsError};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery, ReadReport,
-    RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
+    Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
+    ReadReport, RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
 };
 pub use formats::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use metadata::{
-    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository, IdempotencyRepository,
-    Metadata, MetadataError, OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, RefRepository,
-    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository,
+    IdempotencyRepository, Metadata, MetadataError, OperationFilter, OperationRepository, OperationState, PullFilter,
+    PullRepository, RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
 };

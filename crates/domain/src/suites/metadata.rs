@@ -9,9 +9,10 @@ use branchyard_auth::HashedToken;
 use uuid::Uuid;
 
 use crate::entities::{
-    AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType, ImportMode,
-    ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome, Pull, PullAction,
-    PullComment, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
+    AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
+    ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
+    Pull, PullAction, PullComment, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload, UploadPart, User,
+    Visibility, Work,
 };
 use crate::ports::{
     DatabaseFilter, Metadata, MetadataError, OperationFilter, OperationState, PullFilter, SavedAnswer, Unit,
@@ -433,7 +434,8 @@ pub fn collaborators(store: &dyn Metadata) {
         assert_eq!((found.user_id, found.username.as_str(), found.role), (bob.id, "bob", Role::Admin));
         assert_eq!(found.added_at, at(2));
         assert_eq!(unit.collaborator_get(menu.id, ann.id).unwrap(), None);
-        let names = |list: Vec<crate::entities::Collaborator>| list.iter().map(|c| c.username.key()).collect::<Vec<_>>();
+        let names =
+            |list: Vec<crate::entities::Collaborator>| list.iter().map(|c| c.username.key()).collect::<Vec<_>>();
         assert_eq!(names(unit.collaborator_list(menu.id, None, 10).unwrap()), ["bob", "zoe"]);
         assert_eq!(names(unit.collaborator_list(menu.id, None, 1).unwrap()), ["bob"]);
         assert_eq!(names(unit.collaborator_list(menu.id, Some("bob"), 10).unwrap()), ["zoe"]);
@@ -683,7 +685,11 @@ pub fn operations(store: &dyn Metadata) {
         // A queued one ends without a holder, and only once.
         let mut canceled = list[2].clone();
         canceled.status = OperationStatus::Failed(Failure {
-            rows: vec![RowProblem { line: u64::from(u32::MAX) + 1, column: Some("ä".to_owned()), detail: "d".to_owned() }],
+            rows: vec![RowProblem {
+                line: u64::from(u32::MAX) + 1,
+                column: Some("ä".to_owned()),
+                detail: "d".to_owned(),
+            }],
             ..Failure::new(FailureKind::Canceled, "canceled")
         });
         canceled.finished_at = Some(at(30));

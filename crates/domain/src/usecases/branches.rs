@@ -64,7 +64,12 @@ impl<'a> Branches<'a> {
     ///
     /// # Errors
     /// [`RefError::Fault`].
-    pub fn list<L: Level>(&self, access: &DatabaseAccess<L>, after: Option<&str>, limit: usize) -> Result<Vec<Branch>, RefError> {
+    pub fn list<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Branch>, RefError> {
         Ok(self.0.ports.metadata.read()?.branch_list(access.database().id, after, limit)?)
     }
 
@@ -83,13 +88,17 @@ impl<'a> Branches<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
         let branch = find(unit.as_mut(), database.id, name)?;
-        if let Some(operation) = unit.operation_pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut())) {
+        if let Some(operation) =
+            unit.operation_pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut()))
+        {
             return Err(RefError::InUse(operation.id));
         }
         if branch.name == database.default_branch {
             return Err(RefError::DefaultBranch(branch.name.to_string()));
         }
-        if expected.is_some_and(|matches| !matches(&branch)) || !unit.branch_remove(database.id, &branch.name, &branch.head)? {
+        if expected.is_some_and(|matches| !matches(&branch))
+            || !unit.branch_remove(database.id, &branch.name, &branch.head)?
+        {
             return Err(RefError::Changed);
         }
         emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchDeleted { branch: branch.name.clone() })?;

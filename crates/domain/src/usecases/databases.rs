@@ -3,8 +3,8 @@
 use super::{Inner, Once, once};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
-    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole, OperationStatus, Role,
-    User, Visibility,
+    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole,
+    OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, Fault};
 use crate::ports::{DatabaseFilter, MetadataError, SavedAnswer, Unit};
@@ -152,8 +152,15 @@ impl<'a> Databases<'a> {
         Ok(view)
     }
 
-    fn check_new(&self, unit: &mut dyn Unit, user: &User, owner: &str, name: &DatabaseName) -> Result<NewOwner, DatabaseError> {
-        let owner = may_create_for(unit, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
+    fn check_new(
+        &self,
+        unit: &mut dyn Unit,
+        user: &User,
+        owner: &str,
+        name: &DatabaseName,
+    ) -> Result<NewOwner, DatabaseError> {
+        let owner =
+            may_create_for(unit, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
         let locator = DatabaseLocator { owner: owner.name.clone(), name: name.clone() };
         if unit.database_by_name(&owner.name, name)?.is_some() {
             return Err(DatabaseError::NameTaken(locator.to_string()));
@@ -226,7 +233,8 @@ impl<'a> Databases<'a> {
         }
         for mut operation in unit.operation_pending(id)? {
             if operation.status == OperationStatus::Queued {
-                operation.status = OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
+                operation.status =
+                    OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
                 operation.finished_at = Some(now);
                 unit.operation_settle(&operation, None)?;
             }
@@ -275,7 +283,11 @@ pub(super) fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> R
 }
 
 /// The highest role of a caller; `None` = not visible.
-pub(super) fn role_of(unit: &mut dyn Unit, caller: Option<AccountId>, database: &Database) -> Result<Option<Role>, Fault> {
+pub(super) fn role_of(
+    unit: &mut dyn Unit,
+    caller: Option<AccountId>,
+    database: &Database,
+) -> Result<Option<Role>, Fault> {
     let mut role = (database.visibility == Visibility::Public).then_some(Role::Read);
     let Some(user) = caller else { return Ok(role) };
     if database.owner_id == user {
@@ -336,7 +348,13 @@ pub(super) fn visible_locator(
 }
 
 /// Appends an event to the outbox.
-pub(super) fn emit(inner: &Inner, unit: &mut dyn Unit, database_id: DatabaseId, at: Timestamp, kind: EventKind) -> Result<(), Fault> {
+pub(super) fn emit(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    database_id: DatabaseId,
+    at: Timestamp,
+    kind: EventKind,
+) -> Result<(), Fault> {
     let id = EventId::from_uuid(inner.ports.ids.uuid(at));
     Ok(unit.event_add(&Event { id, database_id, at, kind })?)
 }

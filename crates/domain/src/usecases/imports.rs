@@ -108,7 +108,10 @@ impl<'a> Imports<'a> {
         let num_parts = match num_parts {
             Some(n) if u64::from(n) <= wanted.content_length.max(1) => n,
             _ => {
-                wrong.push(("num_parts", format!("must be 1 to {} and not more than content_length", limits.import_parts)));
+                wrong.push((
+                    "num_parts",
+                    format!("must be 1 to {} and not more than content_length", limits.import_parts),
+                ));
                 0
             }
         };
@@ -217,9 +220,8 @@ impl<'a> Imports<'a> {
             None => None,
         };
         let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
-        let session = session.filter(|s| {
-            s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id
-        });
+        let session = session
+            .filter(|s| s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id);
         let (request, session) = check(&wanted, session, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
@@ -228,13 +230,14 @@ impl<'a> Imports<'a> {
             return Err(ImportError::UploadUsed(id));
         }
         let upload_id = session.id;
-        let operation = enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now).map_err(|error| {
-            match error {
-                OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
-                OperationError::Fault(fault) => ImportError::Fault(fault),
-                _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
-            }
-        })?;
+        let operation =
+            enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now).map_err(|error| {
+                match error {
+                    OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
+                    OperationError::Fault(fault) => ImportError::Fault(fault),
+                    _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
+                }
+            })?;
         if !unit.upload_use(upload_id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
@@ -246,7 +249,11 @@ impl<'a> Imports<'a> {
 }
 
 /// Checks every field, so that all faults are named at once.
-fn check(wanted: &NewImport, session: Option<Upload>, now: crate::values::Timestamp) -> Result<(ImportRequest, Upload), ImportError> {
+fn check(
+    wanted: &NewImport,
+    session: Option<Upload>,
+    now: crate::values::Timestamp,
+) -> Result<(ImportRequest, Upload), ImportError> {
     let mut wrong: Vec<(&'static str, String)> = Vec::new();
     let branch = RefName::parse(&wanted.branch);
     if wanted.branch.is_empty() {
@@ -272,10 +279,11 @@ fn check(wanted: &NewImport, session: Option<Upload>, now: crate::values::Timest
             None
         }
     };
-    let message = wanted.message.clone().filter(|m| !m.trim().is_empty()).unwrap_or_else(|| match wanted.table.as_str() {
-        "" => format!("Import {}", wanted.file_name),
-        table => format!("Import {} into {table}", wanted.file_name),
-    });
+    let message =
+        wanted.message.clone().filter(|m| !m.trim().is_empty()).unwrap_or_else(|| match wanted.table.as_str() {
+            "" => format!("Import {}", wanted.file_name),
+            table => format!("Import {} into {table}", wanted.file_name),
+        });
     if message.len() > LongText::MAX {
         wrong.push(("commit_message", format!("is longer than {} bytes", LongText::MAX)));
     }
@@ -337,7 +345,8 @@ fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static s
     }
     let arrived: u64 = session.parts.iter().map(|part| part.size).sum();
     if arrived != session.content_length {
-        wrong.push(("completed_parts", format!("{arrived} of {} announced bytes have arrived", session.content_length)));
+        wrong
+            .push(("completed_parts", format!("{arrived} of {} announced bytes have arrived", session.content_length)));
     }
     if checksum(&session.parts) != wanted.checksum {
         wrong.push(("file_parts_md5", "does not match the parts".to_owned()));

@@ -78,8 +78,12 @@ impl<'a> Operations<'a> {
             Some(text) => text,
             None => cut(format!("Run SQL query: {}", wanted.statements), 1_000),
         };
-        let work =
-            Work::SqlWrite { from_branch: from.name, to_branch: wanted.to_branch, statements: wanted.statements, message };
+        let work = Work::SqlWrite {
+            from_branch: from.name,
+            to_branch: wanted.to_branch,
+            statements: wanted.statements,
+            message,
+        };
         self.accept(unit, &database, access.who(), work, now, once)
     }
 
@@ -173,7 +177,12 @@ impl<'a> Operations<'a> {
     ///
     /// # Errors
     /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`], [`OperationError::NotQueued`].
-    pub fn cancel(&self, user: &User, id: OperationId, once: Option<&Once<'_, Operation>>) -> Result<Operation, OperationError> {
+    pub fn cancel(
+        &self,
+        user: &User,
+        id: OperationId,
+        once: Option<&Once<'_, Operation>>,
+    ) -> Result<Operation, OperationError> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let (mut operation, role) = readable(unit.as_mut(), user, id)?;
@@ -183,7 +192,8 @@ impl<'a> Operations<'a> {
         if !operation.cancelable() {
             return Err(OperationError::NotQueued);
         }
-        operation.status = OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
+        operation.status =
+            OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
         operation.finished_at = Some(now);
         if !unit.operation_settle(&operation, None)? {
             return Err(OperationError::NotQueued);
@@ -235,7 +245,9 @@ impl<'a> Operations<'a> {
     pub fn run_next(&self, holder: &str) -> Result<bool, Fault> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
-        let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else { return Ok(false) };
+        let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
+            return Ok(false);
+        };
         unit.save()?;
         run::run(self.0, operation, holder)?;
         // The next one of this database may be waiting for a worker that went to sleep.

@@ -7,8 +7,8 @@ use super::operations::enqueue;
 use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
-    Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullState, Role, RowChange, Side,
-    TableChange, User, Work,
+    Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullState, Role,
+    RowChange, Side, TableChange, User, Work,
 };
 use crate::errors::{Fault, OperationError, PullError};
 use crate::ports::{EngineError, MetadataError, PullFilter, RowPage, Unit};
@@ -94,7 +94,8 @@ impl<'a> Pulls<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), access.database().id)?;
         let same = |(owner, name): &(String, String)| {
-            base.locator.owner.as_str().eq_ignore_ascii_case(owner) && base.locator.name.as_str().eq_ignore_ascii_case(name)
+            base.locator.owner.as_str().eq_ignore_ascii_case(owner)
+                && base.locator.name.as_str().eq_ignore_ascii_case(name)
         };
         if !same(&wanted.to_database) {
             return Err(PullError::OtherTarget(base.locator.to_string()));
@@ -113,7 +114,14 @@ impl<'a> Pulls<'a> {
             return Err(PullError::SameBranch);
         }
         let pull = new_pull(
-            unit.as_mut(), &base, &source, (from_branch, to_branch), user, wanted.title, wanted.description.map(LongText::into_string), now,
+            unit.as_mut(),
+            &base,
+            &source,
+            (from_branch, to_branch),
+            user,
+            wanted.title,
+            wanted.description.map(LongText::into_string),
+            now,
         )?;
         self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, &user.name, now)?;
         once::keep(self.0, unit.as_mut(), once, &pull, now)?;
@@ -121,7 +129,12 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    fn visible_source(&self, unit: &mut dyn Unit, user: &User, (owner, name): &(String, String)) -> Result<Database, PullError> {
+    fn visible_source(
+        &self,
+        unit: &mut dyn Unit,
+        user: &User,
+        (owner, name): &(String, String),
+    ) -> Result<Database, PullError> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(PullError::NoSuchSource);
         };
@@ -314,11 +327,12 @@ impl<'a> Pulls<'a> {
             message: message.unwrap_or_else(|| format!("Merge pull request #{number}: {}", pull.title)),
             resolve: how.resolve,
         };
-        let operation = enqueue(self.0, unit.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
-            OperationError::QueueFull(limit) => PullError::QueueFull(limit),
-            OperationError::Fault(fault) => PullError::Fault(fault),
-            _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
-        })?;
+        let operation =
+            enqueue(self.0, unit.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
+                OperationError::QueueFull(limit) => PullError::QueueFull(limit),
+                OperationError::Fault(fault) => PullError::Fault(fault),
+                _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
+            })?;
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
         self.0.wake.one();
@@ -341,7 +355,11 @@ impl<'a> Pulls<'a> {
     ///
     /// # Errors
     /// [`PullError::Fault`].
-    pub fn changed_tables<L: Level>(&self, access: &DatabaseAccess<L>, at: &PullEdges) -> Result<Vec<TableChange>, PullError> {
+    pub fn changed_tables<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        at: &PullEdges,
+    ) -> Result<Vec<TableChange>, PullError> {
         Ok(self.0.ports.engine.changed_tables(access.database().id, &at.base, &at.theirs)?)
     }
 
@@ -458,7 +476,8 @@ pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullErr
         }
         Ok(false) => Err(PullError::Changed),
         Err(MetadataError::Taken) => {
-            let open = unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+            let open =
+                unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
             Err(open.map_or(PullError::Changed, |open| PullError::Duplicate(open.number)))
         }
         Err(error) => Err(error.into()),
@@ -473,7 +492,8 @@ pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, Com
     }
     let missing = |name: &RefName| PullError::BranchMissing(format!("branch '{name}' does not exist any more"));
     let ours = unit.branch_get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
-    let theirs = unit.branch_get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
+    let theirs =
+        unit.branch_get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
     Ok((ours.head, theirs.head))
 }
 
@@ -490,7 +510,8 @@ pub(super) fn edges(
         engine.fetch(base.id, pull.from_database_id, &theirs)?;
     }
     let parted = engine.merge_base(base.id, &ours, &theirs)?;
-    let parted = parted.ok_or_else(|| PullError::BranchMissing("the two branches have no common history".to_owned()))?;
+    let parted =
+        parted.ok_or_else(|| PullError::BranchMissing("the two branches have no common history".to_owned()))?;
     Ok(PullEdges { base: parted, ours, theirs })
 }
 

@@ -12,7 +12,8 @@ const NAMED_PAGE: usize = 1_000;
 /// Resolves a ref; `None` is the default branch. The order is that of the contract (v2 §1.4): 40 hex digits are always a
 /// commit; then branches, tags, full names, and expressions such as `main~2`.
 pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
-    let missing = || RefError::NoSuchRef { name: text.unwrap_or_default().to_owned(), database: database.locator.to_string() };
+    let missing =
+        || RefError::NoSuchRef { name: text.unwrap_or_default().to_owned(), database: database.locator.to_string() };
     let mut unit = inner.ports.metadata.read()?;
     let Some(name) = text else {
         let head = branch_head(unit.as_mut(), database, database.default_branch.as_str())?;
@@ -33,14 +34,17 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
         }
         Revision::Commit(hash) => match held(inner, unit.as_mut(), database, hash)? {
             true => Ok(hash.clone()),
-            false => {
-                Err(RefError::NoSuchRef { name: hash.to_string(), database: database.locator.to_string() })
-            }
+            false => Err(RefError::NoSuchRef { name: hash.to_string(), database: database.locator.to_string() }),
         },
     }
 }
 
-fn resolve_name(inner: &Inner, unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn resolve_name(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    database: &Database,
+    name: &str,
+) -> Result<Option<CommitHash>, Fault> {
     if let Ok(hash) = CommitHash::parse(name) {
         return Ok(held(inner, unit, database, &hash)?.then_some(hash));
     }

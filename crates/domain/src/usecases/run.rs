@@ -115,7 +115,12 @@ impl Run<'_> {
     fn begin(&self, unit: &mut dyn Unit, needs: Role) -> Result<(Database, User), Stop> {
         let database = unit.database_get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
-        let denied = || failed(FailureKind::PermissionDenied, format!("{} may not do this any more", self.operation.created_by_name));
+        let denied = || {
+            failed(
+                FailureKind::PermissionDenied,
+                format!("{} may not do this any more", self.operation.created_by_name),
+            )
+        };
         let user = unit.user_get(self.operation.created_by)?.ok_or_else(denied)?;
         match role_of(unit, Some(user.id), &database)? {
             Some(role) if role >= needs => Ok((database, user)),
@@ -134,7 +139,8 @@ impl Run<'_> {
         now: Timestamp,
     ) -> Result<(), Stop> {
         let database = self.operation.database_id;
-        let at = super::branches::commit_time(self.inner, database, head).map_err(|_| Fault::Unsettled("a new commit is unreadable"))?;
+        let at = super::branches::commit_time(self.inner, database, head)
+            .map_err(|_| Fault::Unsettled("a new commit is unreadable"))?;
         let previous = match was {
             Some(was) => was,
             None => {
@@ -163,11 +169,8 @@ impl Run<'_> {
 
     /// Settles as succeeded and saves everything done in `unit`.
     fn succeed(&self, mut unit: Box<dyn Unit + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
-        let settled = Operation {
-            status: OperationStatus::Succeeded(outcome),
-            finished_at: Some(now),
-            ..self.operation.clone()
-        };
+        let settled =
+            Operation { status: OperationStatus::Succeeded(outcome), finished_at: Some(now), ..self.operation.clone() };
         if !unit.operation_settle(&settled, Some(self.holder))? {
             return Err(Stop::Lost);
         }

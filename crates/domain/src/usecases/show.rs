@@ -16,7 +16,8 @@ pub(super) enum Show {
 /// `None` when the statement is none of these, so the engine's to answer.
 pub(super) fn parse(statement: &str) -> Option<Show> {
     let words = words(statement)?;
-    let plain: Vec<String> = words.iter().map(|w| if w.quoted { String::new() } else { w.text.to_ascii_lowercase() }).collect();
+    let plain: Vec<String> =
+        words.iter().map(|w| if w.quoted { String::new() } else { w.text.to_ascii_lowercase() }).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
     let last = words.last().map(|w| w.text.clone());
     match (plain.as_slice(), last) {
@@ -164,8 +165,10 @@ fn give(sink: &mut dyn RowSink, names: &[&str], rows: Vec<Vec<Option<String>>>) 
         return;
     }
     for row in &rows {
-        let values: Vec<ValueRef<'_>> =
-            row.iter().map(|cell| cell.as_ref().map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes()))).collect();
+        let values: Vec<ValueRef<'_>> = row
+            .iter()
+            .map(|cell| cell.as_ref().map_or(ValueRef::Null, |text| ValueRef::Text(text.as_bytes())))
+            .collect();
         if sink.row(&values) == Flow::Stop {
             return;
         }

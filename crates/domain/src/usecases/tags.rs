@@ -31,7 +31,12 @@ impl<'a> Tags<'a> {
     ///
     /// # Errors
     /// [`RefError::TagExists`]; [`RefError::NoSuchBranch`] or [`RefError::NoSuchRef`] for what it names.
-    pub fn create(&self, access: &DatabaseAccess<Write>, wanted: NewTag, once: Option<&Once<'_, Tag>>) -> Result<Tag, RefError> {
+    pub fn create(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewTag,
+        once: Option<&Once<'_, Tag>>,
+    ) -> Result<Tag, RefError> {
         let database = access.database();
         let commit = revisions::revision(self.0, database, &wanted.from)?;
         let now = self.0.now();
@@ -59,7 +64,12 @@ impl<'a> Tags<'a> {
     ///
     /// # Errors
     /// [`RefError::Fault`].
-    pub fn list<L: Level>(&self, access: &DatabaseAccess<L>, after: Option<&str>, limit: usize) -> Result<Vec<Tag>, RefError> {
+    pub fn list<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Tag>, RefError> {
         Ok(self.0.ports.metadata.read()?.tag_list(access.database().id, after, limit)?)
     }
 

@@ -7,9 +7,7 @@ mod text;
 mod time;
 
 pub use commit::CommitHash;
-pub use ids::{
-    AccountId, CommentId, DatabaseId, EventId, OperationId, PullNumber, ReleaseId, TokenId, UploadId,
-};
+pub use ids::{AccountId, CommentId, DatabaseId, EventId, OperationId, PullNumber, ReleaseId, TokenId, UploadId};
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, LongText, Title};
 pub use time::Timestamp;

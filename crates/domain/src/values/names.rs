@@ -6,12 +6,30 @@ use super::{CommitHash, Invalid};
 
 /// Owner names that would shadow routes or pages.
 const RESERVED_OWNERS: &[&str] = &[
-    "api", "csv", "database", "docs", "fork", "healthz", "login", "logout", "new", "oauth", "organizations", "readyz",
-    "repositories", "search", "settings", "static", "user", "users",
+    "api",
+    "csv",
+    "database",
+    "docs",
+    "fork",
+    "healthz",
+    "login",
+    "logout",
+    "new",
+    "oauth",
+    "organizations",
+    "readyz",
+    "repositories",
+    "search",
+    "settings",
+    "static",
+    "user",
+    "users",
 ];
 
 fn name_characters(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') && !text.starts_with('-') && !text.ends_with('-')
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 macro_rules! name_type {

@@ -10,7 +10,7 @@ use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::schema;
-use crate::sql::{errors, quote};
+use crate::sql::quote;
 
 /// Asks the engine, whose time depends on what changed, not on what there is.
 pub(super) fn by_engine(
@@ -22,9 +22,8 @@ pub(super) fn by_engine(
 ) -> Result<Vec<RowChange>, EngineError> {
     // The engine shows both rows with the columns of the commit the connection is at.
     let half = |at: &CommitHash, prefix: &str, side: &Side| {
-        engine.reading(database, at, |connection| {
+        engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
             engine_rows(connection, (from, to), side, prefix, page)
-                .map_err(|error| errors::fault_at("read changed rows", at, error))
         })
     };
     let after = half(to, "to_", new)?;

@@ -7,7 +7,6 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use super::side::{Row, Side};
 use super::{engines, sorted};
 use crate::engine::DoltliteEngine;
-use crate::sql::errors;
 
 pub(crate) fn changed_rows(
     engine: &DoltliteEngine,
@@ -17,14 +16,13 @@ pub(crate) fn changed_rows(
     page: &RowPage,
 ) -> Result<Vec<RowChange>, EngineError> {
     let side = |at: &CommitHash| {
-        engine.reading(database, at, |connection| {
-            Side::find(connection, table).map_err(|error| errors::fault_at("find a table", at, error))
-        })
+        let timeout = engine.options.diff_timeout;
+        engine.reading_within(timeout, database, at, "find a table", |connection| Side::find(connection, table))
     };
     let (old, new) = (side(from)?, side(to)?);
     let rows_of = |at: &CommitHash, side: &Side, change: Change| {
-        engine.reading(database, at, |connection| {
-            let rows = side.rows(connection, page).map_err(|error| errors::fault_at("read changed rows", at, error))?;
+        engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
+            let rows = side.rows(connection, page)?;
             Ok(rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect::<Vec<_>>())
         })
     };

@@ -32,22 +32,27 @@ impl Side {
 
     /// What rows are ordered and found by.
     pub(super) fn order(&self) -> Vec<String> {
-        if self.key.is_empty() {
-            vec!["rowid".to_owned()]
-        } else {
-            self.key.iter().map(|name| quote::name(name)).collect()
+        if !self.key.is_empty() {
+            return self.key.iter().map(|name| quote::name(name)).collect();
         }
+        // A column of the user may have one of the names of the row id.
+        let free = |name: &&str| !self.columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+        vec![["rowid", "_rowid_", "oid"].into_iter().find(free).unwrap_or("rowid").to_owned()]
     }
 
     pub(super) fn key_columns(&self) -> Vec<String> {
         if self.key.is_empty() { vec!["rowid".to_owned()] } else { self.key.clone() }
     }
 
-    /// The SQL of all rows after a key, in key order: the key first, then the columns.
-    pub(super) fn select(&self, after: bool, limit: Option<usize>) -> String {
+    /// The SQL of all rows after a key, in key order: the key first, then the columns. `binary`: in an order that is the same for every
+    /// definition of the key, which an index may not know.
+    pub(super) fn select(&self, after: bool, limit: Option<usize>, binary: bool) -> String {
         let order = self.order();
-        // Without collation and affinity, so that this is the one order everywhere.
-        let plain: Vec<String> = order.iter().map(|column| format!("+{column} COLLATE BINARY")).collect();
+        let plain: Vec<String> = if binary && !self.key.is_empty() {
+            order.iter().map(|column| format!("+{column} COLLATE BINARY")).collect()
+        } else {
+            order.clone()
+        };
         let condition = if after {
             let marks = vec!["?"; order.len()].join(", ");
             format!(" WHERE ({}) > ({marks})", plain.join(", "))
@@ -76,7 +81,7 @@ impl Side {
             return Ok(Vec::new());
         }
         let after = page.after.as_deref().unwrap_or_default();
-        let mut statement = connection.raw().prepare(&self.select(!after.is_empty(), Some(page.limit)))?;
+        let mut statement = connection.raw().prepare(&self.select(!after.is_empty(), Some(page.limit), false))?;
         let mut rows = statement.query(params_from_iter(after.iter().map(Param)))?;
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {

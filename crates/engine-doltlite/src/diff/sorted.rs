@@ -5,14 +5,15 @@ use std::cmp::Ordering;
 use branchyard_domain::entities::{Cell, Change, RowChange};
 use branchyard_domain::ports::{EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::params_from_iter;
+use rusqlite::types::ValueRef;
 
 use super::rows::alone;
-use super::side::{Row, Side};
+use super::side::Side;
 use crate::cells::Param;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
-use crate::sql::errors;
 
 /// Reads both sides in key order and compares. For tables without a key the engine does not tell which row it means.
 pub(super) fn side_by_side(
@@ -26,8 +27,8 @@ pub(super) fn side_by_side(
         return rekeyed(engine, database, (from, to), (old, new), page);
     }
     engine.reading(database, from, |at_from| {
-        engine.reading(database, to, |at_to| {
-            compare(at_from, at_to, old, new, page).map_err(|error| errors::fault_at("read changed rows", to, error))
+        engine.reading_within(engine.options.diff_timeout, database, to, "read changed rows", |at_to| {
+            compare(at_from, at_to, old, new, page)
         })
     })
 }
@@ -40,14 +41,13 @@ fn rekeyed(
     (old, new): (&Side, &Side),
     page: &RowPage,
 ) -> Result<Vec<RowChange>, EngineError> {
+    let timeout = engine.options.diff_timeout;
     // A key of the page before does not say which side it is of, so its length and then its being there do.
     let is_of = |side: &Side, at: &CommitHash, after: &Vec<Cell>| {
         if after.len() != side.key_columns().len() {
             return Ok(false);
         }
-        engine.reading(database, at, |connection| {
-            side.has(connection, after).map_err(|error| errors::fault_at("find a row", at, error))
-        })
+        engine.reading_within(timeout, database, at, "find a row", |connection| side.has(connection, after))
     };
     let mut changes = Vec::new();
     let in_removed = match &page.after {
@@ -56,9 +56,7 @@ fn rekeyed(
     };
     if in_removed {
         changes = engine
-            .reading(database, from, |connection| {
-                old.rows(connection, page).map_err(|error| errors::fault_at("read changed rows", from, error))
-            })?
+            .reading_within(timeout, database, from, "read changed rows", |connection| old.rows(connection, page))?
             .into_iter()
             .map(|(key, row)| alone(&new.name, Change::Removed, key, row))
             .collect();
@@ -68,9 +66,8 @@ fn rekeyed(
         limit: page.limit - changes.len().min(page.limit),
     };
     if rest.limit > 0 {
-        let added = engine.reading(database, to, |connection| {
-            new.rows(connection, &rest).map_err(|error| errors::fault_at("read changed rows", to, error))
-        })?;
+        let added = engine
+            .reading_within(timeout, database, to, "read changed rows", |connection| new.rows(connection, &rest))?;
         changes.extend(added.into_iter().map(|(key, row)| alone(&new.name, Change::Added, key, row)));
     }
     Ok(changes)
@@ -84,65 +81,99 @@ fn compare(
     page: &RowPage,
 ) -> rusqlite::Result<Vec<RowChange>> {
     let after = page.after.as_deref().unwrap_or_default();
-    let mut from = at_from.raw().prepare(&old.select(!after.is_empty(), None))?;
-    let mut to = at_to.raw().prepare(&new.select(!after.is_empty(), None))?;
+    let mut from = at_from.raw().prepare(&old.select(!after.is_empty(), None, true))?;
+    let mut to = at_to.raw().prepare(&new.select(!after.is_empty(), None, true))?;
     let mut from_rows = from.query(params_from_iter(after.iter().map(Param)))?;
     let mut to_rows = to.query(params_from_iter(after.iter().map(Param)))?;
-    let next = |side: &Side, rows: &mut rusqlite::Rows<'_>| -> rusqlite::Result<Option<(Row, Row)>> {
-        rows.next()?.map(|row| side.split(row)).transpose()
-    };
-    let (mut left, mut right) = (next(old, &mut from_rows)?, next(new, &mut to_rows)?);
+    let width = old.order().len();
+    let same_columns = old.columns == new.columns;
+    from_rows.advance()?;
+    to_rows.advance()?;
     let mut changes = Vec::new();
     while changes.len() < page.limit {
-        let order = match (&left, &right) {
+        let (left, right) = (from_rows.get(), to_rows.get());
+        let order = match (left, right) {
             (None, None) => break,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
-            (Some(left), Some(right)) => compare_keys(&left.0, &right.0),
+            (Some(left), Some(right)) => compare_keys(left, right, width)?,
         };
-        let before = if order.is_le() { std::mem::replace(&mut left, next(old, &mut from_rows)?) } else { None };
-        let now = if order.is_ge() { std::mem::replace(&mut right, next(new, &mut to_rows)?) } else { None };
-        match (before, now) {
-            (Some((key, before)), Some((_, now))) if before != now => changes.push(RowChange {
-                table: new.name.clone(),
-                change: Change::Modified,
-                primary_key: key,
-                from: Some(before),
-                to: Some(now),
-            }),
-            (Some((key, row)), None) => changes.push(alone(&new.name, Change::Removed, key, row)),
-            (None, Some((key, row))) => changes.push(alone(&new.name, Change::Added, key, row)),
-            _ => {}
+        let (left, right) = (left.filter(|_| order.is_le()), right.filter(|_| order.is_ge()));
+        match (left, right) {
+            (Some(left), Some(right)) => {
+                // Most rows are the same: nothing is copied for them.
+                if !(same_columns && same_values(left, right, width + old.columns.len())?) {
+                    let ((key, from), (_, to)) = (old.split(left)?, new.split(right)?);
+                    changes.push(RowChange {
+                        table: new.name.clone(),
+                        change: Change::Modified,
+                        primary_key: key,
+                        from: Some(from),
+                        to: Some(to),
+                    });
+                }
+            }
+            (Some(left), None) => {
+                let (key, row) = old.split(left)?;
+                changes.push(alone(&new.name, Change::Removed, key, row));
+            }
+            (None, Some(right)) => {
+                let (key, row) = new.split(right)?;
+                changes.push(alone(&new.name, Change::Added, key, row));
+            }
+            (None, None) => break,
+        }
+        if order.is_le() {
+            from_rows.advance()?;
+        }
+        if order.is_ge() {
+            to_rows.advance()?;
         }
     }
     Ok(changes)
 }
 
-/// The engine's order of values: NULL, numbers, text, blobs.
-fn compare_keys(left: &Row, right: &Row) -> Ordering {
-    let rank = |cell: &Cell| match cell {
-        Cell::Null => 0,
-        Cell::Integer(_) | Cell::Real(_) => 1,
-        Cell::Text(_) => 2,
-        Cell::Blob(_) => 3,
+fn same_values(left: &rusqlite::Row<'_>, right: &rusqlite::Row<'_>, width: usize) -> rusqlite::Result<bool> {
+    for at in 0..width {
+        if left.get_ref(at)? != right.get_ref(at)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Compares the first `width` values in the engine's order: NULL, numbers, text, blobs.
+fn compare_keys(left: &rusqlite::Row<'_>, right: &rusqlite::Row<'_>, width: usize) -> rusqlite::Result<Ordering> {
+    for at in 0..width {
+        let order = compare_values(left.get_ref(at)?, right.get_ref(at)?);
+        if order != Ordering::Equal {
+            return Ok(order);
+        }
+    }
+    Ok(Ordering::Equal)
+}
+
+fn compare_values(left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
+    let rank = |value: &ValueRef<'_>| match value {
+        ValueRef::Null => 0,
+        ValueRef::Integer(_) | ValueRef::Real(_) => 1,
+        ValueRef::Text(_) => 2,
+        ValueRef::Blob(_) => 3,
     };
     #[expect(
         clippy::cast_precision_loss,
         reason = "keys that differ only beyond 2^53 between integer and real do not occur in one column"
     )]
-    let number = |cell: &Cell| match cell {
-        Cell::Integer(n) => *n as f64,
-        Cell::Real(x) => *x,
+    let number = |value: ValueRef<'_>| match value {
+        ValueRef::Integer(n) => n as f64,
+        ValueRef::Real(x) => x,
         _ => 0.0,
     };
-    let cells = left.iter().map(|cell| &cell.1).zip(right.iter().map(|cell| &cell.1));
-    cells
-        .map(|(left, right)| match (left, right) {
-            (Cell::Integer(left), Cell::Integer(right)) => left.cmp(right),
-            (Cell::Text(left), Cell::Text(right)) | (Cell::Blob(left), Cell::Blob(right)) => left.cmp(right),
-            _ if rank(left) != rank(right) => rank(left).cmp(&rank(right)),
-            _ => number(left).total_cmp(&number(right)),
-        })
-        .find(|order| *order != Ordering::Equal)
-        .unwrap_or(Ordering::Equal)
+    match (left, right) {
+        (ValueRef::Integer(left), ValueRef::Integer(right)) => left.cmp(&right),
+        (ValueRef::Text(left), ValueRef::Text(right)) | (ValueRef::Blob(left), ValueRef::Blob(right)) => {
+            left.cmp(right)
+        }
+        _ => rank(&left).cmp(&rank(&right)).then(number(left).total_cmp(&number(right))),
+    }
 }

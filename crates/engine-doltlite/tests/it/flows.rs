@@ -268,6 +268,26 @@ fn altering_after_changes_loses_nothing() {
 }
 
 #[test]
+fn big_writes_leave_nothing_when_they_fail() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, T);
+    let rows = |from: u32| {
+        format!(
+            "with recursive n(x) as (select {from} union all select x + 1 from n where x < {from} + 149999)
+             insert into t select x, 'some text for row number ' || x from n;"
+        )
+    };
+    let many = format!("{}{}{}", rows(1_000), rows(1_000_000), rows(2_000_000));
+    let (failure, statement) = yard.write_failure(&at, &format!("{many} alter table t add column z; nonsense"));
+    assert!(failure.contains("syntax error"), "{failure}");
+    assert_eq!(statement, 5);
+    assert_eq!(yard.write(&at, "select 1"), at);
+    let head = yard.write(&at, &format!("{many} create index i on t(v); create table u as select * from t"));
+    assert_eq!(yard.read(&head, "select count(*) from u"), [[Cell::Integer(450_002)]]);
+    assert_eq!(yard.engine.commit(id(1), &head).unwrap().unwrap().parents, [at]);
+}
+
+#[test]
 fn stale_files_are_swept() {
     let yard = Yard::new();
     let folder = yard.folder.path().join("databases");

@@ -14,10 +14,7 @@ pub(super) fn names(header: &Record) -> Result<Vec<String>, String> {
             return Err(format!("column {} has no name", position + 1));
         }
         if name.contains('\0') {
-            return Err(format!(
-                "the name of column {} has a NUL character",
-                position + 1
-            ));
+            return Err(format!("the name of column {} has a NUL character", position + 1));
         }
         if let Some(other) = seen.insert(name.to_ascii_lowercase(), name) {
             return Err(not_distinct(other, name));

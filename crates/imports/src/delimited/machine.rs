@@ -183,10 +183,7 @@ impl Machine {
     fn read_quoted(&mut self, rest: &str, record: &mut Record) -> usize {
         let end = rest.bytes().position(|byte| byte == b'"');
         let data = &rest[..end.unwrap_or(rest.len())];
-        self.line += data
-            .bytes()
-            .map(|byte| u64::from(byte == b'\n'))
-            .sum::<u64>();
+        self.line += data.bytes().map(|byte| u64::from(byte == b'\n')).sum::<u64>();
         self.keep(data, record);
         match end {
             Some(end) => self.enter(State::QuotedQuote, end + 1),

@@ -8,12 +8,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Byte order marks of other encodings. UTF-32 first: its little-endian mark begins with that of UTF-16.
-const FOREIGN_MARKS: [(&[u8], &str); 4] = [
-    (b"\xFF\xFE\0\0", "UTF-32"),
-    (b"\0\0\xFE\xFF", "UTF-32"),
-    (b"\xFF\xFE", "UTF-16"),
-    (b"\xFE\xFF", "UTF-16"),
-];
+const FOREIGN_MARKS: [(&[u8], &str); 4] =
+    [(b"\xFF\xFE\0\0", "UTF-32"), (b"\0\0\xFE\xFF", "UTF-32"), (b"\xFF\xFE", "UTF-16"), (b"\xFE\xFF", "UTF-16")];
 
 /// What comes next in a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,18 +88,12 @@ impl<R: Read> Source<R> {
             }
         }
         let start = &self.bytes[..self.undecoded];
-        let foreign = FOREIGN_MARKS
-            .iter()
-            .find(|(mark, _)| start.starts_with(mark));
+        let foreign = FOREIGN_MARKS.iter().find(|(mark, _)| start.starts_with(mark));
         if let Some((_, encoding)) = foreign {
             self.outlook = Outlook::Foreign(encoding);
             return Ok(());
         }
-        let skipped = if start.starts_with(UTF8_MARK) {
-            UTF8_MARK.len()
-        } else {
-            0
-        };
+        let skipped = if start.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };
         self.outlook = Outlook::More;
         self.decode(skipped, self.undecoded);
         Ok(())
@@ -223,11 +213,7 @@ mod tests {
         ];
         for (bytes, text, end) in cases {
             assert_eq!(drain(bytes), (text.to_owned(), end), "{bytes:?}");
-            assert_eq!(
-                drain(ByteByByte(bytes)),
-                drain(bytes),
-                "{bytes:?}, byte by byte"
-            );
+            assert_eq!(drain(ByteByByte(bytes)), drain(bytes), "{bytes:?}, byte by byte");
         }
     }
 

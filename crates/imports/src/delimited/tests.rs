@@ -66,10 +66,7 @@ fn psv_differs_only_in_the_delimiter() {
 #[test]
 fn empty_lines_are_skipped_but_counted() {
     let (records, errors) = read("\n\r\nx\n\n1\r\n\r\n\"\"\n \n\n");
-    let lines: Vec<_> = records
-        .iter()
-        .map(|(line, fields)| (*line, fields[0].as_str()))
-        .collect();
+    let lines: Vec<_> = records.iter().map(|(line, fields)| (*line, fields[0].as_str())).collect();
     assert_eq!(lines, [(5, "1"), (7, ""), (8, " ")]);
     assert!(errors.is_empty());
 }
@@ -88,22 +85,10 @@ fn defects_of_rows() {
         ("1", "line 2: 1 field, the header has 2"),
         ("1,2,", "line 2: 3 fields, the header has 2"),
         (" ", "line 2: 1 field, the header has 2"),
-        (
-            "\"1\"2,3",
-            "line 2: column x: characters after a closing quote",
-        ),
-        (
-            "1,\"2\" ",
-            "line 2: column y: characters after a closing quote",
-        ),
-        (
-            "1,\"2\"\r",
-            "line 2: column y: characters after a closing quote",
-        ),
-        (
-            "1,\"2\"\r3",
-            "line 2: column y: characters after a closing quote",
-        ),
+        ("\"1\"2,3", "line 2: column x: characters after a closing quote"),
+        ("1,\"2\" ", "line 2: column y: characters after a closing quote"),
+        ("1,\"2\"\r", "line 2: column y: characters after a closing quote"),
+        ("1,\"2\"\r3", "line 2: column y: characters after a closing quote"),
         ("1,2,\"3\"4", "line 2: characters after a closing quote"),
         ("1,\"2", "line 2: column y: a quote is never closed"),
         ("1,\"", "line 2: column y: a quote is never closed"),
@@ -118,27 +103,17 @@ fn defects_of_rows() {
 #[test]
 fn reading_goes_on_after_a_defect() {
     let (records, errors) = read("x,y\n\"1\"2,\"a\nb\"\n3,4\n\"5\"\"\"6\n7,8\n");
-    assert_eq!(
-        records.iter().map(|(line, _)| *line).collect::<Vec<_>>(),
-        [4, 6]
-    );
+    assert_eq!(records.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [4, 6]);
     assert_eq!(
         errors,
-        [
-            "line 2: column x: characters after a closing quote",
-            "line 5: column x: characters after a closing quote",
-        ]
+        ["line 2: column x: characters after a closing quote", "line 5: column x: characters after a closing quote",]
     );
 }
 
 #[test]
 fn a_header_is_required() {
     for file in ["", "\n", "\r\n\n\n", "\u{feff}", "\u{feff}\n"] {
-        assert_eq!(
-            refusal(file.as_bytes()),
-            "line 1: the file has no header",
-            "{file:?}"
-        );
+        assert_eq!(refusal(file.as_bytes()), "line 1: the file has no header", "{file:?}");
     }
 }
 
@@ -149,10 +124,7 @@ fn names_are_given_and_distinct() {
         ("a,\n", "line 1: column 2 has no name"),
         ("\n\n\"\"\n", "line 3: column 1 has no name"),
         ("a,b,a", "line 1: two columns have the name 'a'"),
-        (
-            "id,ID",
-            "line 1: the column names 'id' and 'ID' differ only in case",
-        ),
+        ("id,ID", "line 1: the column names 'id' and 'ID' differ only in case"),
         ("a\0b", "line 1: the name of column 1 has a NUL character"),
         ("a,\"b\"c", "line 1: characters after a closing quote"),
         ("\n\"a,b", "line 2: a quote is never closed"),
@@ -160,11 +132,7 @@ fn names_are_given_and_distinct() {
     for (file, expected) in cases {
         assert_eq!(refusal(file.as_bytes()), expected, "{file:?}");
     }
-    let reader = Reader::new(
-        "\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(),
-        Delimiter::Comma,
-        Limits::default(),
-    );
+    let reader = Reader::new("\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(), Delimiter::Comma, Limits::default());
     assert_eq!(reader.unwrap().columns(), ["a\"b", " a", "É", "é"]);
 }
 
@@ -185,16 +153,10 @@ fn other_encodings_are_named() {
 
 #[test]
 fn values_have_a_limit() {
-    let limits = Limits {
-        value_bytes: 3,
-        ..Limits::default()
-    };
+    let limits = Limits { value_bytes: 3, ..Limits::default() };
     let file = b"x,y\nabc,\"d\"\"e\"\nabcd,1\n1,\"d\"\"ef\"\n1,2,34567\n1,2\n1,\"2345";
     let (records, errors) = read_with(file, Delimiter::Comma, limits).unwrap();
-    assert_eq!(
-        records.iter().map(|(line, _)| *line).collect::<Vec<_>>(),
-        [2, 6]
-    );
+    assert_eq!(records.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 6]);
     assert_eq!(
         errors,
         [
@@ -212,10 +174,7 @@ fn the_default_value_limit_is_16_mib() {
     file.push_str(&"a".repeat(16 << 20));
     assert_eq!(read(&file).0.len(), 1);
     file.push('a');
-    assert_eq!(
-        read(&file).1,
-        ["line 2: column x: the value is longer than 16777216 bytes"]
-    );
+    assert_eq!(read(&file).1, ["line 2: column x: the value is longer than 16777216 bytes"]);
 }
 
 #[test]
@@ -227,10 +186,7 @@ fn columns_have_a_limit() {
     let file = header(2_000);
     let reader = Reader::new(file.as_bytes(), Delimiter::Comma, Limits::default());
     assert_eq!(reader.unwrap().columns().len(), 2_000);
-    assert_eq!(
-        refusal(header(2_001).as_bytes()),
-        "line 1: more than 2000 columns"
-    );
+    assert_eq!(refusal(header(2_001).as_bytes()), "line 1: more than 2000 columns");
     assert_eq!(refusal(&[b','; 100_000]), "line 1: more than 2000 columns");
 }
 
@@ -246,8 +202,5 @@ fn a_failing_input_is_not_the_files_fault() {
     let mut reader = Reader::new(input, Delimiter::Comma, Limits::default()).unwrap();
     let mut errors = RowErrors::default();
     assert!(reader.next_record(&mut errors).unwrap().is_some());
-    assert!(matches!(
-        reader.next_record(&mut errors),
-        Err(ImportError::Io(_))
-    ));
+    assert!(matches!(reader.next_record(&mut errors), Err(ImportError::Io(_))));
 }

@@ -51,9 +51,8 @@ fn a_busy_store_is_unavailable_within_the_wait() {
     let store = Store::open(&home.url(), &options).unwrap();
     let other = Store::open(&home.url(), &options).unwrap();
     let unit = store.write().unwrap();
-    let unavailable = |store: &Store| {
-        matches!(store.write().err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)))
-    };
+    let unavailable =
+        |store: &Store| matches!(store.write().err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)));
     assert!(unavailable(&store), "the connection is in use");
     assert!(unavailable(&other), "another process holds the lock");
     other.read().unwrap();

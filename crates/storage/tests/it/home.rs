@@ -105,11 +105,9 @@ struct Line {
 impl Drop for Home {
     fn drop(&mut self) {
         if let Self::Postgres { admin, name, .. } = self {
-            let dropped = PgConnection::establish(admin)
-                .map_err(|error| error.to_string())
-                .and_then(|mut conn| {
-                    conn.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).map_err(|error| error.to_string())
-                });
+            let dropped = PgConnection::establish(admin).map_err(|error| error.to_string()).and_then(|mut conn| {
+                conn.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).map_err(|error| error.to_string())
+            });
             if let Err(error) = dropped {
                 eprintln!("{name} stays: {error}");
             }

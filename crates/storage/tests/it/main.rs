@@ -1,6 +1,11 @@
 //! The store on both engines. Postgres takes part when `BRANCHYARD_TEST_POSTGRES_URL` names a server on which databases may
 //! be created; with `BRANCHYARD_TEST_REQUIRE_POSTGRES=1` a missing URL is a failure.
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "helpers of tests; a skipped test says so")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "helpers of tests; a skipped test says so"
+)]
 
 mod file;
 mod home;

@@ -10,8 +10,11 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (source, user) = run.begin(unit.as_mut(), Role::Read)?;
-    let denied = || failed(FailureKind::PermissionDenied, format!("you may not create databases for '{owner}' any more"));
-    let new_owner = may_create_for(unit.as_mut(), &user, owner.as_str())?.filter(|found| found.id == owner_id).ok_or_else(denied)?;
+    let denied =
+        || failed(FailureKind::PermissionDenied, format!("you may not create databases for '{owner}' any more"));
+    let new_owner = may_create_for(unit.as_mut(), &user, owner.as_str())?
+        .filter(|found| found.id == owner_id)
+        .ok_or_else(denied)?;
     drop(unit);
 
     // A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or remove what it copied,
@@ -29,7 +32,12 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     settled
 }
 
-fn settle(run: &Run<'_>, source: &Database, owner: super::super::databases::NewOwner, fork_id: DatabaseId) -> Result<(), Stop> {
+fn settle(
+    run: &Run<'_>,
+    source: &Database,
+    owner: super::super::databases::NewOwner,
+    fork_id: DatabaseId,
+) -> Result<(), Stop> {
     let inner = run.inner;
     let now = inner.now();
     let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::super::pulls;
 use super::{Run, Stop, blame, failed};
-use crate::entities::{Database, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User};
+use crate::entities::{
+    Database, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
+};
 use crate::errors::PullError;
 use crate::ports::{EngineError, ImportColumn, ImportFile, ImportJob, ImportTarget, TargetColumn, Unit};
 use crate::values::{CommitHash, Timestamp, Title};
@@ -34,7 +36,9 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
         run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, &head, now)?;
     }
     let pull = match &request.pull_branch {
-        Some(_) if changed || was.is_some_and(|was| was != from) => Some(open_pull(run, unit.as_mut(), request, &database, &user, now)?),
+        Some(_) if changed || was.is_some_and(|was| was != from) => {
+            Some(open_pull(run, unit.as_mut(), request, &database, &user, now)?)
+        }
         _ => None,
     };
     run.succeed(unit, Outcome { commit: Some(head), pull, database: None }, now)?;
@@ -60,7 +64,8 @@ fn bring_in(
     let file = inner.ports.formats.scan(request.file_type, Box::new(open));
     let file = file.map_err(|error| blame(EngineError::Import(error), false))?;
     let plan = plan(request, file.as_ref(), existing)?;
-    let targets: Vec<TargetColumn> = plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
+    let targets: Vec<TargetColumn> =
+        plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
     let mut rows = file.rows(&targets).map_err(|error| blame(EngineError::Import(error), false))?;
     let author = user.signature(inner.now());
     let job = ImportJob {
@@ -122,7 +127,8 @@ fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, S
     let mut key = Vec::new();
     for name in wanted {
         let found = find(columns, name, |column| &column.name);
-        let found = found.ok_or_else(|| failed(FailureKind::Content, format!("primary key '{name}' is not a column of the file")))?;
+        let found = found
+            .ok_or_else(|| failed(FailureKind::Content, format!("primary key '{name}' is not a column of the file")))?;
         if key.contains(&found.name) {
             return Err(failed(FailureKind::Content, format!("primary key '{name}' is named twice")));
         }
@@ -135,8 +141,9 @@ fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, S
 fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<(), Stop> {
     for column in columns {
         let found = find(&table.columns, &column.name, |c| &c.name);
-        let found = found
-            .ok_or_else(|| failed(FailureKind::Content, format!("table '{}' has no column '{}'", table.name, column.name)))?;
+        let found = found.ok_or_else(|| {
+            failed(FailureKind::Content, format!("table '{}' has no column '{}'", table.name, column.name))
+        })?;
         column.name.clone_from(&found.name);
         column.declared_type.clone_from(&found.declared_type);
     }
@@ -147,7 +154,8 @@ fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColu
     let content = |detail: String| failed(FailureKind::Content, detail);
     let same = |a: &String, b: &String| a.eq_ignore_ascii_case(b);
     let given = &request.primary_keys;
-    let matches = given.len() == table.primary_key.len() && given.iter().all(|g| table.primary_key.iter().any(|k| same(g, k)));
+    let matches =
+        given.len() == table.primary_key.len() && given.iter().all(|g| table.primary_key.iter().any(|k| same(g, k)));
     if !given.is_empty() && !matches {
         return Err(content(format!("the primary key of '{}' is {}", table.name, table.primary_key.join(", "))));
     }

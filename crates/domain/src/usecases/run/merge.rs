@@ -9,7 +9,12 @@ use crate::entities::{FailureKind, Outcome, PullAction, PullState, Role, Side};
 use crate::ports::{MergeJob, MergeOutcome};
 use crate::values::PullNumber;
 
-pub(super) fn run(run: &Run<'_>, number: PullNumber, message: &str, resolve: &BTreeMap<String, Side>) -> Result<(), Stop> {
+pub(super) fn run(
+    run: &Run<'_>,
+    number: PullNumber,
+    message: &str,
+    resolve: &BTreeMap<String, Side>,
+) -> Result<(), Stop> {
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (database, user) = run.begin(unit.as_mut(), Role::Write)?;

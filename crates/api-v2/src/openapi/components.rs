@@ -1,0 +1,187 @@
+//! Schemas, parameters and responses that operations refer to.
+
+use branchyard_problem_details::ErrorCode;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::wire;
+
+/// `{"$ref": "#/components/{kind}/{name}"}`
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+pub(super) fn all() -> Value {
+    json!({
+        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
+        "parameters": parameters(),
+        "responses": {"Problem": {
+            "description": "An RFC 9457 problem document",
+            "content": {"application/problem+json": {"schema": reference("schemas", "Problem")}},
+        }},
+        "schemas": schemas(),
+    })
+}
+
+fn schemas() -> Value {
+    let mut found: Vec<(String, RefOr<Schema>)> = Vec::new();
+    macro_rules! add {
+        ($($name:ident),+ $(,)?) => {$(
+            found.push((wire::$name::name().into_owned(), wire::$name::schema()));
+            wire::$name::schemas(&mut found);
+        )+};
+    }
+    add!(
+        User,
+        Database,
+        DatabaseRef,
+        Branch,
+        Tag,
+        Release,
+        PullSummary,
+        Pull,
+        PullComment,
+        Operation,
+        OperationRef,
+        ImportUpload,
+        QueryResult,
+        Commit,
+        RowDiff,
+        TableDiff,
+        Conflict,
+        TableSchema,
+        CreateDatabaseRequest,
+        CreateBranchRequest,
+        CreateTagRequest,
+        CreateForkRequest,
+        CreateReleaseRequest,
+        CreatePullRequest,
+        UpdatePullRequest,
+        CreatePullCommentRequest,
+        MergePullRequest,
+        SqlReadRequest,
+        SqlWriteRequest,
+        CreateImportUploadRequest,
+        CreateImportRequest,
+    );
+    let mut schemas: Map<String, Value> = Map::new();
+    for (name, schema) in found {
+        let mut json = serde_json::to_value(schema).unwrap_or_default();
+        drop_null(&mut json);
+        schemas.insert(name, json);
+    }
+    schemas.insert("ErrorCode".into(), error_code());
+    schemas.insert("Problem".into(), problem());
+    schemas.insert("Meta".into(), meta());
+    schemas.insert("Envelope".into(), envelope());
+    // The order of the names, whatever the order they were found in.
+    let sorted: std::collections::BTreeMap<String, Value> = schemas.into_iter().collect();
+    sorted.into_iter().collect::<Map<_, _>>().into()
+}
+
+/// Optional fields are absent or have a value: only what is required may be null.
+fn drop_null(schema: &mut Value) {
+    if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
+        parts.iter_mut().for_each(drop_null);
+    }
+    let required: Vec<String> = schema["required"]
+        .as_array()
+        .map(|names| names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+        .unwrap_or_default();
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for (name, property) in properties {
+        if required.contains(name) {
+            continue;
+        }
+        let types = property["type"].as_array().cloned().unwrap_or_default();
+        if let [one, null] = types.as_slice()
+            && null == "null"
+        {
+            property["type"] = one.clone();
+        }
+        let choices = property["oneOf"].as_array().cloned().unwrap_or_default();
+        if let [null, one] = choices.as_slice()
+            && null["type"] == "null"
+            && one.get("oneOf").is_none()
+        {
+            *property = one.clone();
+        }
+    }
+}
+
+fn error_code() -> Value {
+    let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
+}
+
+fn problem() -> Value {
+    let text = json!({"type": "string"});
+    let place = json!({"type": "object", "required": ["detail"], "properties": {
+        "pointer": text, "parameter": text, "line": {"type": "integer"}, "column": text, "detail": text,
+    }});
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": text,
+            "status": {"type": "integer"},
+            "detail": text,
+            "instance": text,
+            "code": reference("schemas", "ErrorCode"),
+            "request_id": text,
+            "errors": {"type": "array", "maxItems": 100, "items": place},
+        },
+    })
+}
+
+fn meta() -> Value {
+    json!({"type": "object", "properties": {"next_page_token": {"type": "string", "description": "Absent on the last page."}}})
+}
+
+fn envelope() -> Value {
+    json!({"type": "object", "required": ["data"], "properties": {"data": {}, "meta": reference("schemas", "Meta")}})
+}
+
+fn parameter(name: &str, place: &str, required: bool, schema: &Value, text: &str) -> Value {
+    json!({"name": name, "in": place, "required": required, "schema": schema, "description": text})
+}
+
+fn parameters() -> Value {
+    let text = json!({"type": "string"});
+    let count = json!({"type": "integer", "minimum": 1});
+    let words = |all: &[&str]| json!({"type": "string", "enum": all});
+    let path = |name: &str, text_of: &str| parameter(name, "path", true, &text, text_of);
+    let query = |name: &str, schema: &Value, text_of: &str| parameter(name, "query", false, schema, text_of);
+    json!({
+        "owner": path("owner", "A user or organization, in any letter case."),
+        "of_owner": query("owner", &text, "Only databases of this owner."),
+        "database": path("database", "Name of the database, in any letter case."),
+        "branch": path("branch", "A `/` in it is sent as `%2F`, or raw."),
+        "tag": path("tag", "A `/` in it is sent as `%2F`, or raw."),
+        "pull_number": parameter("pull_number", "path", true, &json!({"type": "string", "pattern": "^[1-9][0-9]*$"}), "Number of the pull request."),
+        "operation_id": path("operation_id", "The `id` of an operation as one segment, with raw slashes, its UUID alone, or its `href`."),
+        "upload_id": path("upload_id", "Part of the address a session gave."),
+        "part_number": path("part_number", "Part of the address a session gave."),
+        "expires": parameter("expires", "query", true, &text, "Part of the address a session gave."),
+        "signature": parameter("signature", "query", true, &text, "Part of the address a session gave."),
+        "page_token": query("page_token", &text, "`next_page_token` of the page before."),
+        "page_size": query("page_size", &count, "Items at most."),
+        "q": query("q", &text, "A part of the name or the description, in any letter case."),
+        "sql_q": parameter("q", "query", true, &text, "The statement; at most 32 KiB."),
+        "visibility": query("visibility", &words(&["public", "private"]), "Only such databases."),
+        "state": query("state", &words(&["open", "closed", "merged"]), "Only such pull requests."),
+        "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
+        "type": query("type", &words(&["import", "merge", "sql_write", "fork", "dolt_ci"]), "Only such operations."),
+        "ref": query("ref", &text, "A branch, tag, commit or expression; absent = the default branch."),
+        "from": parameter("from", "query", true, &text, "The earlier ref."),
+        "to": parameter("to", "query", true, &text, "The later ref."),
+        "table": query("table", &text, "Only this table."),
+        "merge_base": query("merge_base", &words(&["true", "false"]), "`true`: from the merge base of both."),
+        "limit": query("limit", &count, "Rows at most."),
+        "timeout_ms": query("timeout_ms", &count, "Milliseconds the read may take."),
+        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &text, "Makes repeating the request harmless for 24 h."),
+        "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
+    })
+}

@@ -1,0 +1,99 @@
+//! The closed sets of words on the wire.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Who sees a database without a role of their own.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Visibility {
+    Public,
+    Private,
+}
+
+/// A role on a database; each includes those before it.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    Read,
+    Write,
+    Admin,
+}
+
+/// Where a pull request stands.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PullState {
+    Open,
+    Closed,
+    Merged,
+}
+
+/// What kind of work an operation is. `dolt_ci` is reserved by the published API and never produced.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OperationType {
+    Import,
+    Merge,
+    SqlWrite,
+    Fork,
+    #[expect(dead_code, reason = "reserved by the published API, never produced")]
+    DoltCi,
+}
+
+/// Where an operation stands.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OperationStatus {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// How a SQL read ended.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum QueryStatus {
+    Success,
+    RowLimit,
+    Timeout,
+    Error,
+    #[expect(dead_code, reason = "reserved by the published API, never produced")]
+    NotWorkspace,
+}
+
+/// What happened to a row.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RowChange {
+    Added,
+    Removed,
+    Modified,
+}
+
+/// What happened to a table.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TableChange {
+    Added,
+    Dropped,
+    Modified,
+}
+
+/// What kind of thing two sides disagree on.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ConflictKind {
+    Row,
+    Schema,
+    Constraint,
+}
+
+/// Table or view.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TableKind {
+    Table,
+    View,
+}
