@@ -72,6 +72,23 @@ pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
     }
 }
 
+async fn run_on<T, E>(
+    hub: Hub,
+    pool: &Pool,
+    id: &RequestId,
+    work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+) -> Result<T, Failure>
+where
+    T: Send + 'static,
+    E: Into<Refusal>,
+{
+    let ended = pool.run(move || work(&hub).map_err(Into::into)).await;
+    if let Err(PoolError::Lost) = &ended {
+        tracing::error!(request_id = id.as_str(), "a call was lost to a panic");
+    }
+    ended?.map_err(|refusal| explain(refusal, id))
+}
+
 impl Call {
     /// A segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
@@ -193,12 +210,21 @@ impl Call {
         T: Send + 'static,
         E: Into<Refusal>,
     {
-        let hub = self.state.hub.clone();
-        let ended = pool.run(move || work(&hub).map_err(Into::into)).await;
-        if let Err(PoolError::Lost) = &ended {
-            tracing::error!(request_id = self.id.as_str(), "a call was lost to a panic");
-        }
-        ended?.map_err(|refusal| self.explain(refusal))
+        run_on(self.state.hub.clone(), pool, &self.id, work).await
+    }
+
+    /// Runs a use case on a pool, to be waited for later: the request need not wait to see it end.
+    pub fn spawn<T, E>(
+        &self,
+        pool: &Pool,
+        work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+    ) -> actix_web::rt::task::JoinHandle<Result<T, Failure>>
+    where
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        let (hub, pool, id) = (self.state.hub.clone(), pool.clone(), self.id.clone());
+        actix_web::rt::spawn(async move { run_on(hub, &pool, &id, work).await })
     }
 
     /// The idempotency key of the request, claimed for this caller.

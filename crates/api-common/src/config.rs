@@ -27,6 +27,8 @@ pub struct SqlLimits {
     pub read_queue_length: usize,
     /// How long one waits.
     pub read_queue_wait: Duration,
+    /// How long a client may take nothing of a streamed result.
+    pub stream_stall: Duration,
 }
 
 impl Default for SqlLimits {
@@ -43,6 +45,7 @@ impl Default for SqlLimits {
             max_concurrent_reads_per_caller: 8,
             read_queue_length: 256,
             read_queue_wait: Duration::from_secs(5),
+            stream_stall: Duration::from_secs(30),
         }
     }
 }

@@ -8,6 +8,7 @@ mod handlers;
 mod openapi;
 mod routes;
 mod sink;
+mod stream;
 mod wire;
 
 pub use openapi::openapi;

@@ -3,7 +3,7 @@
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde_json::value::RawValue;
 
-use crate::convert::{REPLACED, cell_text};
+use crate::convert::{REPLACED, cell_text, query_column, storage_class};
 use crate::wire;
 
 /// Bytes kept free for what stands around rows and columns.
@@ -55,13 +55,7 @@ impl JsonSink {
     fn note_kinds(&mut self, row: &[ValueRef<'_>]) {
         for (kind, value) in self.kinds.iter_mut().zip(row) {
             if kind.is_none() {
-                *kind = match value {
-                    ValueRef::Null => None,
-                    ValueRef::Integer(_) => Some("INTEGER"),
-                    ValueRef::Real(_) => Some("REAL"),
-                    ValueRef::Text(_) => Some("TEXT"),
-                    ValueRef::Blob(_) => Some("BLOB"),
-                };
+                *kind = storage_class(*value);
             }
         }
     }
@@ -69,16 +63,7 @@ impl JsonSink {
     /// The result of a read that did not fail.
     pub(crate) fn finish(mut self) -> wire::QueryResult {
         self.rows.push(b']');
-        let columns = self.columns.into_iter().zip(self.kinds).map(|(column, kind)| {
-            let Column { name, declared_type, is_primary_key, source_table } = column;
-            let declared = declared_type.filter(|text| !text.is_empty()).map(|text| text.to_uppercase());
-            wire::QueryColumn {
-                name,
-                kind: declared.unwrap_or_else(|| kind.unwrap_or("TEXT").to_owned()),
-                is_primary_key,
-                source_table,
-            }
-        });
+        let columns = self.columns.into_iter().zip(self.kinds).map(|(column, kind)| query_column(column, kind));
         wire::QueryResult {
             columns: columns.collect(),
             rows: raw(String::from_utf8(self.rows).unwrap_or_default()),

@@ -145,7 +145,7 @@ pub(crate) fn commit(
     database: DatabaseId,
     hash: &CommitHash,
 ) -> Result<Option<Commit>, EngineError> {
-    let found = engine.reading(database, hash, |connection| {
+    let found = engine.reading_history(database, |connection| {
         Ok(read_log(connection, hash, None, 1).map_err(|error| errors::fault_at("read a commit", hash, error))?.pop())
     });
     match found {
@@ -161,7 +161,7 @@ pub(crate) fn log(
     after: Option<&CommitHash>,
     limit: usize,
 ) -> Result<Vec<Commit>, EngineError> {
-    engine.reading(database, from, |connection| {
+    engine.reading_history(database, |connection| {
         read_log(connection, from, after, limit).map_err(|error| errors::fault_at("read the log", from, error))
     })
 }
@@ -218,13 +218,15 @@ pub(crate) fn merge_base(
     a: &CommitHash,
     b: &CommitHash,
 ) -> Result<Option<CommitHash>, EngineError> {
-    // A connection at `b` proves that `b` is there; an error about a missing commit is then about `a`.
-    engine.reading(database, b, |connection| {
+    engine.reading_history(database, |connection| {
         let base: Option<String> = connection
             .raw()
             .query_row("SELECT dolt_merge_base(?, ?)", [a.as_str(), b.as_str()], |row| row.get(0))
             .or_else(|error| if errors::parts(&error).1.contains("no common ancestor") { Ok(None) } else { Err(error) })
-            .map_err(|error| errors::fault_at("find a common ancestor", a, error))?;
+            .map_err(|error| {
+                let second = errors::parts(&error).1.contains("second argument");
+                errors::fault_at("find a common ancestor", if second { b } else { a }, error)
+            })?;
         base.as_deref().map(parse).transpose()
     })
 }

@@ -26,6 +26,8 @@ pub(crate) struct Connection {
 pub(crate) enum Purpose<'a> {
     /// Reads, fixed to a commit.
     Read(&'a CommitHash),
+    /// Questions of ours about any commits.
+    History,
     /// Writes, on the reserved branch.
     Write,
 }
@@ -33,26 +35,23 @@ pub(crate) enum Purpose<'a> {
 impl Connection {
     /// Opens an existing file.
     pub(crate) fn open(path: &Path, purpose: Purpose<'_>, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
-        let raw = match purpose {
-            Purpose::Read(commit) => {
-                let mut name = path.as_os_str().to_owned();
-                name.push("@");
-                name.push(commit.as_str());
-                rusqlite::Connection::open_with_flags(
-                    name,
-                    OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-                )?
-            }
-            // Without CREATE: a name that does not exist must not become a file.
-            Purpose::Write => rusqlite::Connection::open_with_flags(
-                path,
-                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-            )?,
+        let mut name = path.as_os_str().to_owned();
+        if let Purpose::Read(commit) = purpose {
+            name.push("@");
+            name.push(commit.as_str());
+        }
+        // Without CREATE: a name that does not exist must not become a file.
+        let access = match purpose {
+            Purpose::Read(_) | Purpose::History => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Purpose::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
+        let raw = rusqlite::Connection::open_with_flags(name, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         raw.busy_handler(Some(wait_a_little))?;
         // The engine's own default is 64 MB for each connection.
         let settings = match purpose {
-            Purpose::Read(_) => "PRAGMA cache_size = -4000; PRAGMA temp_store = memory; PRAGMA query_only = on;",
+            Purpose::Read(_) | Purpose::History => {
+                "PRAGMA cache_size = -4000; PRAGMA temp_store = memory; PRAGMA query_only = on;"
+            }
             Purpose::Write => "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA foreign_keys = on;",
         };
         raw.execute_batch(settings)?;

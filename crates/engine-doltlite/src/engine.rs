@@ -29,7 +29,7 @@ pub struct DoltliteEngine {
     pub(crate) queues: WriteQueues,
     pub(crate) watchdog: Watchdog,
     pub(crate) ancestors: Mutex<AncestorCache>,
-    readers: Pool<CommitHash>,
+    readers: Pool<Option<CommitHash>>,
     writers: Pool<()>,
     modules: Arc<HashSet<String>>,
 }
@@ -74,17 +74,39 @@ impl DoltliteEngine {
         at: &CommitHash,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
+        self.reading_at(database, Some(at), work)
+    }
+
+    /// Runs `work`, which may ask for the history of any commit, inside one read transaction.
+    pub(crate) fn reading_history<T>(
+        &self,
+        database: DatabaseId,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.reading_at(database, None, work)
+    }
+
+    fn reading_at<T>(
+        &self,
+        database: DatabaseId,
+        at: Option<&CommitHash>,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
         let generation = self.readers.generation();
-        let connection = match self.readers.take(database, at) {
+        let key = at.cloned();
+        let connection = match self.readers.take(database, &key) {
             Some(connection) => connection,
-            None => self.open_connection(database, Purpose::Read(at))?,
+            None => self.open_connection(database, at.map_or(Purpose::History, Purpose::Read))?,
         };
         // Reading something is what makes the engine look at what others appended to the file since the connection was opened.
         let begun = connection.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
-        begun.map_err(|error| errors::fault_at("begin a read", at, error))?;
+        begun.map_err(|error| match at {
+            Some(at) => errors::fault_at("begin a read", at, error),
+            None => errors::fault("begin a read", error),
+        })?;
         let result = work(&connection);
         match connection.roll_back() {
-            Ok(()) => self.readers.put(database, at.clone(), connection, generation),
+            Ok(()) => self.readers.put(database, key, connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }
         result
@@ -144,7 +166,7 @@ impl DoltliteEngine {
             }
             match purpose {
                 Purpose::Read(commit) => errors::fault_at("open a database", commit, error),
-                Purpose::Write => errors::fault("open a database", error),
+                Purpose::History | Purpose::Write => errors::fault("open a database", error),
             }
         })
     }

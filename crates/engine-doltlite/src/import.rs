@@ -14,8 +14,10 @@ use crate::guard::Mode;
 use crate::queue::Turn;
 use crate::schema;
 use crate::sql::{errors, quote};
-use crate::write::{finish, millis, start};
+use crate::write::{finish, millis, set_down, start};
 
+/// How many bytes of rows are kept in memory before they are moved to the file.
+const SET_DOWN_AFTER: usize = 96 << 20;
 /// The most problems that are told.
 const MOST_PROBLEMS: usize = 100;
 
@@ -72,7 +74,7 @@ fn fill(
 ) -> Result<(), EngineError> {
     let fault = |error| errors::fault("prepare an import", error);
     let present = schema::find(connection, job.table).map_err(fault)?;
-    let entered = connection.enter(Mode::Writer);
+    let mut entered = connection.enter(Mode::Writer);
     let table = match (job.target, present) {
         (ImportTarget::New { overwrite: false, .. }, Some((name, _))) => return Err(EngineError::TableExists(name)),
         (ImportTarget::New { primary_key, .. }, present) => {
@@ -100,11 +102,19 @@ fn fill(
     };
     let mut problems = Vec::new();
     let mut lines = HashMap::new();
+    let mut waiting = 0;
     let mut row = Vec::with_capacity(job.columns.len());
     while problems.len() < MOST_PROBLEMS {
         let Some(line) = rows.next(&mut row).map_err(EngineError::Import)? else { break };
         if timed.expired() {
             return Err(EngineError::TimedOut(0));
+        }
+        waiting += row.iter().map(size).sum::<usize>();
+        if waiting > SET_DOWN_AFTER && problems.is_empty() {
+            waiting = 0;
+            drop(entered);
+            set_down(connection).map_err(|error| errors::fault("set down imported rows", error))?;
+            entered = connection.enter(Mode::Writer);
         }
         match filler.put(&row) {
             Ok(Some(id)) => {
@@ -122,6 +132,14 @@ fn fill(
             broken_references(connection, &table, &lines).map_err(|error| errors::fault("check references", error))?;
     }
     if problems.is_empty() { Ok(()) } else { Err(EngineError::Import(FormatError::Rows(problems))) }
+}
+
+/// About what a value takes in memory.
+fn size(cell: &Cell) -> usize {
+    match cell {
+        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 16,
+        Cell::Text(bytes) | Cell::Blob(bytes) => 16 + bytes.len(),
+    }
 }
 
 fn create_statement(job: &ImportJob<'_>, primary_key: &[String]) -> String {

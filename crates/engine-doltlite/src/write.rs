@@ -113,7 +113,8 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
             return Err((SqlFailure::TimedOut(0).into(), number));
         }
         if memory.is_getting_short() {
-            set_down(connection, memory).map_err(|error| (place.failed(error, &Seen::default()), number))?;
+            set_down(connection).map_err(|error| (place.failed(error, &Seen::default()), number))?;
+            memory.renew();
         }
         start += text.len();
     }
@@ -122,12 +123,9 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
 
 /// Moves what the statements changed so far from memory to the file. Our branch is nobody else's: its transactions may end
 /// at any time, since only the final commit gets a name, and whoever comes next starts with a hard reset.
-fn set_down(connection: &Connection, memory: &Allowance) -> rusqlite::Result<()> {
+pub(crate) fn set_down(connection: &Connection) -> rusqlite::Result<()> {
     match connection.raw().execute_batch("COMMIT") {
-        Ok(()) => {
-            memory.renew();
-            connection.raw().execute_batch("BEGIN IMMEDIATE")
-        }
+        Ok(()) => connection.raw().execute_batch("BEGIN IMMEDIATE"),
         // References that are to be checked at the end keep the transaction open.
         Err(_) if !connection.raw().is_autocommit() => Ok(()),
         Err(error) => Err(error),
@@ -137,7 +135,7 @@ fn set_down(connection: &Connection, memory: &Allowance) -> rusqlite::Result<()>
 fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), Failed> {
     if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
-        set_down(connection, memory).map_err(|error| place.failed(error, &Seen::default()))?;
+        set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;
     }
     let _entered = connection.enter(Mode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());

@@ -2,13 +2,15 @@
 //! decides whether v2 shows it.
 
 mod cells;
+mod columns;
 mod history;
 mod operations;
 mod people;
 mod pulls;
 mod refs;
 
-pub(crate) use cells::{REPLACED, cell_text};
+pub(crate) use cells::{REPLACED, cell_text, real};
+pub(crate) use columns::{query_column, storage_class};
 pub(crate) use operations::{operation, operation_ref};
 pub(crate) use people::database_ref;
 pub(crate) use pulls::{pull, pull_summary};

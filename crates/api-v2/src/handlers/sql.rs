@@ -1,17 +1,23 @@
 use std::time::Duration;
 
-use branchyard_api_common::{Answer, Call, Failure, Fields, Query};
-use branchyard_domain::access::{Read, Write};
+use actix_web::http::header;
+use actix_web::{Either, HttpResponse};
+use branchyard_api_common::{Answer, Call, Ending, Failure, Fields, First, Query, ReadSlot, download_channel};
+use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::SqlFailure;
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
-use branchyard_domain::values::{LongText, RefName};
+use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{Outcome, accepted, too_large, urls};
 use crate::sink::{self, JsonSink};
+use crate::stream::{Format, StreamSink};
 use crate::wire;
+
+/// A JSON answer, or a stream.
+type Answered = Result<Either<Answer, HttpResponse>, Failure>;
 
 /// A read as it was asked for.
 struct Asked {
@@ -22,7 +28,7 @@ struct Asked {
 }
 
 /// `GET …/sql`
-pub(crate) async fn run_sql_read_query(call: Call) -> Outcome {
+pub(crate) async fn run_sql_read_query(call: Call) -> Answered {
     let access = call.access::<Read>().await?;
     let asked = call.query(|query| asked_by_query(query, call.state.config.sql.max_statement_bytes_get))?;
     read(&call, access, asked).await
@@ -39,7 +45,7 @@ fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<Asked> {
 }
 
 /// `POST …/sql`
-pub(crate) async fn run_sql_read_query_post(call: Call) -> Outcome {
+pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
     let access = call.access::<Read>().await?;
     let asked = call.body(|fields| {
         let q = fields.required_text("q");
@@ -58,55 +64,127 @@ pub(crate) async fn run_sql_read_query_post(call: Call) -> Outcome {
     read(&call, access, asked).await
 }
 
-async fn read(call: &Call, access: branchyard_domain::access::DatabaseAccess<Read>, asked: Asked) -> Outcome {
+/// A read that may run: its commit is known, and its caller has a place.
+struct Granted {
+    access: DatabaseAccess<Read>,
+    commit: CommitHash,
+    q: String,
+    limit: Option<u64>,
+    timeout_ms: u64,
+    slot: ReadSlot,
+}
+
+async fn read(call: &Call, access: DatabaseAccess<Read>, asked: Asked) -> Answered {
     let limits = &call.state.config.sql;
-    let own_limit = asked.limit.is_some_and(|limit| limit <= limits.row_cap);
-    let limit = asked.limit.unwrap_or(limits.default_limit).min(limits.row_cap);
     let timeout_ms = asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms);
-    let max_bytes = limits.max_response_bytes;
     let slot = call.state.sql_slots.take(caller_key(call)).ok_or_else(|| {
         let detail =
             format!("{} reads of yours are running; wait for one to finish", limits.max_concurrent_reads_per_caller);
         Failure::from(Problem::new(ErrorCode::RateLimited, detail).retry_after(1))
     })?;
-    let Asked { q, at, .. } = asked;
+    let Asked { q, at, limit, timeout_ms: _ } = asked;
     let (access, commit) = call
         .read(move |hub| -> Result<_, ReadError> {
             let commit = hub.sql().resolve(&access, at.as_deref())?;
             Ok((access, commit))
         })
         .await?;
-    let id = access.database().id.to_string();
-    let own = if own_limit { "own" } else { "default" };
-    let etag = call.state.keys.entity_tag(&[
-        &id,
-        commit.as_str(),
-        &q,
-        &limit.to_string(),
-        own,
-        &timeout_ms.to_string(),
-        "application/json",
-        "identity",
-    ]);
+    let granted = Granted { access, commit, q, limit, timeout_ms, slot };
+    let format = Format::accepted(call.header("accept"));
+    let etag = granted.etag(call, format);
     // Only this server can make such a tag, and it does so only for results that never change.
     if call.has(&etag) {
-        return Ok(Answer::with_body(200, String::new()).tagged(Some(etag)));
+        return Ok(Either::Left(Answer::with_body(200, String::new()).tagged(Some(etag))));
     }
-    let (result, lasting) = call
-        .run(&call.state.sql, move |hub| -> Result<_, ReadError> {
-            let _slot = slot;
-            let mut rows = JsonSink::new(limit, own_limit, max_bytes);
-            let ended = hub.sql().read(&access, &commit, &q, Duration::from_millis(timeout_ms), &mut rows)?;
-            Ok(match ended {
-                ReadEnd::Done(report) => (rows.finish(), report.deterministic),
-                ReadEnd::Failed(failure @ SqlFailure::TimedOut(_)) => {
-                    (sink::failed(wire::QueryStatus::Timeout, failure.to_string()), false)
-                }
-                ReadEnd::Failed(failure) => (sink::failed(wire::QueryStatus::Error, failure.to_string()), false),
+    match format {
+        Format::Json => granted.whole(call, etag).await.map(Either::Left),
+        Format::Ndjson | Format::Csv => granted.streamed(call, format, etag).await.map(Either::Right),
+    }
+}
+
+impl Granted {
+    fn etag(&self, call: &Call, format: Format) -> String {
+        let id = self.access.database().id.to_string();
+        let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let timeout = self.timeout_ms.to_string();
+        call.state.keys.entity_tag(&[
+            &id,
+            self.commit.as_str(),
+            &self.q,
+            &limit,
+            &timeout,
+            format.media_type(),
+            "identity",
+        ])
+    }
+
+    /// The result as one JSON document, limited.
+    async fn whole(self, call: &Call, etag: String) -> Outcome {
+        let limits = &call.state.config.sql;
+        let own_limit = self.limit.is_some_and(|limit| limit <= limits.row_cap);
+        let limit = self.limit.unwrap_or(limits.default_limit).min(limits.row_cap);
+        let max_bytes = limits.max_response_bytes;
+        let (result, lasting) = call
+            .run(&call.state.sql, move |hub| -> Result<_, ReadError> {
+                let _slot = self.slot;
+                let mut rows = JsonSink::new(limit, own_limit, max_bytes);
+                let timeout = Duration::from_millis(self.timeout_ms);
+                Ok(match hub.sql().read(&self.access, &self.commit, &self.q, timeout, &mut rows)? {
+                    ReadEnd::Done(report) => (rows.finish(), report.deterministic),
+                    ReadEnd::Failed(failure) => (sink::failed(status_of(&failure), failure.to_string()), false),
+                })
             })
-        })
-        .await?;
-    Ok(Answer::data(200, &result).tagged((lasting && call.is_read()).then_some(etag)))
+            .await?;
+        Ok(Answer::data(200, &result).tagged((lasting && call.is_read()).then_some(etag)))
+    }
+
+    /// The whole result, row by row.
+    async fn streamed(self, call: &Call, format: Format, etag: String) -> Result<HttpResponse, Failure> {
+        let (writer, download) = download_channel(call.state.config.sql.stream_stall);
+        let running = call.spawn(&call.state.sql, move |hub| -> Result<(), ReadError> {
+            let _slot = self.slot;
+            let mut rows = StreamSink::new(format, self.limit, writer);
+            let timeout = Duration::from_millis(self.timeout_ms);
+            let end = match hub.sql().read(&self.access, &self.commit, &self.q, timeout, &mut rows)? {
+                ReadEnd::Done(report) => Ok(report.deterministic),
+                ReadEnd::Failed(failure) => Err((status_of(&failure), failure.to_string())),
+            };
+            let broken = end.is_err() && format == Format::Csv;
+            rows.finish(&end).end(if broken { Ending::Broken(end) } else { Ending::Whole(end) });
+            Ok(())
+        });
+        let mut response = HttpResponse::Ok();
+        response.content_type(format.media_type());
+        match download.first().await {
+            First::All(_, Ending::Broken(Err((_, message)))) => {
+                Err(Problem::new(ErrorCode::Unprocessable, message).into())
+            }
+            First::All(body, Ending::Whole(end) | Ending::Broken(end)) => {
+                if end.is_ok_and(|lasting| lasting && call.is_read()) {
+                    response.insert_header((header::ETAG, etag));
+                }
+                Ok(response.body(body))
+            }
+            First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+            First::Lost => match running.await {
+                Ok(Err(failure)) => Err(failure),
+                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
+            },
+        }
+    }
+}
+
+fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
+    match failure {
+        SqlFailure::TimedOut(_) => wire::QueryStatus::Timeout,
+        SqlFailure::Syntax { .. }
+        | SqlFailure::SeveralStatements
+        | SqlFailure::UnsupportedShow
+        | SqlFailure::NoSuchTable(_)
+        | SqlFailure::NotARead
+        | SqlFailure::NotAllowed(_)
+        | SqlFailure::Engine(_) => wire::QueryStatus::Error,
+    }
 }
 
 /// Whose reads are counted together.

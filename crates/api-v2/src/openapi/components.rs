@@ -68,7 +68,7 @@ fn schemas() -> Value {
     let mut schemas: Map<String, Value> = Map::new();
     for (name, schema) in found {
         let mut json = serde_json::to_value(schema).unwrap_or_default();
-        drop_null(&mut json);
+        tidy(&name, &mut json);
         schemas.insert(name, json);
     }
     schemas.insert("ErrorCode".into(), error_code());
@@ -80,33 +80,45 @@ fn schemas() -> Value {
     sorted.into_iter().collect::<Map<_, _>>().into()
 }
 
-/// Optional fields are absent or have a value: only what is required may be null.
-fn drop_null(schema: &mut Value) {
+/// Fields that may be absent and may be null.
+const NULLABLE: &[(&str, &str)] = &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs")];
+
+/// Bodies in which unknown fields are refused, besides those that are called so.
+fn is_closed(name: &str) -> bool {
+    (name.ends_with("Request") && name != "CreatePullRequest") || name == "RevisionRef" || name == "CompletedPart"
+}
+
+/// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
+fn tidy(name: &str, schema: &mut Value) {
     if let Some(parts) = schema.get_mut("allOf").and_then(Value::as_array_mut) {
-        parts.iter_mut().for_each(drop_null);
+        parts.iter_mut().for_each(|part| tidy(name, part));
     }
-    let required: Vec<String> = schema["required"]
-        .as_array()
-        .map(|names| names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
-        .unwrap_or_default();
+    let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
-    for (name, property) in properties {
-        if required.contains(name) {
-            continue;
+    for (field, property) in properties {
+        let may_be_null = required.iter().any(|known| known == field) || NULLABLE.contains(&(name, field.as_str()));
+        if !may_be_null {
+            drop_null(property);
         }
-        let types = property["type"].as_array().cloned().unwrap_or_default();
-        if let [one, null] = types.as_slice()
-            && null == "null"
-        {
-            property["type"] = one.clone();
+        if field.ends_with("_at") && property["type"] == "string" {
+            property["format"] = "date-time".into();
         }
-        let choices = property["oneOf"].as_array().cloned().unwrap_or_default();
-        if let [null, one] = choices.as_slice()
-            && null["type"] == "null"
-            && one.get("oneOf").is_none()
-        {
-            *property = one.clone();
-        }
+    }
+    if is_closed(name) {
+        schema["additionalProperties"] = false.into();
+    }
+}
+
+fn drop_null(property: &mut Value) {
+    let without_null = |key: &str, is_null: fn(&Value) -> bool| {
+        let mut choices = property.get(key)?.as_array()?.clone();
+        choices.retain(|choice| !is_null(choice));
+        <[Value; 1]>::try_from(choices).ok()
+    };
+    if let Some([one]) = without_null("type", |choice| choice == "null") {
+        property["type"] = one;
+    } else if let Some([one]) = without_null("oneOf", |choice| choice["type"] == "null") {
+        *property = one;
     }
 }
 

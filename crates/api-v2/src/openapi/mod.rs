@@ -103,7 +103,12 @@ fn success(docs: &Docs) -> Value {
             },
         }),
     };
-    json!({"description": docs.summary, "content": {"application/json": {"schema": schema}}})
+    let mut content = json!({"application/json": {"schema": schema}});
+    if docs.path.ends_with("/sql") {
+        content["application/x-ndjson"] = json!({"schema": {"type": "string"}});
+        content["text/csv"] = json!({"schema": {"type": "string"}});
+    }
+    json!({"description": docs.summary, "content": content})
 }
 
 /// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
@@ -207,7 +212,13 @@ mod tests {
     fn absent_fields_are_never_null() {
         let schemas = document()["components"]["schemas"].clone();
         assert_eq!(schemas["Database"]["properties"]["description"]["type"], "string");
-        let from = schemas["RowDiff"]["properties"]["from"].to_string();
-        assert!(from.contains("null"), "{from}");
+        assert_eq!(
+            schemas["Operation"]["properties"]["error"],
+            serde_json::json!({"$ref": "#/components/schemas/OperationError"})
+        );
+        for (schema, field) in [("RowDiff", "from"), ("RowDiff", "to"), ("Conflict", "base")] {
+            let property = schemas[schema]["properties"][field].to_string();
+            assert!(property.contains("null"), "{property}");
+        }
     }
 }

@@ -147,8 +147,8 @@ operations! {
         get "listSchema" "Database" "Tables and views at a ref" Optional ["ref", "table", "page_token", "page_size"] Body::None => 200 List("TableSchema"), "DL" [];
     }
     "/databases/{owner}/{database}/sql" {
-        get "runSqlReadQuery" "Database" "Run a SQL read" Optional ["sql_q", "ref", "limit", "timeout_ms"] Body::None => 200 One("QueryResult"), "DL" [];
-        post "runSqlReadQueryPost" "Database" "Run a SQL read" Optional [] Json("SqlReadRequest") => 200 One("QueryResult"), "DB" [];
+        get "runSqlReadQuery" "Database" "Run a SQL read" Optional ["sql_q", "ref", "limit", "timeout_ms"] Body::None => 200 One("QueryResult"), "DL" [422];
+        post "runSqlReadQueryPost" "Database" "Run a SQL read" Optional [] Json("SqlReadRequest") => 200 One("QueryResult"), "DB" [422];
     }
     "/databases/{owner}/{database}/sql-writes" {
         post "runSqlWriteQuery" "Database" "Run SQL statements as one commit" Required [] Json("SqlWriteRequest") => 202 One("OperationRef"), "DBKP" [];

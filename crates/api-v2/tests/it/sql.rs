@@ -166,3 +166,48 @@ async fn a_difference_is_paged_row_by_row() {
     }
     assert_eq!(seen, ["t4", "t5", "u1", "u2"]);
 }
+
+#[actix_web::test]
+async fn whole_results_are_streamed() {
+    let world = World::with(|config| config.sql.row_cap = 2);
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    let statements = "CREATE TABLE t(id INTEGER PRIMARY KEY, a REAL); INSERT INTO t VALUES (1,2.0),(2,NULL),(3,0.5)";
+    world.write(&ada, "ada/rivers", "main", statements).await;
+    let ask = |accept: &'static str, q: &str| {
+        World::request(None, "GET", &format!("{S}?q={}", q.replace(' ', "%20"))).insert_header(("Accept", accept))
+    };
+    let csv = world.send(ask("text/csv", "select id, a from t order by id")).await.expect(200);
+    assert_eq!((csv.text.as_str(), csv.header("content-type")), ("id,a\n1,2.0\n2,\n3,0.5\n", "text/csv"));
+    let etag = csv.header("etag").to_owned();
+    assert!(!etag.is_empty());
+    let again = ask("text/csv", "select id, a from t order by id").insert_header(("If-None-Match", etag.clone()));
+    assert_eq!(world.send(again).await.status, 304);
+    let other = ask("application/x-ndjson", "select id, a from t order by id").insert_header(("If-None-Match", etag));
+    let lines = world.send(other).await.expect(200);
+    assert_eq!(lines.header("content-type"), "application/x-ndjson");
+    let lines: Vec<serde_json::Value> = lines.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["columns"][1]["type"], "REAL");
+    assert_eq!(
+        lines[1..],
+        [json!([1, 2.0]), json!([2, null]), json!([3, 0.5]), json!({"status": "success", "row_count": 3})]
+    );
+    world.send(ask("text/csv", "select * from nope")).await.refused(422, "UNPROCESSABLE");
+    let failed = world.send(ask("application/x-ndjson", "select * from nope")).await.expect(200);
+    assert_eq!(failed.text, "{\"status\":\"error\",\"message\":\"query error: table not found: nope\"}\n");
+    assert_eq!(failed.header("etag"), "");
+    assert!(world.send(ask("*/*, text/csv", "select id from t")).await.expect(200).data()["rows"].is_array());
+}
+
+#[actix_web::test]
+async fn long_results_come_in_pieces() {
+    let (world, ada) = rivers().await;
+    let rows: Vec<String> = (10..20_000).map(|n| format!("({n},{n}.5)")).collect();
+    world.write(&ada, "ada/rivers", "main", &format!("INSERT INTO t VALUES {}", rows.join(","))).await;
+    let body = json!({"q": "select id, a from t order by id", "limit": 19_000});
+    let ask = World::request(None, "POST", S).insert_header(("Accept", "application/x-ndjson")).set_json(body);
+    let answer = world.send(ask).await.expect(200);
+    assert_eq!(answer.text.lines().count(), 19_002);
+    assert!(answer.text.ends_with("{\"status\":\"success\",\"row_count\":19000}\n"));
+    assert_eq!(answer.header("etag"), "");
+}

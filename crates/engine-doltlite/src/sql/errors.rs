@@ -52,6 +52,7 @@ pub(crate) fn is_missing_commit(error: &Error) -> bool {
         || text.contains("no chunk source")
         || text.contains("commit not found")
         || text.contains("could not resolve")
+        || text.contains("invalid dolt_log revision")
         || (text.contains("branch or revision") && text.contains("not found"))
         || text.contains("ref not found")
 }

@@ -1,0 +1,177 @@
+//! A body written by a blocking thread while the client reads it, through a bounded channel.
+
+use std::io;
+use std::time::Duration;
+
+use actix_web::web::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// Chunks under way between the two sides.
+const CHUNKS: usize = 4;
+/// Bytes of a chunk, about.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// How a body ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending<T> {
+    /// Whole.
+    Whole(T),
+    /// Broken off: the client shall see that something is missing.
+    Broken(T),
+}
+
+enum Piece<T> {
+    Bytes(Bytes),
+    End(Bytes, Ending<T>),
+}
+
+/// The writing side. Collects bytes to chunks.
+pub struct DownloadWriter<T> {
+    pieces: mpsc::Sender<Piece<T>>,
+    runtime: Handle,
+    stall: Duration,
+    buffer: Vec<u8>,
+}
+
+/// The sending side.
+pub struct Download<T> {
+    pieces: mpsc::Receiver<Piece<T>>,
+}
+
+/// What is known once there is something to send.
+pub enum First<T> {
+    /// The whole body was short; this is all of it.
+    All(Bytes, Ending<T>),
+    /// The beginning of a longer body.
+    Begun(Bytes, Download<T>),
+    /// The writer gave up without an ending.
+    Lost,
+}
+
+/// Both sides. A client that takes nothing for `stall` is given up. To be called on the server's worker.
+pub fn download_channel<T>(stall: Duration) -> (DownloadWriter<T>, Download<T>) {
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    (
+        DownloadWriter { pieces: sender, runtime: Handle::current(), stall, buffer: Vec::new() },
+        Download { pieces: receiver },
+    )
+}
+
+impl<T> DownloadWriter<T> {
+    /// Where to write.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Sends what was written when it is enough for a chunk; gives whether the client still takes it.
+    pub fn flush_if_full(&mut self) -> bool {
+        if self.buffer.len() < CHUNK_BYTES {
+            return true;
+        }
+        let piece = Piece::Bytes(Bytes::from(std::mem::take(&mut self.buffer)));
+        self.send(piece)
+    }
+
+    /// Ends the body.
+    pub fn end(mut self, ending: Ending<T>) {
+        let rest = Bytes::from(std::mem::take(&mut self.buffer));
+        self.send(Piece::End(rest, ending));
+    }
+
+    fn send(&self, piece: Piece<T>) -> bool {
+        let sent = self.runtime.block_on(async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await });
+        matches!(sent, Ok(Ok(())))
+    }
+}
+
+impl<T> Download<T> {
+    /// Waits until there is something to send.
+    pub async fn first(mut self) -> First<T> {
+        match self.pieces.recv().await {
+            Some(Piece::End(bytes, ending)) => First::All(bytes, ending),
+            Some(Piece::Bytes(bytes)) => First::Begun(bytes, self),
+            None => First::Lost,
+        }
+    }
+
+    /// The body from its beginning, for a response. A broken or lost one aborts the connection.
+    pub fn stream(self, begun: Bytes) -> impl Stream<Item = io::Result<Bytes>> {
+        let broken = || Err(io::Error::other("the body was broken off"));
+        unfold((Some(begun), Some(self)), move |(begun, download)| async move {
+            let mut download = download?;
+            if let Some(bytes) = begun {
+                return Some((Ok(bytes), (None, Some(download))));
+            }
+            match download.pieces.recv().await {
+                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), (None, Some(download)))),
+                Some(Piece::End(bytes, Ending::Whole(_))) => Some((Ok(bytes), (None, None))),
+                Some(Piece::End(_, Ending::Broken(_))) | None => Some((broken(), (None, None))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Download, DownloadWriter, Ending, First, download_channel};
+    use futures_util::StreamExt as _;
+    use std::time::Duration;
+
+    fn write(
+        mut writer: DownloadWriter<u8>,
+        chunks: usize,
+        ending: Option<Ending<u8>>,
+    ) -> std::thread::JoinHandle<usize> {
+        std::thread::spawn(move || {
+            for taken in 0..chunks {
+                writer.buffer().extend_from_slice(&[b'x'; super::CHUNK_BYTES]);
+                if !writer.flush_if_full() {
+                    return taken;
+                }
+            }
+            writer.buffer().extend_from_slice(b"end");
+            match ending {
+                Some(ending) => writer.end(ending),
+                None => drop(writer),
+            }
+            chunks
+        })
+    }
+
+    async fn read(download: Download<u8>) -> (usize, bool) {
+        let First::Begun(begun, download) = download.first().await else { panic!("begun") };
+        let pieces: Vec<_> = download.stream(begun).collect().await;
+        let bytes = pieces.iter().flatten().map(|bytes| bytes.len()).sum();
+        (bytes, pieces.iter().all(Result::is_ok))
+    }
+
+    #[actix_web::test]
+    async fn short_bodies_come_whole() {
+        let (writer, download) = download_channel(Duration::from_secs(5));
+        write(writer, 0, Some(Ending::Broken(7)));
+        let First::All(bytes, ending) = download.first().await else { panic!("all") };
+        assert_eq!((&bytes[..], ending), (&b"end"[..], Ending::Broken(7)));
+    }
+
+    #[actix_web::test]
+    async fn long_bodies_come_in_pieces_and_show_how_they_ended() {
+        for (ending, whole) in [(Some(Ending::Whole(1)), true), (Some(Ending::Broken(1)), false), (None, false)] {
+            let (writer, download) = download_channel(Duration::from_secs(5));
+            write(writer, 20, ending);
+            let (bytes, good) = read(download).await;
+            assert_eq!((bytes, good), (20 * super::CHUNK_BYTES + if whole { 3 } else { 0 }, whole));
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_client_that_takes_nothing_is_given_up() {
+        let (writer, download) = download_channel(Duration::from_millis(20));
+        let writing = write(writer, 100, None);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(download);
+        assert!(writing.join().unwrap() < 10);
+    }
+}

@@ -1,0 +1,230 @@
+//! Whole results as NDJSON or CSV, row by row (v2 §6.5).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use branchyard_api_common::DownloadWriter;
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use serde::Serialize;
+
+use crate::convert::{cell_text, query_column, real, storage_class};
+use crate::wire;
+
+/// How a result is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// One JSON document, limited.
+    Json,
+    /// `application/x-ndjson`
+    Ndjson,
+    /// `text/csv`
+    Csv,
+}
+
+impl Format {
+    /// What an `Accept` header asks for: the first type named that we know; JSON without one.
+    pub(crate) fn accepted(header: Option<&str>) -> Self {
+        let types = header.unwrap_or_default().split(',');
+        let mut known = types.filter_map(|part| match part.split(';').next()?.trim().to_ascii_lowercase().as_str() {
+            "application/json" | "application/*" | "*/*" => Some(Self::Json),
+            "application/x-ndjson" => Some(Self::Ndjson),
+            "text/csv" => Some(Self::Csv),
+            _ => None,
+        });
+        known.next().unwrap_or(Self::Json)
+    }
+
+    /// The media type.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Ndjson => "application/x-ndjson",
+            Self::Csv => "text/csv",
+        }
+    }
+}
+
+/// How a streamed read ended: whether it lasts, or the text of the failure and its status.
+pub(crate) type End = Result<bool, (wire::QueryStatus, String)>;
+
+/// Writes rows to a download.
+pub(crate) struct StreamSink {
+    format: Format,
+    limit: Option<u64>,
+    columns: Option<Vec<Column>>,
+    pub(crate) rows: u64,
+    pub(crate) writer: DownloadWriter<End>,
+}
+
+#[derive(Serialize)]
+struct Head {
+    columns: Vec<wire::QueryColumn>,
+}
+
+/// The last line of NDJSON.
+#[derive(Serialize)]
+struct Last<'a> {
+    status: wire::QueryStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    row_count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+impl StreamSink {
+    pub(crate) fn new(format: Format, limit: Option<u64>, writer: DownloadWriter<End>) -> Self {
+        Self { format, limit, columns: None, rows: 0, writer }
+    }
+
+    /// The columns; the first row says what the columns hold that do not say so themselves.
+    fn write_head(&mut self, first: Option<&[ValueRef<'_>]>) {
+        let Some(columns) = self.columns.take() else { return };
+        let buffer = self.writer.buffer();
+        if self.format == Format::Csv {
+            for (index, column) in columns.iter().enumerate() {
+                if index > 0 {
+                    buffer.push(b',');
+                }
+                csv_text(buffer, &column.name);
+            }
+        } else {
+            let kind = |index: usize| first.and_then(|row| row.get(index)).and_then(|value| storage_class(*value));
+            let columns = columns.into_iter().enumerate().map(|(index, column)| query_column(column, kind(index)));
+            json(buffer, &Head { columns: columns.collect() });
+        }
+        buffer.push(b'\n');
+    }
+
+    /// Writes what stands at the end, and gives the writer back.
+    pub(crate) fn finish(mut self, end: &End) -> DownloadWriter<End> {
+        if end.is_ok() {
+            self.write_head(None);
+        }
+        if self.format == Format::Ndjson {
+            let last = match end {
+                Ok(_) => Last { status: wire::QueryStatus::Success, row_count: Some(self.rows), message: None },
+                Err((status, message)) => Last { status: *status, row_count: None, message: Some(message) },
+            };
+            json(self.writer.buffer(), &last);
+            self.writer.buffer().push(b'\n');
+        }
+        self.writer
+    }
+}
+
+impl RowSink for StreamSink {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns = Some(columns.to_vec());
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        self.write_head(Some(row));
+        let buffer = self.writer.buffer();
+        match self.format {
+            Format::Csv => csv_row(buffer, row),
+            Format::Json | Format::Ndjson => ndjson_row(buffer, row),
+        }
+        buffer.push(b'\n');
+        self.rows += 1;
+        let taken = self.writer.flush_if_full();
+        if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+fn json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+    // Writing to a vector cannot fail.
+    let _ = serde_json::to_writer(buffer, value);
+}
+
+fn ndjson_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
+    buffer.push(b'[');
+    for (index, value) in row.iter().enumerate() {
+        if index > 0 {
+            buffer.push(b',');
+        }
+        match value {
+            ValueRef::Null => buffer.extend_from_slice(b"null"),
+            ValueRef::Integer(number) => buffer.extend_from_slice(number.to_string().as_bytes()),
+            ValueRef::Real(number) if number.is_finite() => buffer.extend_from_slice(real(*number).as_bytes()),
+            ValueRef::Real(number) => json(buffer, &real(*number)),
+            ValueRef::Text(bytes) => json(buffer, &String::from_utf8_lossy(bytes)),
+            ValueRef::Blob(bytes) => json(buffer, &STANDARD.encode(bytes)),
+        }
+    }
+    buffer.push(b']');
+}
+
+fn csv_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
+    for (index, value) in row.iter().enumerate() {
+        if index > 0 {
+            buffer.push(b',');
+        }
+        match value {
+            ValueRef::Null => {}
+            ValueRef::Text(bytes) => csv_text(buffer, &String::from_utf8_lossy(bytes)),
+            ValueRef::Blob(bytes) => buffer.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+            ValueRef::Integer(_) | ValueRef::Real(_) => {
+                buffer.extend_from_slice(cell_text(*value).unwrap_or_default().as_bytes());
+            }
+        }
+    }
+}
+
+fn csv_text(buffer: &mut Vec<u8>, text: &str) {
+    let quoted =
+        text.is_empty() || text.starts_with(' ') || text.ends_with(' ') || text.contains([',', '"', '\r', '\n']);
+    if !quoted {
+        buffer.extend_from_slice(text.as_bytes());
+        return;
+    }
+    buffer.push(b'"');
+    buffer.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+    buffer.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, csv_row, ndjson_row};
+    use branchyard_domain::ports::ValueRef;
+
+    #[test]
+    fn the_type_named_first_wins() {
+        let cases = [
+            (None, Format::Json),
+            (Some("text/html"), Format::Json),
+            (Some("text/csv, application/x-ndjson"), Format::Csv),
+            (Some("text/html, Application/X-NDJSON;q=0.5, */*"), Format::Ndjson),
+            (Some("*/*, text/csv"), Format::Json),
+            (Some("application/json, text/csv"), Format::Json),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(Format::accepted(header), expected, "{header:?}");
+        }
+    }
+
+    fn written(write: fn(&mut Vec<u8>, &[ValueRef<'_>]), row: &[ValueRef<'_>]) -> String {
+        let mut buffer = Vec::new();
+        write(&mut buffer, row);
+        String::from_utf8(buffer).unwrap()
+    }
+
+    #[test]
+    fn values() {
+        let row = [
+            ValueRef::Null,
+            ValueRef::Integer(-4),
+            ValueRef::Real(2.0),
+            ValueRef::Real(f64::INFINITY),
+            ValueRef::Text(b"a\xff"),
+            ValueRef::Text(b""),
+            ValueRef::Text(b"a \"b\",\n"),
+            ValueRef::Text(b" x"),
+            ValueRef::Blob(b"ab"),
+        ];
+        assert_eq!(
+            written(ndjson_row, &row),
+            "[null,-4,2.0,\"Inf\",\"a\u{fffd}\",\"\",\"a \\\"b\\\",\\n\",\" x\",\"YWI=\"]"
+        );
+        assert_eq!(written(csv_row, &row), ",-4,2.0,Inf,a\u{fffd},\"\",\"a \"\"b\"\",\n\",\" x\",YWI=");
+    }
+}
