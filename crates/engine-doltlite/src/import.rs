@@ -17,7 +17,7 @@ use crate::sql::{errors, quote};
 use crate::write::{finish, millis, set_down, start};
 
 /// How many bytes of rows are kept in memory before they are moved to the file.
-const SET_DOWN_AFTER: usize = 96 << 20;
+const SET_DOWN_AFTER: usize = 128 << 20;
 /// The most problems that are told.
 const MOST_PROBLEMS: usize = 100;
 

@@ -104,18 +104,16 @@ async fn read(call: &Call, access: DatabaseAccess<Read>, asked: Asked) -> Answer
 
 impl Granted {
     fn etag(&self, call: &Call, format: Format) -> String {
+        let limits = &call.state.config.sql;
+        let in_force = match format {
+            Format::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),
+            Format::Ndjson | Format::Csv => String::new(),
+        };
         let id = self.access.database().id.to_string();
         let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let timeout = self.timeout_ms.to_string();
-        call.state.keys.entity_tag(&[
-            &id,
-            self.commit.as_str(),
-            &self.q,
-            &limit,
-            &timeout,
-            format.media_type(),
-            "identity",
-        ])
+        let request = [&id, self.commit.as_str(), &self.q, &limit, &timeout];
+        call.state.keys.entity_tag(&[&request[..], &[&in_force, format.media_type(), "identity"]].concat())
     }
 
     /// The result as one JSON document, limited.

@@ -75,9 +75,7 @@ fn schemas() -> Value {
     schemas.insert("Problem".into(), problem());
     schemas.insert("Meta".into(), meta());
     schemas.insert("Envelope".into(), envelope());
-    // The order of the names, whatever the order they were found in.
-    let sorted: std::collections::BTreeMap<String, Value> = schemas.into_iter().collect();
-    sorted.into_iter().collect::<Map<_, _>>().into()
+    schemas.into()
 }
 
 /// Fields that may be absent and may be null.
