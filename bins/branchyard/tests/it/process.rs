@@ -43,14 +43,21 @@ impl Server {
     pub(crate) fn start_as(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
-        let mut greeting = String::new();
+        // Owned at once, so that it is ended and waited for whatever happens below.
+        let mut server = Self { child, origin: String::new(), greeting: String::new() };
         loop {
             let mut line = String::new();
-            assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the server ended before it listened: {greeting}");
+            assert_ne!(
+                lines.read_line(&mut line).unwrap(),
+                0,
+                "the server ended before it listened: {}",
+                server.greeting
+            );
             if let Some(origin) = line.trim().strip_prefix("listening on ") {
-                return Self { child, origin: origin.to_owned(), greeting };
+                origin.clone_into(&mut server.origin);
+                return server;
             }
-            greeting.push_str(&line);
+            server.greeting.push_str(&line);
         }
     }
 
