@@ -106,6 +106,24 @@ pub enum Command {
         #[arg(long, default_value = "http://127.0.0.1:8080")]
         url: String,
     },
+    /// Copy everything into an empty folder, also while the server runs.
+    Backup {
+        /// Where state and configuration are.
+        #[command(flatten)]
+        place: Place,
+        /// The folder of the backup; made when missing.
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Bring a backup into an empty data folder and an empty metadata store.
+    Restore {
+        /// Where state and configuration are to be.
+        #[command(flatten)]
+        place: Place,
+        /// The folder of the backup.
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+    },
     /// Check the configuration and everything stored; exit 1 on findings.
     Doctor {
         /// Where state and configuration are.

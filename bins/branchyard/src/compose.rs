@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use branchyard_domain::ports::{Clock, Ids};
+use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_storage::{FolderBlobs, Store};
@@ -56,6 +56,10 @@ impl Stores {
     /// Says what could not be opened, and why.
     pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
+        // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
+        let options = branchyard_engine_doltlite::Options::default();
+        let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
+        let engine = Arc::new(engine);
         let metadata = open_metadata(config, &dir)?;
         match pending {
             Pending::Migrate => {
@@ -63,9 +67,6 @@ impl Stores {
             }
             Pending::Refuse => metadata.require_current()?,
         }
-        let options = branchyard_engine_doltlite::Options::default();
-        let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
-        let engine = Arc::new(engine);
         let blobs = FolderBlobs::open(dir.uploads()).context("cannot open the folder of uploads")?;
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
@@ -80,6 +81,27 @@ impl Stores {
             ids: Arc::clone(&world.ids),
         };
         Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()) })
+    }
+
+    /// Refuses a metadata store that is not the data folder's.
+    ///
+    /// # Errors
+    /// Says which of the two to change.
+    pub fn bind(&self, world: &World) -> anyhow::Result<()> {
+        self.dir.bind(&self.installation(world)?, !self.engine.list()?.is_empty())
+    }
+
+    /// Makes the metadata store the data folder's, after a restore filled both.
+    ///
+    /// # Errors
+    /// When the folder has one already.
+    pub fn adopt(&self, world: &World) -> anyhow::Result<()> {
+        self.dir.bind(&self.installation(world)?, false)
+    }
+
+    fn installation(&self, world: &World) -> anyhow::Result<String> {
+        let fresh = world.ids.uuid(world.clock.now());
+        Ok(self.metadata.installation(&fresh.to_string())?)
     }
 
     /// The uploads in flight.

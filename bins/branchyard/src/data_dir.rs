@@ -57,12 +57,40 @@ impl DataDir {
         }
     }
 
+    /// Binds the folder to a metadata store, or checks that it is the one it was bound to: with another store every database here would look like
+    /// something nobody refers to, and be swept.
+    ///
+    /// # Errors
+    /// When the folder belongs to another metadata store.
+    pub fn bind(&self, installation: &str, has_databases: bool) -> anyhow::Result<()> {
+        let path = self.0.join("installation");
+        match fs::read_to_string(&path) {
+            Ok(bound) if bound.trim() == installation => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !has_databases => {
+                write_durably(&path, installation.as_bytes())
+                    .with_context(|| format!("cannot write {}", path.display()))
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot read {}", path.display()))
+            }
+            _ => bail!(
+                "the data folder {} holds the databases of another metadata store; set metadata_url to that store, or choose another --data-dir",
+                self.0.display()
+            ),
+        }
+    }
+
+    /// The file of the server's secret.
+    pub fn secret_file(&self) -> PathBuf {
+        self.0.join("server.key")
+    }
+
     /// The secret that page tokens and upload URLs are sealed with; made on first use.
     ///
     /// # Errors
     /// When it cannot be read or written.
     pub fn secret(&self, ids: &dyn Ids) -> anyhow::Result<[u8; 32]> {
-        let path = self.0.join("server.key");
+        let path = self.secret_file();
         match fs::read(&path) {
             Ok(bytes) => {
                 let wrong =
@@ -77,18 +105,27 @@ impl DataDir {
     fn make_secret(&self, path: &Path, ids: &dyn Ids) -> anyhow::Result<[u8; 32]> {
         let mut secret = [0; 32];
         ids.fill(&mut secret);
-        let temporary = self.0.join("server.key.new");
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(true).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let write = || -> std::io::Result<()> {
-            let mut file = options.open(&temporary)?;
-            file.write_all(&secret)?;
-            file.sync_all()?;
-            fs::rename(&temporary, path)
-        };
-        write().with_context(|| format!("cannot write {}", path.display()))?;
+        write_durably(path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(secret)
+    }
+}
+
+/// Writes a small file that only its owner can read; after a crash it is whole or not there.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => Ok(()),
     }
 }

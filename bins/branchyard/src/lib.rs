@@ -10,6 +10,7 @@ pub mod config;
 pub mod data_dir;
 pub mod demo;
 mod formats;
+mod manifest;
 mod pages;
 pub mod serve;
 pub mod system;

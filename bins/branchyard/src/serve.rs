@@ -67,6 +67,8 @@ impl Running {
     pub fn start(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let lock = DataDir::open(&config.data_dir)?.lock()?;
         let stores = Stores::open(config, world, pending)?;
+        stores.bind(world)?;
+        stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
         let freed = hub.operations().recover().context("cannot recover interrupted operations")?;

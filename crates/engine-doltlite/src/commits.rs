@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
+use std::path::Path;
 use std::sync::PoisonError;
 
 use branchyard_domain::entities::{Commit, Signature};
@@ -48,16 +49,15 @@ pub(crate) fn create(
 }
 
 pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
+    install_copy(engine, &engine.files.path(from), to)
+}
+
+/// Puts a copy of a file, proved readable, in the place of a database.
+pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId) -> Result<(), EngineError> {
     let fault = |error| io_fault("copy a database", error);
     let turn = engine.queues.enter(to);
     let temporary = engine.files.temporary();
-    // The file only grows at its end, and what is incomplete there is cut off when it is opened; collecting garbage
-    // puts another file in its place and leaves this one as it is.
-    let mut source = File::open(engine.files.path(from)).map_err(fault)?;
-    let mut target = File::create_new(temporary.path()).map_err(fault)?;
-    io::copy(&mut source, &mut target).map_err(fault)?;
-    target.sync_all().map_err(fault)?;
-    drop(target);
+    copy_file(from, temporary.path()).map_err(fault)?;
     let copied =
         engine.open_file(temporary.path(), Purpose::Write).map_err(|error| errors::fault("open the copy", error))?;
     copied
@@ -70,6 +70,15 @@ pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) ->
     engine.evict(to);
     drop(turn);
     installed
+}
+
+/// Copies a file that may be written meanwhile: it only grows at its end, and what is incomplete there is cut off when it is opened; collecting
+/// garbage puts another file in its place and leaves this one as it is.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
+    let (mut source, mut target) = (File::open(from)?, File::create_new(to)?);
+    let size = io::copy(&mut source, &mut target)?;
+    target.sync_all()?;
+    Ok(size)
 }
 
 /// Runs `dolt_commit` on everything changed.

@@ -67,6 +67,34 @@ impl DoltliteEngine {
         })
     }
 
+    /// Removes what a process that was killed left half made. For the one process that serves the folder, before it works on it.
+    ///
+    /// # Errors
+    /// [`EngineError`] when something cannot be removed.
+    pub fn clear_temporary(&self) -> Result<(), EngineError> {
+        self.files.clear_temporary().map_err(|error| io_fault("remove temporary files", error))
+    }
+
+    /// Copies the file of a database out; gives its size in bytes. The copy holds every commit that was there when this was called,
+    /// whatever other threads and processes write meanwhile.
+    ///
+    /// # Errors
+    /// [`EngineError`]; [`EngineError::Damaged`] when the database has no file.
+    pub fn back_up(&self, database: DatabaseId, to: &std::path::Path) -> Result<u64, EngineError> {
+        if !commits::exists(self, database) {
+            return Err(missing(database));
+        }
+        commits::copy_file(&self.files.path(database), to).map_err(|error| io_fault("back up a database", error))
+    }
+
+    /// Puts a file that [`DoltliteEngine::back_up`] made in the place of a database.
+    ///
+    /// # Errors
+    /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
+    pub fn restore(&self, database: DatabaseId, from: &std::path::Path) -> Result<(), EngineError> {
+        commits::install_copy(self, from, database)
+    }
+
     /// Runs `work` on a connection fixed to a commit, inside one read transaction.
     pub(crate) fn reading<T>(
         &self,
@@ -162,7 +190,7 @@ impl DoltliteEngine {
         let path = self.files.path(database);
         self.open_file(&path, purpose).map_err(|error| {
             if !path.exists() {
-                return EngineError::Damaged(format!("the file of database {database} is missing"));
+                return missing(database);
             }
             match purpose {
                 Purpose::Read(commit) => errors::fault_at("open a database", commit, error),
@@ -177,6 +205,10 @@ impl DoltliteEngine {
         self.writers.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
     }
+}
+
+fn missing(database: DatabaseId) -> EngineError {
+    EngineError::Damaged(format!("the file of database {database} is missing"))
 }
 
 pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {

@@ -17,14 +17,17 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Opens the folder, making it when missing; what an earlier process left half made is removed.
+    /// Opens the folder, making it when missing.
     pub(crate) fn open(folder: PathBuf) -> io::Result<Self> {
-        let temporary = folder.join(TEMPORARY);
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary)?;
-        }
-        fs::create_dir_all(&temporary)?;
+        fs::create_dir_all(folder.join(TEMPORARY))?;
         Ok(Self { folder, next: AtomicU64::new(0) })
+    }
+
+    /// Removes what a process that was killed left half made.
+    pub(crate) fn clear_temporary(&self) -> io::Result<()> {
+        let temporary = self.folder.join(TEMPORARY);
+        fs::remove_dir_all(&temporary)?;
+        fs::create_dir_all(&temporary)
     }
 
     /// The file of a database.
@@ -35,10 +38,10 @@ impl Files {
         self.folder.join(shard).join(format!("{name}.db"))
     }
 
-    /// A path that no other call gets; gone, with what belongs to it, when dropped.
+    /// A path that no other call gets, in any process; gone, with what belongs to it, when dropped.
     pub(crate) fn temporary(&self) -> Temporary {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
-        Temporary { path: self.folder.join(TEMPORARY).join(format!("{n}.db")) }
+        Temporary { path: self.folder.join(TEMPORARY).join(format!("{}-{n}.db", std::process::id())) }
     }
 
     /// Puts a finished file in the place of a database, for good.

@@ -25,6 +25,7 @@ mod collaborators;
 mod connection;
 mod convert;
 mod databases;
+mod dump;
 mod error;
 mod events;
 mod file;
@@ -41,6 +42,7 @@ mod unit;
 mod uploads;
 
 pub use blobs::FolderBlobs;
+pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
 pub use migrations::Status;
 pub use store::{Options, Store};

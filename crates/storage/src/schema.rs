@@ -1,6 +1,12 @@
 //! The tables as both engines have them. One set: where the engines differ (BLOB and BYTEA, collations), diesel does not care.
 
 diesel::table! {
+    installation (id) {
+        id -> Text,
+    }
+}
+
+diesel::table! {
     accounts (id) {
         id -> Text,
         name -> Text,

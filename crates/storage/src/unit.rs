@@ -74,6 +74,11 @@ impl SqlUnit {
         }
     }
 
+    /// The connection, for what is no step of a repository.
+    pub(crate) fn connection(&mut self) -> &mut AnyConnection {
+        &mut self.conn.any
+    }
+
     /// Runs one step. A step that fails spoils the unit: Postgres would refuse what follows and "commit" nothing.
     pub(crate) fn run<T>(
         &mut self,

@@ -1,6 +1,11 @@
 -- Everything Branchyard keeps besides the databases themselves. Times are microseconds since 1970, ids hyphenated UUIDs.
 -- What is sorted or looked up is COLLATE "C": byte by byte, as SQLite does and as the port promises.
 
+-- One row: what tells this store from others, so that no data folder is used with the wrong one.
+CREATE TABLE installation (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY
+);
+
 -- People and organizations share one name space.
 CREATE TABLE accounts (
     id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
@@ -74,8 +79,8 @@ CREATE TABLE databases (
     search_key TEXT COLLATE "C" NOT NULL,
     visibility TEXT NOT NULL CHECK (visibility IN ('public', 'private')),
     default_branch TEXT COLLATE "C" NOT NULL,
-    parent_id TEXT COLLATE "C" REFERENCES databases (id),
-    network_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id),
+    parent_id TEXT COLLATE "C" REFERENCES databases (id) DEFERRABLE,
+    network_id TEXT COLLATE "C" NOT NULL REFERENCES databases (id) DEFERRABLE,
     created_at BIGINT NOT NULL,
     last_write_at BIGINT,
     size_bytes BIGINT NOT NULL,

@@ -16,3 +16,4 @@ DROP TABLE organizations;
 DROP TABLE emails;
 DROP TABLE users;
 DROP TABLE accounts;
+DROP TABLE installation;

@@ -1,5 +1,10 @@
 -- Everything Branchyard keeps besides the databases themselves. Times are microseconds since 1970, ids hyphenated UUIDs.
 
+-- One row: what tells this store from others, so that no data folder is used with the wrong one.
+CREATE TABLE installation (
+    id TEXT NOT NULL PRIMARY KEY
+);
+
 -- People and organizations share one name space.
 CREATE TABLE accounts (
     id TEXT NOT NULL PRIMARY KEY,

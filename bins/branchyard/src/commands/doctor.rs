@@ -11,7 +11,10 @@ use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
-    let findings = examine(&Stores::open(config, &World::default(), Pending::Refuse)?)?;
+    let world = World::default();
+    let stores = Stores::open(config, &world, Pending::Refuse)?;
+    stores.bind(&world)?;
+    let findings = examine(&stores)?;
     for finding in &findings {
         print(finding)?;
     }
@@ -22,7 +25,7 @@ pub(super) fn run(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Compares the stores with each other.
-fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
+pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     let mut findings = Vec::new();
     let files: BTreeSet<DatabaseId> = stores.engine.list()?.into_iter().collect();
     let mut known = BTreeSet::new();

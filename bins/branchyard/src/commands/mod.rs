@@ -1,9 +1,11 @@
 //! The commands besides `serve` and `demo`.
 
 mod accounts;
+mod backup;
 mod doctor;
 mod healthcheck;
 mod migrate;
+mod restore;
 mod tokens;
 
 use std::io::Write as _;
@@ -33,6 +35,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate { place, check } => migrate::run(&Config::load(&place)?, check),
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Healthcheck { url } => healthcheck::run(&url),
+        Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
+        Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }

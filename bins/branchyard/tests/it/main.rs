@@ -1,6 +1,7 @@
 //! The whole server, over real sockets.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
+mod backup;
 mod commands;
 mod crash;
 mod main_job;

@@ -1,10 +1,11 @@
 //! Replacements of functions whose built-in form can keep one call busy for minutes, with the same results.
 //!
 //! The built-in `instr` and `replace` compare at every place, `trim` looks through all characters for every character: with long arguments their time
-//! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call.
+//! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call. `memmem` needs their sum, whatever they hold.
 
 use std::collections::HashSet;
 
+use memchr::memmem;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
@@ -45,9 +46,9 @@ fn instr(haystack: ValueRef<'_>, needle: ValueRef<'_>) -> rusqlite::Result<Optio
     if pin.is_empty() {
         return Ok(Some(1));
     }
-    let finder = Finder::new(&hay, &pin)?;
-    // In text a match may only begin where a character does.
-    let at = finder.find(0, |at| bytes || at == 0 || !is_continuation(hay[at]));
+    // In text a match may only begin where a character does, or at the very start.
+    let at =
+        if !bytes && is_continuation(pin[0]) { hay.starts_with(&pin).then_some(0) } else { memmem::find(&hay, &pin) };
     let before = match at {
         None => return Ok(Some(0)),
         Some(at) if bytes => at,
@@ -64,10 +65,9 @@ fn replace(context: &Context<'_>, longest: usize) -> rusqlite::Result<Value> {
         return Ok(as_text(source.into_owned()));
     }
     let Some(by) = text(context.get_raw(2)) else { return Ok(Value::Null) };
-    let finder = Finder::new(&source, &pattern)?;
     let mut result = Vec::with_capacity(source.len());
     let mut from = 0;
-    while let Some(at) = finder.find(from, |_| true) {
+    for at in memmem::find_iter(&source, &*pattern) {
         result.extend_from_slice(&source[from..at]);
         result.extend_from_slice(&by);
         if result.len() > longest {
@@ -157,60 +157,6 @@ impl Members {
 /// Up to four bytes as one number; those of several bytes begin with a byte that is not zero.
 fn packed(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
-}
-
-/// Finds in a time that is the sum of the lengths.
-enum Finder<'a> {
-    /// The standard library's search takes no memory, and only text.
-    Text(&'a str, &'a str),
-    /// Knuth, Morris, Pratt.
-    Bytes { haystack: &'a [u8], needle: &'a [u8], fallback: Vec<u32> },
-}
-
-impl<'a> Finder<'a> {
-    /// The longest needle that is not text.
-    const MOST_BYTES: usize = 1 << 20;
-
-    fn new(haystack: &'a [u8], needle: &'a [u8]) -> rusqlite::Result<Self> {
-        if let (Ok(haystack), Ok(needle)) = (std::str::from_utf8(haystack), std::str::from_utf8(needle)) {
-            return Ok(Self::Text(haystack, needle));
-        }
-        if needle.len() > Self::MOST_BYTES {
-            return Err(too_big());
-        }
-        let mut fallback: Vec<u32> = vec![0; needle.len()];
-        let mut length = 0;
-        for at in 1..needle.len() {
-            while length > 0 && needle[at] != needle[length] {
-                length = fallback[length - 1] as usize;
-            }
-            length += usize::from(needle[at] == needle[length]);
-            fallback[at] = u32::try_from(length).unwrap_or(0);
-        }
-        Ok(Self::Bytes { haystack, needle, fallback })
-    }
-
-    /// The first match from `from` on that is `welcome`.
-    fn find(&self, from: usize, welcome: impl Fn(usize) -> bool) -> Option<usize> {
-        let (haystack, needle, fallback) = match self {
-            Self::Text(haystack, needle) => return haystack.get(from..)?.find(needle).map(|at| from + at),
-            Self::Bytes { haystack, needle, fallback } => (haystack, needle, fallback),
-        };
-        let mut length = 0;
-        for (at, byte) in haystack.iter().enumerate().skip(from) {
-            while length > 0 && *byte != needle[length] {
-                length = fallback[length - 1] as usize;
-            }
-            length += usize::from(*byte == needle[length]);
-            if length == needle.len() {
-                if welcome(at + 1 - length) {
-                    return Some(at + 1 - length);
-                }
-                length = fallback[length - 1] as usize;
-            }
-        }
-        None
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::thread;
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
+use branchyard_engine_doltlite::{DoltliteEngine, Options};
 
 use crate::support::{LONG, Taken, Yard, ada, id, text};
 
@@ -288,10 +289,41 @@ fn big_writes_leave_nothing_when_they_fail() {
 }
 
 #[test]
-fn stale_files_are_swept() {
+fn the_engine_keeps_every_promise_of_the_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
+    branchyard_domain::suites::engine::run_all(&engine);
+}
+
+#[test]
+fn a_file_is_backed_up_under_writes_and_put_back() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let to = yard.folder.path().join("copy.db");
+    thread::scope(|scope| {
+        scope.spawn(|| (0..20).fold(base.clone(), |at, n| yard.write(&at, &format!("update t set v = {n}"))));
+        yard.engine.back_up(id(1), &to).unwrap();
+    });
+    yard.engine.remove(id(1)).unwrap();
+    assert!(matches!(yard.engine.back_up(id(1), &to.with_extension("2")), Err(EngineError::Damaged(_))));
+    yard.engine.restore(id(1), &to).unwrap();
+    assert_eq!(yard.read(&base, "select v from t order by id"), [[text("a")], [text("b")]]);
+    assert_eq!(yard.engine.verify(id(1), &[base]).unwrap(), [] as [String; 0]);
+    std::fs::write(&to, "something else").unwrap();
+    assert!(yard.engine.restore(id(2), &to).is_err());
+    assert_eq!(yard.engine.list().unwrap(), [id(1)]);
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_when_asked() {
     let yard = Yard::new();
     let folder = yard.folder.path().join("databases");
-    std::fs::write(folder.join("tmp/9.db"), "half").unwrap();
-    drop(branchyard_engine_doltlite::DoltliteEngine::open(folder.clone(), Default::default()).unwrap());
-    assert_eq!(std::fs::read_dir(folder.join("tmp")).unwrap().count(), 0);
+    let left = folder.join("tmp/1-0.db");
+    std::fs::write(&left, "half").unwrap();
+    // A command beside a running server opens the folder, too.
+    let second = DoltliteEngine::open(folder, Options::default()).unwrap();
+    assert!(left.exists());
+    second.clear_temporary().unwrap();
+    assert!(!left.exists());
+    yard.engine.copy(id(1), id(2)).unwrap();
 }

@@ -45,6 +45,10 @@ impl Home {
         std::iter::once(Self::sqlite()).chain(Self::postgres()).collect()
     }
 
+    pub(crate) fn is_sqlite(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
     pub(crate) fn url(&self) -> String {
         match self {
             Self::Sqlite(folder) => format!("sqlite://{}", self.path(folder)),

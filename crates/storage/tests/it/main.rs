@@ -7,6 +7,7 @@
     reason = "helpers of tests; a skipped test says so"
 )]
 
+mod dump;
 mod file;
 mod home;
 mod migrations;

@@ -1,0 +1,81 @@
+//! `backup`: metadata first, then the files. A file then holds at least the commits that the metadata names; what came later is named by nobody.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::DatabaseId;
+
+use super::print;
+use crate::compose::{Pending, Stores, World};
+use crate::config::Config;
+use crate::manifest::{DATABASES, METADATA, Manifest, SECRET};
+
+/// A database that is deleted in the middle spoils an attempt.
+const ATTEMPTS: usize = 5;
+
+pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
+    let world = World::default();
+    let stores = Stores::open(config, &world, Pending::Refuse)?;
+    stores.bind(&world)?;
+    let databases = to.join(DATABASES);
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    if fs::read_dir(to)?.next().is_some() {
+        bail!("{} is not empty; name an empty folder, or one that is not there", to.display());
+    }
+    for attempt in 1.. {
+        fs::create_dir(&databases).with_context(|| format!("cannot make {}", databases.display()))?;
+        match copy(&stores, to) {
+            Ok(manifest) => {
+                manifest.write(to)?;
+                let count = manifest.databases().count();
+                return print(format!("{count} databases, {} bytes in {}", manifest.size(), to.display()));
+            }
+            Err(Spoiled::Deleted(id)) if attempt < ATTEMPTS => {
+                tracing::info!(database = %id, "deleted meanwhile; starting over");
+                fs::remove_dir_all(&databases)?;
+            }
+            Err(Spoiled::Deleted(id)) => {
+                bail!("the file of database {id} is missing; `branchyard doctor` tells more")
+            }
+            Err(Spoiled::Failed(error)) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+enum Spoiled {
+    Deleted(DatabaseId),
+    Failed(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Spoiled {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+fn copy(stores: &Stores, to: &Path) -> Result<Manifest, Spoiled> {
+    let mut manifest = Manifest::new();
+    let mut dump = BufWriter::new(File::create(to.join(METADATA))?);
+    let live = stores.metadata.dump(&mut dump)?;
+    dump.flush()?;
+    dump.get_ref().sync_all()?;
+    manifest.add(to, METADATA)?;
+    for id in live {
+        let path = format!("{DATABASES}/{id}.db");
+        match stores.engine.back_up(id, &to.join(&path)) {
+            Err(EngineError::Damaged(_)) => return Err(Spoiled::Deleted(id)),
+            other => other?,
+        };
+        manifest.add(to, &path)?;
+    }
+    // Without it, page tokens and upload URLs that are out there would end to work.
+    if stores.dir.secret_file().exists() {
+        fs::copy(stores.dir.secret_file(), to.join(SECRET))?;
+        manifest.add(to, SECRET)?;
+    }
+    Ok(manifest)
+}

@@ -1,0 +1,47 @@
+//! `restore`: everything is verified before anything is written, and examined as `doctor` does afterwards.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use branchyard_domain::ports::Engine as _;
+use branchyard_domain::values::DatabaseId;
+
+use super::{doctor, print};
+use crate::compose::{Pending, Stores, World};
+use crate::config::Config;
+use crate::data_dir::{DataDir, write_durably};
+use crate::manifest::{DATABASES, METADATA, Manifest, SECRET};
+
+pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
+    let manifest = Manifest::verified(from)?;
+    let _lock = DataDir::open(&config.data_dir)?.lock()?;
+    let world = World::default();
+    let stores = Stores::open(config, &world, Pending::Migrate)?;
+    if !stores.engine.list()?.is_empty() {
+        bail!("the data folder {} holds databases; restore into a new one", config.data_dir.display());
+    }
+    let mut count = 0;
+    for id in manifest.databases() {
+        let id = DatabaseId::parse(id).with_context(|| format!("{id} is no id of a database"))?;
+        let file = from.join(DATABASES).join(format!("{id}.db"));
+        stores.engine.restore(id, &file).with_context(|| format!("cannot restore database {id}"))?;
+        count += 1;
+    }
+    if from.join(SECRET).exists() {
+        write_durably(&stores.dir.secret_file(), &fs::read(from.join(SECRET))?)?;
+    }
+    // Last: until then the store is empty, and the restore can be begun anew in another folder.
+    let mut dump = BufReader::new(File::open(from.join(METADATA))?);
+    stores.metadata.load(&mut dump).context("cannot load the metadata")?;
+    stores.adopt(&world)?;
+    let findings = doctor::examine(&stores)?;
+    for finding in &findings {
+        print(finding)?;
+    }
+    if !findings.is_empty() {
+        bail!("restored {count} databases, with {} findings", findings.len());
+    }
+    print(format!("restored {count} databases; everything is in order"))
+}

@@ -1,0 +1,116 @@
+//! `backup` beside a running server, `restore` into new stores, and what both refuse.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use branchyard_testkit::Actor;
+
+use crate::process::{Server, branchyard, run, succeed};
+
+fn yard(dir: &Path) -> (Server, Actor) {
+    let server = Server::start(dir);
+    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let ada = Actor::new(server.origin.clone(), Some(token), "ada");
+    ada.database("lakes");
+    ada.database("rivers");
+    write(&ada, "create table t (n integer primary key)");
+    (server, ada)
+}
+
+fn write(ada: &Actor, statements: &str) {
+    ada.write("ada/rivers", "main", statements);
+}
+
+fn refused(dir: &Path, args: &[&str]) -> String {
+    let output = run(dir, args);
+    assert!(!output.status.success(), "{args:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_backup_taken_under_writes_is_restored_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, to) = (home.path().join("data"), home.path().join("backup"));
+    let (server, ada) = yard(&dir);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..200 {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                write(&ada, &format!("insert into t values ({n})"));
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let said = succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
+        assert!(said.starts_with("2 databases, "), "{said}");
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(refused(&dir, &["backup", "--to", to.to_str().unwrap()]).contains("not empty"));
+    assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("another server"));
+    server.terminate();
+    assert!(refused(&dir, &["restore", "--from", to.to_str().unwrap()]).contains("restore into a new one"));
+
+    let back = home.path().join("back");
+    let said = succeed(&back, &["restore", "--from", to.to_str().unwrap()]);
+    assert_eq!(said, "restored 2 databases; everything is in order");
+    let server = Server::start(&back);
+    let ada = Actor::new(server.origin.clone(), ada.token().map(str::to_owned), "ada");
+    let found = ada.read("ada/rivers", "main", "select count(*), max(n) from t")[0].clone();
+    let count: i64 = found[0].as_str().unwrap().parse().unwrap();
+    assert!(count > 0 && found[1] == (count - 1).to_string().as_str(), "{found}");
+    write(&ada, "insert into t values (1000)");
+    server.terminate();
+    assert_eq!(succeed(&back, &["doctor"]), "everything is in order");
+}
+
+#[test]
+fn a_damaged_or_incomplete_backup_is_refused_before_anything_is_written() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, to) = (home.path().join("data"), home.path().join("backup"));
+    let (server, _) = yard(&dir);
+    succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
+    server.terminate();
+    let restore = |expected: &str| {
+        let back = tempfile::tempdir().unwrap();
+        let said = refused(back.path(), &["restore", "--from", to.to_str().unwrap()]);
+        assert!(said.contains(expected), "{said}");
+        assert!(!back.path().join("databases").exists());
+    };
+    let file = fs::read_dir(to.join("databases")).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    restore("damaged");
+    fs::remove_file(&file).unwrap();
+    restore("cannot read databases/");
+    fs::write(&file, &whole).unwrap();
+    fs::rename(to.join("manifest.json"), to.join("m")).unwrap();
+    restore("not a complete backup");
+}
+
+/// Otherwise all database files would be swept as nobody's.
+#[test]
+fn a_server_on_the_wrong_metadata_store_does_not_start() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    let (server, _) = yard(&dir);
+    server.terminate();
+    let files = || fs::read_dir(dir.join("databases")).unwrap().count();
+    let before = files();
+    let wrong = home.path().join("other.sqlite");
+    succeed(&dir, &["migrate", "--metadata-url", wrong.to_str().unwrap()]);
+    for command in [&["serve", "--listen", "127.0.0.1:0"][..], &["doctor"], &["backup", "--to", "x"]] {
+        let output = branchyard()
+            .args(command)
+            .args(["--data-dir", dir.to_str().unwrap(), "--metadata-url", wrong.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("another metadata store"), "{command:?}: {said}");
+    }
+    assert_eq!(files(), before);
+    assert_eq!(succeed(&dir, &["doctor"]), "everything is in order");
+}

@@ -1,0 +1,407 @@
+//! Everything in the store as lines of JSON, and back: the same from and to either engine.
+//!
+//! The first line says which migrations the tables are at, the last how many rows there were, so that a file cut short is noticed. In between
+//! each table begins with an object that names its columns; each row is an array. Bytes are hexadecimal, times and numbers are integers.
+
+use std::io::{self, BufRead, Write};
+
+use branchyard_domain::ports::{MetadataError, Unit as _};
+use branchyard_domain::values::DatabaseId;
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::Text;
+use serde::{Deserialize, Serialize};
+
+use crate::connection::{AnyConnection, Purpose};
+use crate::error::MigrationError;
+use crate::store::Store;
+use crate::unit::SqlUnit;
+
+/// Every table, each after those it refers to.
+const TABLES: &[&str] = &[
+    "installation",
+    "accounts",
+    "users",
+    "emails",
+    "organizations",
+    "members",
+    "tokens",
+    "databases",
+    "collaborators",
+    "branches",
+    "tags",
+    "pulls",
+    "comments",
+    "releases",
+    "operations",
+    "uploads",
+    "upload_parts",
+    "answers",
+    "events",
+];
+
+const FORMAT: u32 = 1;
+/// Rows that are read or written in one statement.
+const BATCH: usize = 500;
+
+/// Metadata could not be dumped or loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// Reading or writing the file.
+    #[error("the dump could not be read or written")]
+    Io(#[from] io::Error),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] MetadataError),
+    /// The store, while a table was read or written.
+    #[error("table {table}: {source}")]
+    Table {
+        /// The table.
+        table: String,
+        /// What went wrong.
+        source: diesel::result::Error,
+    },
+    /// Its migrations.
+    #[error(transparent)]
+    Migrations(#[from] MigrationError),
+    /// The file is not a whole dump.
+    #[error("line {line} of the dump: {why}")]
+    Malformed {
+        /// Line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A newer program wrote the dump.
+    #[error(
+        "the dump has migration {0}, which this program does not know; load it with the program that wrote it, or a newer one"
+    )]
+    Newer(String),
+    /// The store is in use already.
+    #[error("the metadata store is not empty; load the dump into a new one")]
+    NotEmpty,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    branchyard_dump: u32,
+    migrations: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begin {
+    table: String,
+    columns: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    rows: u64,
+}
+
+#[derive(QueryableByName)]
+struct Line {
+    #[diesel(sql_type = Text)]
+    line: String,
+}
+
+#[derive(QueryableByName)]
+struct Column {
+    #[diesel(sql_type = Text)]
+    name: String,
+    #[diesel(sql_type = Text)]
+    kind: String,
+}
+
+impl Store {
+    /// Writes everything as it is at one moment; gives the live databases of that moment, ascending.
+    ///
+    /// # Errors
+    /// [`DumpError`].
+    pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
+        let migrations = self.check()?.applied;
+        let mut unit = SqlUnit::begin(&self.readers, Purpose::Read)?;
+        write_line(out, &Head { branchyard_dump: FORMAT, migrations })?;
+        let mut rows = 0;
+        for table in TABLES {
+            let columns = columns(unit.connection(), table).map_err(in_table(table))?;
+            write_line(
+                out,
+                &Begin {
+                    table: (*table).to_owned(),
+                    columns: columns.iter().map(|column| column.name.clone()).collect(),
+                },
+            )?;
+            rows += dump_table(unit.connection(), table, &columns, out)?;
+        }
+        write_line(out, &End { rows })?;
+        out.flush()?;
+        let live = diesel::sql_query("SELECT id AS line FROM databases WHERE deleted_at IS NULL ORDER BY id");
+        let live: Vec<Line> = live.load(unit.connection()).map_err(in_table("databases"))?;
+        Ok(live.into_iter().filter_map(|id| DatabaseId::parse(&id.line).ok()).collect())
+    }
+
+    /// Reads what [`Store::dump`] wrote into this store, which has its tables and nothing in them. All of it or nothing.
+    ///
+    /// # Errors
+    /// [`DumpError`].
+    pub fn load(&self, from: &mut dyn BufRead) -> Result<(), DumpError> {
+        let mut input = Input { from, line: 0 };
+        let head: Head = input.parse("no head")?;
+        if head.branchyard_dump != FORMAT {
+            return Err(input.malformed(format!("format {} is not known here", head.branchyard_dump)));
+        }
+        let known = self.check()?.applied;
+        if let Some(newer) = head.migrations.into_iter().find(|version| !known.contains(version)) {
+            return Err(DumpError::Newer(newer));
+        }
+        let mut unit = Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?);
+        defer_constraints(unit.connection()).map_err(in_table("databases"))?;
+        if holds_anything(unit.connection())? {
+            return Err(DumpError::NotEmpty);
+        }
+        load_tables(unit.connection(), &mut input)?;
+        Ok(unit.save()?)
+    }
+
+    /// The id that tells this store from others; `fresh` becomes it on the first call.
+    ///
+    /// # Errors
+    /// [`MetadataError`].
+    pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
+        let mut unit = Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?);
+        let id = unit.run("name the installation", |conn| {
+            use crate::schema::installation::dsl;
+            let found: Option<String> = dsl::installation.select(dsl::id).first(conn).optional()?;
+            if found.is_none() {
+                diesel::insert_into(dsl::installation).values(dsl::id.eq(fresh)).execute(conn)?;
+            }
+            Ok(found.unwrap_or_else(|| fresh.to_owned()))
+        })?;
+        unit.save()?;
+        Ok(id)
+    }
+}
+
+fn in_table(table: &str) -> impl FnOnce(diesel::result::Error) -> DumpError {
+    let table = table.to_owned();
+    move |source| DumpError::Table { table, source }
+}
+
+fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+fn columns(conn: &mut AnyConnection, table: &str) -> QueryResult<Vec<Column>> {
+    let query = match conn {
+        AnyConnection::Sqlite(_) => {
+            format!("SELECT name, lower(type) AS kind FROM pragma_table_info('{table}') ORDER BY cid")
+        }
+        AnyConnection::Pg(_) => format!(
+            "SELECT column_name::text AS name, data_type::text AS kind FROM information_schema.columns \
+             WHERE table_schema = current_schema() AND table_name = '{table}' ORDER BY ordinal_position"
+        ),
+    };
+    diesel::sql_query(query).load(conn)
+}
+
+fn dump_table(
+    conn: &mut AnyConnection,
+    table: &str,
+    columns: &[Column],
+    out: &mut dyn Write,
+) -> Result<u64, DumpError> {
+    let values: Vec<String> = columns
+        .iter()
+        .map(|Column { name, kind }| match kind.as_str() {
+            "blob" => format!("lower(hex({name}))"),
+            "bytea" => format!("encode({name}, 'hex')"),
+            "boolean" if matches!(conn, AnyConnection::Sqlite(_)) => {
+                format!("json(CASE WHEN {name} THEN 'true' WHEN NOT {name} THEN 'false' ELSE 'null' END)")
+            }
+            _ => name.clone(),
+        })
+        .collect();
+    let values = values.join(", ");
+    let mut rows = 0;
+    match conn {
+        AnyConnection::Sqlite(conn) => {
+            let query = diesel::sql_query(format!("SELECT json_array({values}) AS line FROM {table}"));
+            for row in query.load_iter::<Line, diesel::connection::DefaultLoadingMode>(conn).map_err(in_table(table))? {
+                writeln!(out, "{}", row.map_err(in_table(table))?.line)?;
+                rows += 1;
+            }
+        }
+        // A cursor: otherwise all rows would be in memory at once.
+        AnyConnection::Pg(conn) => {
+            conn.batch_execute(&format!(
+                "DECLARE dump NO SCROLL CURSOR FOR SELECT json_build_array({values})::text AS line FROM {table}"
+            ))
+            .map_err(in_table(table))?;
+            loop {
+                let fetch = diesel::sql_query(format!("FETCH {BATCH} FROM dump"));
+                let batch: Vec<Line> = fetch.load(conn).map_err(in_table(table))?;
+                if batch.is_empty() {
+                    break;
+                }
+                for row in &batch {
+                    writeln!(out, "{}", row.line)?;
+                    rows += 1;
+                }
+            }
+            conn.batch_execute("CLOSE dump").map_err(in_table(table))?;
+        }
+    }
+    Ok(rows)
+}
+
+/// Databases refer to databases, in any order.
+fn defer_constraints(conn: &mut AnyConnection) -> QueryResult<()> {
+    match conn {
+        AnyConnection::Sqlite(conn) => conn.batch_execute("PRAGMA defer_foreign_keys = ON"),
+        AnyConnection::Pg(conn) => conn.batch_execute("SET CONSTRAINTS ALL DEFERRED"),
+    }
+}
+
+fn holds_anything(conn: &mut AnyConnection) -> Result<bool, DumpError> {
+    for table in TABLES {
+        let found: Vec<Line> = diesel::sql_query(format!("SELECT 'x' AS line FROM {table} LIMIT 1"))
+            .load(conn)
+            .map_err(in_table(table))?;
+        if !found.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+struct Input<'a> {
+    from: &'a mut dyn BufRead,
+    line: u64,
+}
+
+impl Input<'_> {
+    fn next(&mut self) -> Result<String, DumpError> {
+        let mut text = String::new();
+        self.line += 1;
+        self.from.read_line(&mut text)?;
+        if !text.ends_with('\n') {
+            return Err(self.malformed("the file ends here: it was cut short"));
+        }
+        text.pop();
+        Ok(text)
+    }
+
+    fn parse<T: for<'de> Deserialize<'de>>(&mut self, what: &str) -> Result<T, DumpError> {
+        let text = self.next()?;
+        serde_json::from_str(&text).map_err(|error| self.malformed(format!("{what}: {error}")))
+    }
+
+    fn malformed(&self, why: impl Into<String>) -> DumpError {
+        DumpError::Malformed { line: self.line, why: why.into() }
+    }
+}
+
+fn load_tables(conn: &mut AnyConnection, input: &mut Input<'_>) -> Result<(), DumpError> {
+    let mut rows = 0;
+    let mut into: Option<Load> = None;
+    loop {
+        let text = input.next()?;
+        if text.starts_with('[') {
+            let Some(load) = &mut into else { return Err(input.malformed("a row before any table")) };
+            let values: Vec<serde::de::IgnoredAny> =
+                serde_json::from_str(&text).map_err(|error| input.malformed(error.to_string()))?;
+            if values.len() != load.width {
+                return Err(input.malformed(format!("{} values for {} columns", values.len(), load.width)));
+            }
+            rows += 1;
+            load.push(conn, &text)?;
+            continue;
+        }
+        if let Some(load) = &mut into {
+            load.finish(conn)?;
+        }
+        if let Ok(End { rows: expected }) = serde_json::from_str(&text) {
+            return if expected == rows {
+                Ok(())
+            } else {
+                Err(input.malformed(format!("{expected} rows are promised, {rows} came")))
+            };
+        }
+        let begin: Begin = serde_json::from_str(&text).map_err(|error| input.malformed(error.to_string()))?;
+        into = Some(Load::begin(conn, &begin).map_err(|why| input.malformed(why))?);
+    }
+}
+
+/// Rows on their way into one table.
+struct Load {
+    table: String,
+    insert: String,
+    width: usize,
+    batch: String,
+    pending: usize,
+}
+
+impl Load {
+    fn begin(conn: &mut AnyConnection, begin: &Begin) -> Result<Self, String> {
+        let table = TABLES.iter().find(|table| **table == begin.table);
+        let table = table.ok_or_else(|| format!("table '{}' is not known here", begin.table))?;
+        let present = columns(conn, table).map_err(|error| error.to_string())?;
+        let sqlite = matches!(conn, AnyConnection::Sqlite(_));
+        let mut values = Vec::new();
+        for (at, name) in begin.columns.iter().enumerate() {
+            let column = present.iter().find(|column| column.name == *name);
+            let column = column.ok_or_else(|| format!("table {table} has no column '{name}' here"))?;
+            let text = format!("(r ->> {at})");
+            values.push(match column.kind.as_str() {
+                "blob" => format!("unhex{text}"),
+                "bytea" => format!("decode({text}, 'hex')"),
+                _ if sqlite => text,
+                kind => format!("{text}::{kind}"),
+            });
+        }
+        let (names, values) = (begin.columns.join(", "), values.join(", "));
+        let insert = if sqlite {
+            format!("INSERT INTO {table} ({names}) SELECT {values} FROM (SELECT value AS r FROM json_each(?))")
+        } else {
+            // The order of events is a number the engine gives otherwise.
+            format!(
+                "INSERT INTO {table} ({names}) OVERRIDING SYSTEM VALUE SELECT {values} FROM jsonb_array_elements($1::jsonb) AS e (r)"
+            )
+        };
+        Ok(Self { table: (*table).to_owned(), insert, width: begin.columns.len(), batch: String::new(), pending: 0 })
+    }
+
+    fn push(&mut self, conn: &mut AnyConnection, row: &str) -> Result<(), DumpError> {
+        self.batch.push(if self.pending == 0 { '[' } else { ',' });
+        self.batch.push_str(row);
+        self.pending += 1;
+        if self.pending == BATCH { self.flush(conn) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, conn: &mut AnyConnection) -> Result<(), DumpError> {
+        if self.pending > 0 {
+            self.batch.push(']');
+            let rows = std::mem::take(&mut self.batch);
+            self.pending = 0;
+            diesel::sql_query(&self.insert).bind::<Text, _>(rows).execute(conn).map_err(in_table(&self.table))?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, conn: &mut AnyConnection) -> Result<(), DumpError> {
+        self.flush(conn)?;
+        if let (AnyConnection::Pg(conn), "events") = (conn, self.table.as_str()) {
+            conn.batch_execute(
+                "SELECT setval(pg_get_serial_sequence('events', 'position'), \
+                 greatest((SELECT max(position) FROM events), 1), (SELECT max(position) FROM events) IS NOT NULL)",
+            )
+            .map_err(in_table("events"))?;
+        }
+        Ok(())
+    }
+}
