@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::PoisonError;
 
-use branchyard_domain::entities::{Commit, Signature};
+use branchyard_domain::entities::{Commit, LogEntry, LogPosition, LogWalk, Signature};
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use chrono::{DateTime, NaiveDateTime};
@@ -154,71 +154,62 @@ pub(crate) fn commit(
     database: DatabaseId,
     hash: &CommitHash,
 ) -> Result<Option<Commit>, EngineError> {
-    let found = engine.reading_history(database, |connection| {
-        Ok(read_log(connection, hash, None, 1).map_err(|error| errors::fault_at("read a commit", hash, error))?.pop())
-    });
-    match found {
+    match log(engine, database, &hash.clone().into(), 1) {
         Err(EngineError::NoSuchCommit(_)) => Ok(None),
-        other => other,
+        found => Ok(found?.pop().map(|entry| entry.commit)),
     }
 }
 
 pub(crate) fn log(
     engine: &DoltliteEngine,
     database: DatabaseId,
-    from: &CommitHash,
-    after: Option<&CommitHash>,
+    at: &LogPosition,
     limit: usize,
-) -> Result<Vec<Commit>, EngineError> {
+) -> Result<Vec<LogEntry>, EngineError> {
     engine.reading_history(database, |connection| {
-        read_log(connection, from, after, limit).map_err(|error| errors::fault_at("read the log", from, error))
+        read_log(connection, at, limit).map_err(|error| errors::fault_at("read the log", &at.from, error))
     })
 }
 
-fn read_log(
-    connection: &Connection,
-    from: &CommitHash,
-    after: Option<&CommitHash>,
-    limit: usize,
-) -> rusqlite::Result<Vec<Commit>> {
+fn read_log(connection: &Connection, at: &LogPosition, limit: usize) -> rusqlite::Result<Vec<LogEntry>> {
     let mut parents_of = connection
         .raw()
         .prepare_cached("SELECT parent_hash FROM dolt_commit_ancestors WHERE commit_hash = ? ORDER BY parent_index")?;
     let mut log =
         connection.raw().prepare_cached("SELECT commit_hash, committer, email, date, message FROM dolt_log(?)")?;
-    let mut rows = log.query([from.as_str()])?;
-    let mut skipping = after.is_some();
-    let mut commits = Vec::new();
-    while commits.len() < limit {
+    let mut rows = log.query([at.from.as_str()])?;
+    let mut walk = LogWalk::new(&at.from);
+    let mut skipping = at.after.is_some();
+    let mut entries = Vec::new();
+    while entries.len() < limit {
         let Some(row) = rows.next()? else { break };
-        let hash: String = row.get(0)?;
-        if skipping {
-            skipping = after.is_some_and(|after| after.as_str() != hash);
-            continue;
-        }
-        let date: String = row.get(3)?;
-        let at = NaiveDateTime::parse_from_str(&date, "%Y-%m-%d %H:%M:%S").unwrap_or_default();
-        let email: String = row.get(2)?;
-        let parents = parents_of
-            .query_map([&hash], |row| row.get::<_, Option<String>>(0))?
+        let Ok(hash) = CommitHash::parse(&row.get::<_, String>(0)?) else { continue };
+        let parents: Vec<CommitHash> = parents_of
+            .query_map([hash.as_str()], |row| row.get::<_, Option<String>>(0))?
             .collect::<rusqlite::Result<Vec<_>>>()?
             .into_iter()
             .flatten()
             .filter_map(|hash| CommitHash::parse(&hash).ok())
             .collect();
-        let Ok(hash) = CommitHash::parse(&hash) else { continue };
-        commits.push(Commit {
-            hash,
-            parents,
-            message: row.get(4)?,
-            author: Signature {
-                name: row.get(1)?,
-                email: if email == NO_EMAIL { String::new() } else { email },
-                at: Timestamp::from_seconds(at.and_utc().timestamp()),
-            },
-        });
+        let next = walk.pass(&hash, &parents);
+        if skipping {
+            skipping = at.after.as_ref() != Some(&hash);
+            continue;
+        }
+        let commit = Commit { hash, parents, message: row.get(4)?, author: signature(row)? };
+        entries.push(LogEntry { commit, next });
     }
-    Ok(commits)
+    Ok(entries)
+}
+
+fn signature(row: &rusqlite::Row<'_>) -> rusqlite::Result<Signature> {
+    let (name, email, date): (String, String, String) = (row.get(1)?, row.get(2)?, row.get(3)?);
+    let at = NaiveDateTime::parse_from_str(&date, "%Y-%m-%d %H:%M:%S").unwrap_or_default();
+    Ok(Signature {
+        name,
+        email: if email == NO_EMAIL { String::new() } else { email },
+        at: Timestamp::from_seconds(at.and_utc().timestamp()),
+    })
 }
 
 pub(crate) fn merge_base(

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use branchyard_domain::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
+use branchyard_domain::entities::{
+    Commit, Conflict, LogEntry, LogPosition, RowChange, Signature, TableChange, TableSchema,
+};
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
     WriteJob,
@@ -277,14 +279,8 @@ impl Engine for DoltliteEngine {
         commits::merge_base(self, database, a, b)
     }
 
-    fn log(
-        &self,
-        database: DatabaseId,
-        from: &CommitHash,
-        after: Option<&CommitHash>,
-        limit: usize,
-    ) -> Result<Vec<Commit>, EngineError> {
-        commits::log(self, database, from, after, limit)
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError> {
+        commits::log(self, database, at, limit)
     }
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError> {

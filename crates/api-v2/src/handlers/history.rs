@@ -1,7 +1,7 @@
 use branchyard_api_common::{Call, Failure, PageRequest, Refusal, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
-use branchyard_domain::entities::{Commit, TableSchema};
+use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -23,24 +23,25 @@ pub(crate) async fn list_commits(call: Call) -> Outcome {
         Some((page?, q.text("ref").map(str::to_owned)))
     })?;
     let bound = bound(&["commits", &access.database().id.to_string(), name.as_deref().unwrap_or_default()]);
-    let start: Option<(String, String)> = call.page_key(&page_request, &bound)?;
+    let start: Option<(String, Option<String>)> = call.page_key(&page_request, &bound)?;
     let start = match start {
-        Some((from, after)) => Some((pinned(&from)?, pinned(&after)?)),
+        Some((from, after)) => {
+            Some(LogPosition { from: pinned(&from)?, after: after.as_deref().map(pinned).transpose()? })
+        }
         None => None,
     };
     let fetch = page_request.fetch();
-    let (from, found) = call
+    let found = call
         .read(move |hub| -> Result<_, ReadError> {
-            let (from, after) = match start {
-                Some((from, after)) => (from, Some(after)),
-                None => (hub.history().resolve(&access, name.as_deref())?, None),
+            let at = match start {
+                Some(at) => at,
+                None => hub.history().resolve(&access, name.as_deref())?.into(),
             };
-            let found = hub.history().commits(&access, &from, after.as_ref(), fetch)?;
-            Ok((from, found))
+            hub.history().commits(&access, &at, fetch)
         })
         .await?;
-    let key = |commit: &Commit| (from.to_string(), commit.hash.to_string());
-    Ok(page(&call.state, &page_request, &bound, found, |commit| wire::Commit::from(commit), key))
+    let key = |entry: &LogEntry| (entry.next.from.to_string(), entry.next.after.as_ref().map(ToString::to_string));
+    Ok(page(&call.state, &page_request, &bound, found, |entry| wire::Commit::from(&entry.commit), key))
 }
 
 /// `GET …/schema`

@@ -4,6 +4,7 @@ mod account;
 mod commit;
 mod database;
 mod event;
+mod log;
 mod operation;
 mod pull;
 mod refs;
@@ -18,6 +19,7 @@ pub use commit::{
 };
 pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
 pub use event::{Event, EventKind, PullAction};
+pub use log::{LogEntry, LogPosition, LogWalk};
 pub use operation::{
     Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
     Side, Work,

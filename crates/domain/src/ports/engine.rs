@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use super::formats::{FormatError, RowSource};
-use crate::entities::{Cell, Commit, Conflict, RowChange, Side, Signature, TableChange, TableSchema};
+use crate::entities::{
+    Cell, Commit, Conflict, LogEntry, LogPosition, RowChange, Side, Signature, TableChange, TableSchema,
+};
 use crate::values::{CommitHash, DatabaseId};
 
 /// A statement failed, for a reason the person who wrote it should read. `Display` is the fixed text of the contracts.
@@ -308,17 +310,12 @@ pub trait Engine: Send + Sync {
         b: &CommitHash,
     ) -> Result<Option<CommitHash>, EngineError>;
 
-    /// Commits reachable from `from`, children before parents, then newest first, after skipping up to and including `after`.
+    /// Commits of a history from a position on: children before parents, then newest first. The time it takes depends on `limit` and on how many
+    /// commits lie between the two ends of the position, not on how far that is from the head.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
-    fn log(
-        &self,
-        database: DatabaseId,
-        from: &CommitHash,
-        after: Option<&CommitHash>,
-        limit: usize,
-    ) -> Result<Vec<Commit>, EngineError>;
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError>;
 
     /// Brings a commit with its history from one database into another; nothing happens when it is there.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::entities::{Cell, Change, ConflictKind, RowProblem, Side, Signature};
+use crate::entities::{Cell, Change, ConflictKind, LogPosition, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
     Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
@@ -305,14 +305,20 @@ pub fn log_and_ancestry(engine: &dyn Engine) {
     let right = db.write(&base, 3, "UPDATE t SET a = 'right' WHERE id = 2");
     let merged = head(db.merge(&left, &right, &BTreeMap::new()));
     let hashes = |after: Option<&CommitHash>, limit| -> Vec<CommitHash> {
-        engine.log(db.id, &merged, after, limit).unwrap().into_iter().map(|commit| commit.hash).collect()
+        let at = LogPosition { from: merged.clone(), after: after.cloned() };
+        engine.log(db.id, &at, limit).unwrap().into_iter().map(|entry| entry.commit.hash).collect()
     };
     let all = [merged.clone(), right.clone(), left.clone(), base.clone(), db.first.clone()];
     assert!(hashes(None, 10).starts_with(&all), "children before parents, then newest first");
     assert_eq!(hashes(None, 2), all[..2]);
     assert_eq!(hashes(Some(&right), 2), all[2..4]);
+    let whole = engine.log(db.id, &merged.clone().into(), 10).unwrap();
+    for (n, entry) in whole.iter().enumerate() {
+        assert_eq!(engine.log(db.id, &entry.next, 10).unwrap(), whole[n + 1..], "after {n}");
+    }
+    assert_eq!(whole[2].next, base.clone().into(), "one way on: nothing is passed again");
     assert_eq!(engine.commit(db.id, &merged).unwrap().unwrap().parents, vec![left.clone(), right.clone()]);
-    assert!(matches!(engine.log(db.id, &no_commit(), None, 1), Err(EngineError::NoSuchCommit(_))));
+    assert!(matches!(engine.log(db.id, &no_commit().into(), 1), Err(EngineError::NoSuchCommit(_))));
 
     let is = |ancestor, descendant| engine.is_ancestor(db.id, ancestor, descendant).unwrap();
     assert!(is(&base, &merged) && is(&right, &merged) && is(&base, &base));

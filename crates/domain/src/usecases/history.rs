@@ -2,7 +2,7 @@
 
 use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
-use crate::entities::{Commit, RowChange, TableChange, TableSchema};
+use crate::entities::{LogEntry, LogPosition, RowChange, TableChange, TableSchema};
 use crate::errors::ReadError;
 use crate::ports::{EngineError, RowPage};
 use crate::values::CommitHash;
@@ -36,18 +36,17 @@ impl<'a> History<'a> {
         Ok(self.0.ports.engine.merge_base(access.database().id, a, b)?)
     }
 
-    /// Commits reachable from one, children before parents, then newest first, after that one.
+    /// Commits of a history from a position on, children before parents, then newest first.
     ///
     /// # Errors
     /// [`ReadError::Fault`].
     pub fn commits<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
-        from: &CommitHash,
-        after: Option<&CommitHash>,
+        at: &LogPosition,
         limit: usize,
-    ) -> Result<Vec<Commit>, ReadError> {
-        Ok(self.0.ports.engine.log(access.database().id, from, after, limit)?)
+    ) -> Result<Vec<LogEntry>, ReadError> {
+        Ok(self.0.ports.engine.log(access.database().id, at, limit)?)
     }
 
     /// The tables that differ between two commits, by name.

@@ -45,7 +45,7 @@ fn a_write() {
             assert_eq!(world.rows("main"), ["1|one", "2|two"], "{told}");
             assert_eq!(world.events(), ["push main", "push main"], "{told}");
             let access = world.access::<Read>(&world.ada);
-            let log = world.hub.history().commits(&access, &world.head("main").unwrap(), None, 10).unwrap();
+            let log = world.hub.history().commits(&access, &world.head("main").unwrap().into(), 10).unwrap();
             assert_eq!(log.len(), 3, "{told}: one commit each");
         },
     );

@@ -18,7 +18,8 @@ fn a_new_database_has_one_empty_commit() {
     assert_eq!(commit.parents, []);
     assert_eq!(commit.message, "Create database");
     assert_eq!(commit.author, ada());
-    assert_eq!(yard.engine.log(id(1), &yard.base, None, 10).unwrap(), [commit]);
+    let log = yard.engine.log(id(1), &yard.base.clone().into(), 10).unwrap();
+    assert_eq!(log.into_iter().map(|entry| entry.commit).collect::<Vec<_>>(), [commit]);
     assert_eq!(yard.engine.tables(id(1), &yard.base).unwrap(), []);
     assert_eq!(yard.engine.list().unwrap(), [id(1)]);
     assert!(yard.engine.size_bytes(id(1)).unwrap() > 0);
@@ -48,10 +49,10 @@ fn writes_start_from_any_commit() {
     assert!(!engine.is_ancestor(id(1), &left, &right).unwrap());
     assert!(!engine.is_ancestor(id(1), &left, &first).unwrap());
     assert_eq!(engine.merge_base(id(1), &left, &right).unwrap(), Some(first.clone()));
-    let log = engine.log(id(1), &left, None, 10).unwrap();
-    assert_eq!(log.iter().map(|commit| &commit.hash).collect::<Vec<_>>(), [&left, &first, &yard.base]);
-    let log = engine.log(id(1), &left, Some(&left), 1).unwrap();
-    assert_eq!(log.iter().map(|commit| &commit.hash).collect::<Vec<_>>(), [&first]);
+    let log = engine.log(id(1), &left.clone().into(), 10).unwrap();
+    assert_eq!(log.iter().map(|entry| &entry.commit.hash).collect::<Vec<_>>(), [&left, &first, &yard.base]);
+    let log = engine.log(id(1), &log[0].next, 1).unwrap();
+    assert_eq!(log.iter().map(|entry| &entry.commit.hash).collect::<Vec<_>>(), [&first]);
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn missing_commits_and_databases() {
     let missing = CommitHash::parse(&"1".repeat(40)).unwrap();
     assert_eq!(yard.engine.commit(id(1), &missing).unwrap(), None);
     let is_missing = |error: EngineError| matches!(error, EngineError::NoSuchCommit(hash) if hash == missing);
-    assert!(is_missing(yard.engine.log(id(1), &missing, None, 1).unwrap_err()));
+    assert!(is_missing(yard.engine.log(id(1), &missing.clone().into(), 1).unwrap_err()));
     assert!(is_missing(yard.engine.tables(id(1), &missing).unwrap_err()));
     assert!(is_missing(yard.try_write(id(1), &missing, "select 1", LONG).unwrap_err()));
     assert!(is_missing(yard.engine.merge_base(id(1), &missing, &yard.base).unwrap_err()));

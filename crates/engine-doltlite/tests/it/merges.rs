@@ -157,7 +157,7 @@ fn a_write_with_a_merge_is_all_or_nothing() {
     };
     let MergeOutcome::Head(head) = write("update t set v = 'n' where id = 3", &to) else { panic!() };
     assert_eq!(yard.read(&head, "select v from t"), [[text("o")], [text("f")], [text("n")]]);
-    assert_eq!(yard.engine.log(id(1), &head, None, 9).unwrap().len(), 6);
+    assert_eq!(yard.engine.log(id(1), &head.clone().into(), 9).unwrap().len(), 6);
     assert_eq!(write("update t set v = 'x' where id = 2", &to), MergeOutcome::Conflicts(vec![("t".into(), 1)]));
     // Nothing written and a fast-forward; contained already.
     assert_eq!(write("select 1", &base), MergeOutcome::Head(from.clone()));

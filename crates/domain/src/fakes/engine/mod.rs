@@ -23,7 +23,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::{Refused, lock};
-use crate::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
+use crate::entities::{
+    Commit, Conflict, LogEntry, LogPosition, LogWalk, RowChange, Signature, TableChange, TableSchema,
+};
 use crate::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
     WriteJob,
@@ -116,19 +118,17 @@ impl Engine for MemoryEngine {
         self.look(database, |history| history.merge_base(a, b))
     }
 
-    fn log(
-        &self,
-        database: DatabaseId,
-        from: &CommitHash,
-        after: Option<&CommitHash>,
-        limit: usize,
-    ) -> Result<Vec<Commit>> {
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>> {
         self.look(database, |history| {
-            let mut commits = history.log(from)?.into_iter();
-            if let Some(after) = after {
-                commits.by_ref().find(|commit| commit.hash == *after);
+            let mut walk = LogWalk::new(&at.from);
+            let mut entries = history.log(&at.from)?.into_iter().map(|commit| {
+                let next = walk.pass(&commit.hash, &commit.parents);
+                LogEntry { commit: commit.clone(), next }
+            });
+            if let Some(after) = &at.after {
+                entries.by_ref().find(|entry| entry.commit.hash == *after);
             }
-            Ok(commits.take(limit).cloned().collect())
+            Ok(entries.take(limit).collect())
         })
     }
 
