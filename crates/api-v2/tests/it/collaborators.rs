@@ -35,7 +35,7 @@ async fn a_collaborator_comes_changes_and_goes() {
 
 #[actix_web::test]
 async fn refusals_come_in_order() {
-    let (world, ada, bob, cleo) = rivers("public").await;
+    let (world, ada, _, cleo) = rivers("public").await;
     world.put(Some(&ada), &format!("{C}/bob"), json!({"role": "write"})).await.expect(201);
     let role = || json!({"role": "read"});
     // Below admin all names are answered the same.
