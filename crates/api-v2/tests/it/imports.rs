@@ -106,3 +106,11 @@ async fn requests_off_the_rules() {
     body["branch_name"] = json!("nope");
     world.post(Some(&ada), I, body).await.refused(404, "NOT_FOUND");
 }
+
+#[actix_web::test]
+async fn a_deleted_database_takes_no_parts() {
+    let (world, ada, session) = session().await;
+    world.send(put(url(&session), FILE)).await.expect(200);
+    world.delete(Some(&ada), "/databases/ada/rivers").await.expect(200);
+    world.send(put(url(&session), FILE)).await.refused(403, "PERMISSION_DENIED");
+}
