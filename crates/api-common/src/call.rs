@@ -7,7 +7,7 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_domain::Hub;
-use branchyard_domain::access::{Caller, DatabaseAccess, Level, Read};
+use branchyard_domain::access::{Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::AccessError;
 use branchyard_domain::usecases::Once;
@@ -27,6 +27,15 @@ use crate::query::Query;
 use crate::refusal::{Refusal, problem_of_fault};
 use crate::request_id::RequestId;
 use crate::state::AppState;
+
+/// When an answer is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// By this request: secrets are shown.
+    Now,
+    /// When the request is repeated under its idempotency key: secrets are left out.
+    Later,
+}
 
 /// One request. Extracting it checks the credential (401), then the size (413) and the type (415) of the body.
 pub struct Call {
@@ -49,7 +58,7 @@ impl FromRequest for Call {
             let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
             let state = state.get_ref().clone();
             let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-            let takes_body = matches!(*request.method(), Method::POST | Method::PATCH);
+            let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
             // Read first, reported second: a client that is refused while it sends might not see why.
             let body = match takes_body {
                 true => body::read_json(&request, payload, state.config.max_json_body_bytes).await,
@@ -173,6 +182,39 @@ impl Call {
         .await
     }
 
+    /// Access to the organization of the path.
+    ///
+    /// # Errors
+    /// 401, 404 and 403 in the order of the contract (v2 §2.5).
+    pub async fn organization<S: Standing>(&self) -> Result<OrganizationAccess<S>, Failure> {
+        let (caller, name) = (self.caller.clone(), self.segment("organization"));
+        self.read(move |hub| hub.organizations().access::<S>(&caller, &name)).await
+    }
+
+    /// The same after `probe` has found what else the path names. A member learns of its absence (404) before a role that is
+    /// too low (403); who is no member learns nothing.
+    ///
+    /// # Errors
+    /// 401, 404, 403 for strangers, what `probe` says, 403.
+    pub async fn organization_to<S, T, E>(
+        &self,
+        probe: impl FnOnce(&Hub, &OrganizationAccess<Belong>) -> Result<T, E> + Send + 'static,
+    ) -> Result<(OrganizationAccess<S>, T), Failure>
+    where
+        S: Standing,
+        T: Send + 'static,
+        E: Into<Refusal>,
+    {
+        let (caller, name) = (self.caller.clone(), self.segment("organization"));
+        self.read(move |hub| -> Result<_, Refusal> {
+            let seen = hub.organizations().access::<Belong>(&caller, &name)?;
+            let found = probe(hub, &seen).map_err(Into::into)?;
+            let access = hub.organizations().access::<S>(&caller, &name)?;
+            Ok((access, found))
+        })
+        .await
+    }
+
     /// Runs a use case that looks something up.
     ///
     /// # Errors
@@ -249,10 +291,28 @@ impl Call {
         T: 'static,
         E: Into<Refusal>,
     {
+        self.effect_once(key, act, move |value, _| render(value)).await
+    }
+
+    /// The same where the answer shows something once: `render` is told whether it makes the answer for this request or the one
+    /// to be saved.
+    ///
+    /// # Errors
+    /// What the use case says; 503 when the server is busy.
+    pub async fn effect_once<T, E>(
+        &self,
+        key: Key,
+        act: impl FnOnce(&Hub, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
+        render: impl Fn(&T, Shown) -> Answer + Send + 'static,
+    ) -> Result<Answer, Failure>
+    where
+        T: 'static,
+        E: Into<Refusal>,
+    {
         self.write(move |hub| {
-            let encode = |value: &T| render(value).encode();
+            let encode = |value: &T| render(value, Shown::Later).encode();
             let once = key.once(&encode);
-            act(hub, once.as_ref()).map(|value| render(&value))
+            act(hub, once.as_ref()).map(|value| render(&value, Shown::Now))
         })
         .await
     }

@@ -46,7 +46,7 @@ mod upload;
 mod urls;
 
 pub use answer::{Answer, etag_of};
-pub use call::Call;
+pub use call::{Call, Shown};
 pub use conditional::IfMatch;
 pub use config::{HttpConfig, PoolSizes, SqlLimits};
 pub use download::{Download, DownloadWriter, Ending, First, download_channel};

@@ -1,8 +1,8 @@
 //! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
 
 use branchyard_domain::errors::{
-    AccessError, DatabaseError, Fault, ImportError, OperationError, PeopleError, PullError, PullStateError, ReadError,
-    RefError, ReleaseError, TokenError,
+    AccessError, CollaboratorError, DatabaseError, Fault, ImportError, OperationError, OrganizationError, PeopleError,
+    PullError, PullStateError, ReadError, RefError, ReleaseError, TokenError,
 };
 use branchyard_domain::ports::{EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
@@ -84,9 +84,37 @@ impl From<AccessError> for Refusal {
 impl From<PeopleError> for Refusal {
     fn from(error: PeopleError) -> Self {
         match error {
-            PeopleError::NameTaken(_) => plain(ErrorCode::Conflict, &error),
+            PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
             PeopleError::NoSuchUser(_) => plain(ErrorCode::NotFound, &error),
             PeopleError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<OrganizationError> for Refusal {
+    fn from(error: OrganizationError) -> Self {
+        match error {
+            OrganizationError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
+            OrganizationError::NoSuchOrganization | OrganizationError::NoSuchMember(_) => {
+                plain(ErrorCode::NotFound, &error)
+            }
+            OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
+            OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
+            OrganizationError::OwnsDatabases(_) => plain(ErrorCode::Conflict, &error),
+            OrganizationError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            OrganizationError::People(error) => error.into(),
+            OrganizationError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<CollaboratorError> for Refusal {
+    fn from(error: CollaboratorError) -> Self {
+        match error {
+            CollaboratorError::NoSuchCollaborator(_) => plain(ErrorCode::NotFound, &error),
+            CollaboratorError::IsOwner(_) => plain(ErrorCode::Unprocessable, &error),
+            CollaboratorError::Access(error) => error.into(),
+            CollaboratorError::Fault(fault) => fault.into(),
         }
     }
 }
@@ -163,6 +191,7 @@ impl From<ReleaseError> for Refusal {
                 plain(ErrorCode::NotFound, &error)
             }
             ReleaseError::Exists(_) | ReleaseError::TagElsewhere(_) => plain(ErrorCode::Conflict, &error),
+            ReleaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             ReleaseError::Access(error) => error.into(),
             ReleaseError::Fault(fault) => fault.into(),
         }
@@ -186,7 +215,9 @@ impl From<OperationError> for Refusal {
             OperationError::Denied | OperationError::MayNotCreateFor(_) => plain(ErrorCode::PermissionDenied, &error),
             OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
-            OperationError::NameTaken(_) => plain(ErrorCode::Unprocessable, &error),
+            OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
+                plain(ErrorCode::Unprocessable, &error)
+            }
             OperationError::Access(error) => error.into(),
             OperationError::Fault(fault) => fault.into(),
         }

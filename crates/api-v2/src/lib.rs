@@ -12,7 +12,7 @@ mod stream;
 mod wire;
 
 pub use openapi::openapi;
-pub use routes::configure;
+pub use routes::{configure, routes};
 
 /// Where the API is mounted.
 pub const BASE: &str = "/api/v2";

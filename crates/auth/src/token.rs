@@ -56,13 +56,19 @@ impl PlainToken {
     /// they are unbiased.
     #[must_use]
     pub fn mint(rng: &mut dyn RngCore) -> Self {
+        Self::mint_from(&mut |buffer| rng.fill_bytes(buffer))
+    }
+
+    /// The same for a source that is no generator of this crate's: `fill` fills a buffer with random bytes.
+    #[must_use]
+    pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
         // With the capacity exact, the text is never moved and leaves no copy behind.
         let mut token = String::with_capacity(TOKEN_LENGTH);
         token.push_str(TOKEN_PREFIX);
         let digits_end = TOKEN_LENGTH - base62::U32_DIGITS;
         let mut random = Zeroizing::new([0; 64]);
         while token.len() < digits_end {
-            rng.fill_bytes(random.as_mut_slice());
+            fill(random.as_mut_slice());
             let missing = digits_end - token.len();
             let digits = random.iter().copied().filter_map(base62::uniform_digit);
             token.extend(digits.take(missing));

@@ -1,12 +1,17 @@
 //! Who is asking, and the proof that they may.
 //!
 //! A use case takes a [`DatabaseAccess`] of the level it needs. There is one way to get one
-//! ([`crate::usecases::Databases::access`]), and it alone decides between "not there" and "not allowed".
+//! ([`crate::usecases::Databases::access`]), and it alone decides between "not there" and "not allowed". The same holds for
+//! organizations and [`OrganizationAccess`].
+
+mod organization;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::entities::{Database, Role, User};
+
+pub use organization::{Belong, OrganizationAccess, Own, Standing, Visit};
 
 /// Who is asking.
 #[derive(Debug, Clone)]

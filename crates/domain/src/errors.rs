@@ -40,15 +40,67 @@ pub enum AccessError {
     Fault(#[from] Fault),
 }
 
-/// People and organizations.
+/// People, and the names they share with organizations.
 #[derive(Debug, thiserror::Error)]
 pub enum PeopleError {
     /// A user or organization has that name.
     #[error("the name '{0}' is taken")]
     NameTaken(String),
+    /// The name would shadow a route or a page, or the operator keeps it.
+    #[error("the name '{0}' is reserved")]
+    NameReserved(String),
     /// There is no such user.
     #[error("no user '{0}'")]
     NoSuchUser(String),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Organizations and their members.
+#[derive(Debug, thiserror::Error)]
+pub enum OrganizationError {
+    /// A credential is needed and there is none.
+    #[error("this needs a credential")]
+    SignInRequired,
+    /// Absent, or a user.
+    #[error("no such organization")]
+    NoSuchOrganization,
+    /// The role is too low.
+    #[error("only {0} of the organization may do this")]
+    Denied(&'static str),
+    /// Nobody of that name is a member.
+    #[error("no member '{0}'")]
+    NoSuchMember(String),
+    /// The last owner stays.
+    #[error("the organization would have no owner; make somebody else an owner first")]
+    NoOwnerLeft,
+    /// It still owns databases, possibly some that the caller does not think of.
+    #[error("the organization owns {0} databases; delete them first")]
+    OwnsDatabases(u64),
+    /// It is not as the caller saw it.
+    #[error("the organization changed since it was read")]
+    Changed,
+    /// A name could not be had.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Collaborators.
+#[derive(Debug, thiserror::Error)]
+pub enum CollaboratorError {
+    /// Nobody of that name is a collaborator.
+    #[error("no collaborator '{0}'")]
+    NoSuchCollaborator(String),
+    /// The user who owns the database needs no role on it.
+    #[error("{0} owns the database and has every right on it")]
+    IsOwner(String),
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// A port failed.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -232,6 +284,9 @@ pub enum ReleaseError {
     /// The tag names another commit.
     #[error("tag '{0}' points to another commit")]
     TagElsewhere(String),
+    /// It is not as the caller saw it.
+    #[error("the release changed since it was read")]
+    Changed,
     /// Getting at the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -278,6 +333,9 @@ pub enum OperationError {
     /// The fork's name is taken, or being taken.
     #[error("'{0}' exists already or is being created")]
     NameTaken(String),
+    /// The new owner has as many databases as are allowed.
+    #[error("the owner has {0} databases, as many as are allowed")]
+    TooManyDatabases(u64),
     /// Getting at the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
@@ -360,6 +418,8 @@ macro_rules! from_ports {
 from_ports!(
     AccessError,
     PeopleError,
+    OrganizationError,
+    CollaboratorError,
     TokenError,
     DatabaseError,
     RefError,

@@ -1,12 +1,12 @@
-//! Users, organizations, memberships.
+//! Users and organizations.
 
-use branchyard_domain::entities::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
+use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
 use branchyard_domain::ports::{AccountRepository, MetadataError};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, one, read, time};
+use crate::convert::{Read, Word, all, limit, one, read, time};
 use crate::error::Failed;
 use crate::schema::{accounts, emails, members, organizations, users};
 use crate::unit::SqlUnit;
@@ -21,6 +21,7 @@ pub(crate) struct AccountRow {
     name_key: String,
     kind: String,
     created_at: i64,
+    deleted_at: Option<i64>,
 }
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -62,6 +63,7 @@ fn account_row(id: AccountId, name: &OwnerName, kind: AccountKind, created_at: T
         name_key: name.key(),
         kind: kind.word().to_owned(),
         created_at: created_at.as_micros(),
+        deleted_at: None,
     }
 }
 
@@ -83,6 +85,17 @@ pub(crate) fn user(account: AccountRow, user: UserRow, emails: Vec<EmailRow>) ->
         emails,
         password_hash: user.password_hash,
         is_admin: user.is_admin,
+        created_at: time(account.created_at),
+    })
+}
+
+fn organization(account: AccountRow, row: OrganizationRow) -> Read<Organization> {
+    Ok(Organization {
+        id: read("accounts.id", account.id)?,
+        name: read("accounts.name", account.name)?,
+        display_name: row.display_name,
+        description: row.description,
+        base_role: read("organizations.base_role", row.base_role)?,
         created_at: time(account.created_at),
     })
 }
@@ -123,6 +136,7 @@ impl AccountRepository for SqlUnit {
         self.run("find an account", |conn| {
             let row = accounts::table
                 .filter(accounts::name_key.eq(name.key()))
+                .filter(accounts::deleted_at.is_null())
                 .select(AccountRow::as_select())
                 .first(conn)
                 .optional()?;
@@ -185,58 +199,57 @@ impl AccountRepository for SqlUnit {
             let row: Option<(AccountRow, OrganizationRow)> = organizations::table
                 .inner_join(accounts::table.on(accounts::id.eq(organizations::id)))
                 .filter(organizations::id.eq(id.to_string()))
+                .filter(accounts::deleted_at.is_null())
                 .select((AccountRow::as_select(), OrganizationRow::as_select()))
                 .first(conn)
                 .optional()?;
-            one(row, |(account, organization)| {
-                Ok(Organization {
-                    id: read("accounts.id", account.id)?,
-                    name: read("accounts.name", account.name)?,
-                    display_name: organization.display_name,
-                    description: organization.description,
-                    base_role: read("organizations.base_role", organization.base_role)?,
-                    created_at: time(account.created_at),
-                })
-            })
+            one(row, |(account, row)| organization(account, row))
         })
     }
 
-    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<()> {
-        self.run("put a member", |conn| {
-            let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))
-                .set(members::role.eq(role.word()))
+    fn organization_update(&mut self, organization: &Organization) -> Result<bool> {
+        self.run("change an organization", |conn| {
+            let changed = diesel::update(organizations::table.find(organization.id.to_string()))
+                .set((
+                    organizations::display_name.eq(organization.display_name.as_deref()),
+                    organizations::description.eq(organization.description.as_deref()),
+                    organizations::base_role.eq(organization.base_role.word()),
+                ))
                 .execute(conn)?;
-            if changed == 0 {
-                diesel::insert_into(members::table)
-                    .values((
-                        members::organization_id.eq(organization.to_string()),
-                        members::user_id.eq(user.to_string()),
-                        members::role.eq(role.word()),
-                        members::added_at.eq(at.as_micros()),
-                    ))
-                    .execute(conn)?;
-            }
+            Ok(changed > 0)
+        })
+    }
+
+    fn organization_remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+        self.run("remove an organization", |conn| {
+            let id = id.to_string();
+            diesel::delete(members::table.filter(members::organization_id.eq(&id))).execute(conn)?;
+            diesel::update(accounts::table.find(&id)).set(accounts::deleted_at.eq(at.as_micros())).execute(conn)?;
             Ok(())
         })
     }
 
-    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
-        self.run("read a member", |conn| {
-            let row: Option<(String, String, i64)> = members::table
-                .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
-                .filter(members::organization_id.eq(organization.to_string()))
+    fn organization_list(
+        &mut self,
+        user: AccountId,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<Vec<(Organization, MemberRole)>> {
+        self.run("list organizations", |conn| {
+            let mut query = members::table
+                .inner_join(organizations::table.on(organizations::id.eq(members::organization_id)))
+                .inner_join(accounts::table.on(accounts::id.eq(members::organization_id)))
                 .filter(members::user_id.eq(user.to_string()))
-                .select((accounts::name, members::role, members::added_at))
-                .first(conn)
-                .optional()?;
-            one(row, |(name, role, added_at)| {
-                Ok(Member {
-                    user_id: user,
-                    username: read("accounts.name", name)?,
-                    role: read("members.role", role)?,
-                    added_at: time(added_at),
-                })
-            })
+                .into_boxed();
+            if let Some(after) = after {
+                query = query.filter(accounts::name_key.gt(after.to_owned()));
+            }
+            let rows: Vec<(AccountRow, OrganizationRow, String)> = query
+                .order(accounts::name_key)
+                .limit(limit(most))
+                .select((AccountRow::as_select(), OrganizationRow::as_select(), members::role))
+                .load(conn)?;
+            all(rows, |(account, row, role)| Ok((organization(account, row)?, read("members.role", role)?)))
         })
     }
 }

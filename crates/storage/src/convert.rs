@@ -52,17 +52,11 @@ stored_texts!(
     OperationId,
     UploadId,
     EventId,
+    OwnerName,
     DatabaseName,
     RefName,
     CommitHash,
 );
-
-impl Stored for OwnerName {
-    type Column = String;
-    fn read(column: String) -> Result<Self, String> {
-        Self::parse_stored(&column).map_err(|Invalid(why)| why)
-    }
-}
 
 impl Stored for PullNumber {
     type Column = i64;

@@ -93,12 +93,12 @@ impl DatabaseRow {
     }
 }
 
-/// Live databases that `viewer` may see, as a page after a pair of keys.
-fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
-    let mut query = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
-    query = match viewer.map(|viewer| viewer.to_string()) {
-        None => query.filter(databases::visibility.eq(Visibility::Public.word())),
-        Some(viewer) => query.filter(
+/// Live databases that `viewer` may see.
+fn visible<'q>(viewer: Option<AccountId>) -> Boxed<'q> {
+    let live = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+    match viewer.map(|viewer| viewer.to_string()) {
+        None => live.filter(databases::visibility.eq(Visibility::Public.word())),
+        Some(viewer) => live.filter(
             databases::visibility
                 .eq(Visibility::Public.word())
                 .or(databases::owner_id.eq(viewer.clone()))
@@ -113,7 +113,12 @@ fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize)
                         .filter(collaborators::user_id.eq(viewer)),
                 )),
         ),
-    };
+    }
+}
+
+/// The same as a page after a pair of keys.
+fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize) -> Boxed<'q> {
+    let mut query = visible(viewer);
     if let Some((owner, name)) = after {
         // Said twice, so that the index is entered at the owner.
         query = query
@@ -243,16 +248,11 @@ impl DatabaseRepository for SqlUnit {
         self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
     }
 
-    fn fork_count(&mut self, network: DatabaseId) -> Result<u64> {
-        self.run("count forks", |conn| {
-            let rows = databases::table
-                .filter(databases::network_id.eq(network.to_string()))
-                .filter(databases::parent_id.is_not_null())
-                .filter(databases::deleted_at.is_null())
-                .count()
-                .get_result(conn)?;
-            Ok(count(rows))
-        })
+    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
+        let forks = visible(viewer)
+            .filter(databases::network_id.eq(network.to_string()))
+            .filter(databases::parent_id.is_not_null());
+        self.run("count forks", |conn| Ok(count(forks.count().get_result(conn)?)))
     }
 
     fn database_ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {

@@ -30,6 +30,7 @@ mod error;
 mod events;
 mod file;
 mod json;
+mod members;
 mod migrations;
 mod operations;
 mod pulls;

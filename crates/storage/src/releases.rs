@@ -91,6 +91,23 @@ impl ReleaseRepository for SqlUnit {
         })
     }
 
+    fn release_update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+        self.run("change a release", |conn| {
+            let changed = diesel::update(
+                releases::table
+                    .filter(releases::database_id.eq(database.to_string()))
+                    .filter(releases::tag.eq(release.tag.as_str())),
+            )
+            .set((
+                releases::title.eq(&release.title),
+                releases::description.eq(release.description.as_deref()),
+                releases::updated_at.eq(release.updated_at.as_micros()),
+            ))
+            .execute(conn)?;
+            Ok(changed > 0)
+        })
+    }
+
     fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
         self.run("remove a release", |conn| {
             let removed = diesel::delete(

@@ -13,6 +13,7 @@ diesel::table! {
         name_key -> Text,
         kind -> Text,
         created_at -> BigInt,
+        deleted_at -> Nullable<BigInt>,
     }
 }
 

@@ -5,14 +5,16 @@ CREATE TABLE installation (
     id TEXT NOT NULL PRIMARY KEY
 );
 
--- People and organizations share one name space.
+-- People and organizations share one name space. The row of a deleted organization stays, for the deleted databases it owned.
 CREATE TABLE accounts (
     id TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
-    name_key TEXT NOT NULL UNIQUE,
+    name_key TEXT NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('user', 'organization')),
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    deleted_at BIGINT
 );
+CREATE UNIQUE INDEX accounts_live_name ON accounts (name_key) WHERE deleted_at IS NULL;
 
 CREATE TABLE users (
     id TEXT NOT NULL PRIMARY KEY REFERENCES accounts (id),

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use anyhow::{Context as _, bail};
 use branchyard_auth::PlainPassword;
 use branchyard_domain::Hub;
-use branchyard_domain::usecases::NewUser;
+use branchyard_domain::usecases::{NewOrganization, NewUser};
 use branchyard_domain::values::OwnerName;
 
 use super::print;
@@ -28,8 +28,9 @@ pub(super) fn create_user(
 
 pub(super) fn create_organization(hub: &Hub, name: &str, owner: &str) -> anyhow::Result<()> {
     let owner = hub.people().find_user(&OwnerName::parse(owner)?)?;
-    let organization = hub.people().create_organization(OwnerName::parse(name)?, &owner)?;
-    print(format!("created organization {}, owned by {}", organization.name, owner.name))
+    let wanted = NewOrganization::named(OwnerName::parse(name)?);
+    let created = hub.organizations().create(&owner, wanted, None)?;
+    print(format!("created organization {}, owned by {}", created.organization.name, owner.name))
 }
 
 fn read_password() -> anyhow::Result<branchyard_auth::PasswordHash> {

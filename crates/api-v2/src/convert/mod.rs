@@ -1,6 +1,7 @@
 //! From the domain to the wire. Structs are taken apart without `..`: a new field of the domain stops the build until someone
 //! decides whether v2 shows it.
 
+mod accounts;
 mod cells;
 mod columns;
 mod history;
@@ -9,6 +10,7 @@ mod people;
 mod pulls;
 mod refs;
 
+pub(crate) use accounts::token;
 pub(crate) use cells::{REPLACED, cell_text, real};
 pub(crate) use columns::{query_column, storage_class};
 pub(crate) use operations::{operation, operation_ref};

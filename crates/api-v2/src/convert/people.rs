@@ -1,5 +1,5 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::entities::{Database, DatabaseLocator, Email, Role, User, Visibility};
+use branchyard_domain::entities::{Database, DatabaseLocator, Email, User, Visibility};
 use branchyard_domain::usecases::DatabaseView;
 
 use crate::wire;
@@ -80,11 +80,7 @@ impl From<&DatabaseView> for wire::Database {
             network_root: network_root.as_ref().map(database_ref),
             default_branch: default_branch.to_string(),
             created_at: rfc3339(*created_at),
-            viewer_role: match role {
-                Role::Read => wire::Role::Read,
-                Role::Write => wire::Role::Write,
-                Role::Admin => wire::Role::Admin,
-            },
+            viewer_role: (*role).into(),
         }
     }
 }

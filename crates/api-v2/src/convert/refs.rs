@@ -1,17 +1,16 @@
 use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{Branch, Release, Tag};
-use branchyard_domain::values::RefName;
 
 use crate::wire;
 
-/// A branch, in a database with this default branch.
-pub(crate) fn branch(branch: &Branch, default: &RefName) -> wire::Branch {
+/// A branch, the default one or another.
+pub(crate) fn branch(branch: &Branch, is_default: bool) -> wire::Branch {
     let Branch { name, head, updated_at } = branch;
     wire::Branch {
         name: name.to_string(),
         head_commit_sha: head.to_string(),
         last_updated_at: rfc3339(*updated_at),
-        is_default: name == default,
+        is_default,
     }
 }
 

@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, etag_of, page};
+use branchyard_api_common::{Answer, Call, Fields, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
 
-use super::{Outcome, bound, page_of, revision, urls};
+use super::{Outcome, bound, page_of, revision, unchanged, urls};
 use crate::convert;
 
 /// `GET …/branches`
@@ -15,7 +15,7 @@ pub(crate) async fn list_branches(call: Call) -> Outcome {
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let (default, fetch) = (access.database().default_branch.clone(), page_request.fetch());
     let found = call.read(move |hub| hub.branches().list(&access, after.as_deref(), fetch)).await?;
-    let shown = |branch: &Branch| convert::branch(branch, &default);
+    let shown = |branch: &Branch| convert::branch(branch, branch.name == default);
     Ok(page(&call.state, &page_request, &bound, found, shown, |branch| branch.name.to_string()))
 }
 
@@ -27,7 +27,7 @@ pub(crate) async fn create_branch(call: Call) -> Outcome {
     let (urls, database) = (urls(&call.state), access.database().clone());
     let created = move |branch: &Branch| {
         let location = urls.below(&database.locator, "branches", branch.name.as_str());
-        Answer::resource(201, &convert::branch(branch, &database.default_branch)).at(location)
+        Answer::resource(201, &convert::branch(branch, branch.name == database.default_branch)).at(location)
     };
     call.effect(key, move |hub, once| hub.branches().create(&access, wanted, once), created).await
 }
@@ -42,7 +42,8 @@ fn new_branch(fields: &Fields<'_>) -> Option<NewBranch> {
 pub(crate) async fn get_branch(call: Call) -> Outcome {
     let name = call.segment("branch");
     let (access, branch) = call.access_to::<Read, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
-    Ok(Answer::resource(200, &convert::branch(&branch, &access.database().default_branch)))
+    let is_default = branch.name == access.database().default_branch;
+    Ok(Answer::resource(200, &convert::branch(&branch, is_default)))
 }
 
 /// `DELETE …/branches/{branch}`
@@ -50,15 +51,13 @@ pub(crate) async fn delete_branch(call: Call) -> Outcome {
     let name = call.segment("branch");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
     let if_match = call.if_match();
-    let default = access.database().default_branch.clone();
+    // The default branch is refused before it is compared, so what is compared and shown is another one.
+    let shown = |branch: &Branch| convert::branch(branch, false);
     let branch = call
         .write(move |hub| {
-            let unchanged = |branch: &Branch| {
-                let shown = convert::branch(branch, &access.database().default_branch);
-                if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&shown)))
-            };
-            hub.branches().delete(&access, found.name.as_str(), Some(&unchanged))
+            let as_seen = |branch: &Branch| unchanged(if_match.as_ref(), &shown(branch));
+            hub.branches().delete(&access, found.name.as_str(), Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &convert::branch(&branch, &default)))
+    Ok(Answer::data(200, &shown(&branch)))
 }

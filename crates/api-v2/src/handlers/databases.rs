@@ -1,11 +1,11 @@
-use branchyard_api_common::{Answer, Call, Fields, Urls, etag_of, page};
+use branchyard_api_common::{Answer, Call, Fields, Urls, page};
 use branchyard_domain::access::{Admin, Read};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
-use branchyard_domain::usecases::{DatabaseView, NewDatabase};
+use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 
-use super::{Outcome, bound, page_of, urls};
+use super::{Outcome, bound, page_of, unchanged, urls};
 use crate::wire;
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
@@ -66,7 +66,7 @@ pub(crate) async fn create_database(call: Call) -> Outcome {
 }
 
 fn created(view: &DatabaseView, urls: &Urls) -> Answer {
-    Answer::resource(201, &wire::Database::from(view)).at(urls.database(&view.database.locator))
+    Answer::resource(201, &shown(view)).at(urls.database(&view.database.locator))
 }
 
 fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
@@ -82,7 +82,28 @@ fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
 pub(crate) async fn get_database(call: Call) -> Outcome {
     let access = call.access::<Read>().await?;
     let view = call.read(move |hub| hub.databases().get(&access)).await?;
-    Ok(Answer::resource(200, &wire::Database::from(&view)))
+    Ok(Answer::resource(200, &shown(&view)))
+}
+
+/// `PATCH …`
+pub(crate) async fn update_database(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let edit = call.patch(edit_database)?;
+    let if_match = call.if_match();
+    let view = call
+        .write(move |hub| {
+            let as_seen = |view: &DatabaseView| unchanged(if_match.as_ref(), &shown(view));
+            hub.databases().edit(&access, edit, Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::resource(200, &shown(&view)))
+}
+
+fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
+    let description = fields.clearable_as("description", |text| Description::parse(text));
+    let visibility = fields.optional_choice("visibility", VISIBILITIES);
+    let default_branch = fields.optional_string("default_branch");
+    Some(EditDatabase { description, visibility, default_branch })
 }
 
 /// `DELETE …`
@@ -91,11 +112,9 @@ pub(crate) async fn delete_database(call: Call) -> Outcome {
     let if_match = call.if_match();
     let view = call
         .write(move |hub| {
-            let unchanged = |view: &DatabaseView| {
-                if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Database::from(view))))
-            };
-            hub.databases().delete(&access, Some(&unchanged))
+            let as_seen = |view: &DatabaseView| unchanged(if_match.as_ref(), &shown(view));
+            hub.databases().delete(&access, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &wire::Database::from(&view)))
+    Ok(Answer::data(200, &shown(&view)))
 }

@@ -1,28 +1,42 @@
 //! One handler per operation, named by its operation id: unpack, call one use case, wrap.
 
 pub(crate) mod branches;
+pub(crate) mod collaborators;
 pub(crate) mod databases;
 pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod imports;
+pub(crate) mod members;
 pub(crate) mod operations;
+pub(crate) mod organizations;
 pub(crate) mod pull_changes;
 pub(crate) mod pulls;
 pub(crate) mod releases;
 pub(crate) mod rows;
 pub(crate) mod sql;
 pub(crate) mod tags;
+pub(crate) mod tokens;
 pub(crate) mod user;
 
-use branchyard_api_common::{Answer, AppState, Call, Failure, Fields, PageRequest, Query, Urls};
-use branchyard_domain::entities::Operation;
+use branchyard_api_common::{Answer, AppState, Call, Failure, Fields, IfMatch, PageRequest, Query, Urls, etag_of};
+use branchyard_domain::entities::{Operation, Role};
 use branchyard_domain::values::{CommitHash, Revision};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use serde::Serialize;
 
 use crate::convert;
 
 /// How a handler ends.
 pub(crate) type Outcome = Result<Answer, Failure>;
+
+/// The roles on a database.
+pub(crate) const ROLES: &[(&str, Role)] = &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)];
+
+/// Whether a resource still is as `If-Match` wants it.
+pub(crate) fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
+    if_match.is_none_or(|tags| tags.matches(&etag_of(shown)))
+}
 
 /// The addresses of this API.
 pub(crate) fn urls(state: &AppState) -> Urls {

@@ -1,4 +1,4 @@
-use branchyard_api_common::{Answer, Call, Failure, Refusal, page};
+use branchyard_api_common::{Answer, Call, Failure, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
@@ -134,13 +134,12 @@ pub(crate) async fn cancel_operation(call: Call) -> Outcome {
     let user = call.signed_in()?;
     let named = named_by(&call)?;
     let (asker, id) = (std::sync::Arc::clone(&user), named.id);
-    call.read(move |hub| -> Result<(), Refusal> {
-        let operation = hub.operations().cancelable_by(&asker, named.id);
-        match operation {
-            Ok(operation) if !named.is(&operation) => Err(OperationError::NoSuchOperation.into()),
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.into()),
+    call.read(move |hub| -> Result<_, OperationError> {
+        // Another database's name in the path is no operation at all, whoever asks.
+        if !named.is(&hub.operations().get(&asker, named.id)?) {
+            return Err(OperationError::NoSuchOperation);
         }
+        hub.operations().cancelable_by(&asker, named.id)
     })
     .await?;
     let key = call.key(&user).await?;

@@ -1,4 +1,4 @@
-use branchyard_api_common::{Answer, Call, Failure, Fields, IfMatch, Refusal, etag_of, page};
+use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, page};
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
 use branchyard_domain::errors::{PullError, PullStateError};
@@ -7,7 +7,7 @@ use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use super::{Outcome, accepted, bound, long_page_of, page_of, urls};
+use super::{Outcome, accepted, bound, long_page_of, page_of, unchanged, urls};
 use crate::{convert, wire};
 
 /// The number in the path, for use once the database is known to be visible.
@@ -96,18 +96,14 @@ pub(crate) async fn update_pull(call: Call) -> Outcome {
     let pull = call
         .write(move |hub| -> Result<Pull, Refusal> {
             let base = access.database().locator.clone();
-            let unchanged = |pull: &Pull| if_match.as_ref().is_none_or(|tags| still(tags, pull, &base));
-            match hub.pulls().edit(&access, pull.number, edit, Some(&unchanged)) {
+            let as_seen = |pull: &Pull| unchanged(if_match.as_ref(), &convert::pull(pull, &base));
+            match hub.pulls().edit(&access, pull.number, edit, Some(&as_seen)) {
                 Err(PullError::State(PullStateError::Merged)) => Err(is_merged(pull.number).into()),
                 other => Ok(other?),
             }
         })
         .await?;
     Ok(Answer::resource(200, &convert::pull(&pull, &base)))
-}
-
-fn still(tags: &IfMatch, pull: &Pull, base: &branchyard_domain::entities::DatabaseLocator) -> bool {
-    tags.matches(&etag_of(&convert::pull(pull, base)))
 }
 
 fn is_merged(number: PullNumber) -> Problem {

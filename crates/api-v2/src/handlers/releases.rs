@@ -1,10 +1,10 @@
 use branchyard_api_common::{Answer, Call, Fields, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
-use branchyard_domain::usecases::NewRelease;
+use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
 
-use super::{Outcome, bound, page_of, urls};
+use super::{Outcome, bound, page_of, unchanged, urls};
 use crate::wire;
 
 /// `GET …/releases`
@@ -51,4 +51,39 @@ pub(crate) async fn get_release(call: Call) -> Outcome {
     let tag = call.segment("tag");
     let (_, release) = call.access_to::<Read, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
     Ok(Answer::resource(200, &wire::Release::from(&release)))
+}
+
+/// `PATCH …/releases/{tag}`
+pub(crate) async fn update_release(call: Call) -> Outcome {
+    let tag = call.segment("tag");
+    let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
+    let edit = call.patch(edit_release)?;
+    let if_match = call.if_match();
+    let release = call
+        .write(move |hub| {
+            let as_seen = |release: &Release| unchanged(if_match.as_ref(), &wire::Release::from(release));
+            hub.releases().edit(&access, found.tag.as_str(), edit, Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::resource(200, &wire::Release::from(&release)))
+}
+
+fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
+    let title = fields.optional_as("title", |text| Title::parse(text));
+    let description = fields.clearable_as("description", |text| LongText::parse(text));
+    Some(EditRelease { title, description })
+}
+
+/// `DELETE …/releases/{tag}`
+pub(crate) async fn delete_release(call: Call) -> Outcome {
+    let tag = call.segment("tag");
+    let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
+    let if_match = call.if_match();
+    let release = call
+        .write(move |hub| {
+            let as_seen = |release: &Release| unchanged(if_match.as_ref(), &wire::Release::from(release));
+            hub.releases().delete(&access, found.tag.as_str(), Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::data(200, &wire::Release::from(&release)))
 }

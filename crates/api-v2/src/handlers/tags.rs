@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, etag_of, page};
+use branchyard_api_common::{Answer, Call, Fields, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
 
-use super::{Outcome, bound, page_of, revision, urls};
+use super::{Outcome, bound, page_of, revision, unchanged, urls};
 use crate::wire;
 
 /// `GET …/tags`
@@ -51,9 +51,8 @@ pub(crate) async fn delete_tag(call: Call) -> Outcome {
     let if_match = call.if_match();
     let tag = call
         .write(move |hub| {
-            let unchanged =
-                |tag: &Tag| if_match.as_ref().is_none_or(|tags| tags.matches(&etag_of(&wire::Tag::from(tag))));
-            hub.tags().delete(&access, found.name.as_str(), Some(&unchanged))
+            let as_seen = |tag: &Tag| unchanged(if_match.as_ref(), &wire::Tag::from(tag));
+            hub.tags().delete(&access, found.name.as_str(), Some(&as_seen))
         })
         .await?;
     Ok(Answer::data(200, &wire::Tag::from(&tag)))

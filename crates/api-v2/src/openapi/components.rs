@@ -34,6 +34,10 @@ fn schemas() -> Value {
     }
     add!(
         User,
+        Token,
+        Organization,
+        Member,
+        Collaborator,
         Database,
         DatabaseRef,
         Branch,
@@ -51,11 +55,18 @@ fn schemas() -> Value {
         TableDiff,
         Conflict,
         TableSchema,
+        CreateUserTokenRequest,
+        CreateOrganizationRequest,
+        UpdateOrganizationRequest,
+        PutOrganizationMemberRequest,
+        PutCollaboratorRequest,
         CreateDatabaseRequest,
+        UpdateDatabaseRequest,
         CreateBranchRequest,
         CreateTagRequest,
         CreateForkRequest,
         CreateReleaseRequest,
+        UpdateReleaseRequest,
         CreatePullRequest,
         UpdatePullRequest,
         CreatePullCommentRequest,
@@ -79,7 +90,16 @@ fn schemas() -> Value {
 }
 
 /// Fields that may be absent and may be null.
-const NULLABLE: &[(&str, &str)] = &[("Conflict", "base"), ("Conflict", "ours"), ("Conflict", "theirs")];
+const NULLABLE: &[(&str, &str)] = &[
+    ("Conflict", "base"),
+    ("Conflict", "ours"),
+    ("Conflict", "theirs"),
+    ("UpdateDatabaseRequest", "description"),
+    ("UpdateOrganizationRequest", "description"),
+    ("UpdateOrganizationRequest", "display_name"),
+    ("UpdatePullRequest", "description"),
+    ("UpdateReleaseRequest", "description"),
+];
 
 /// Bodies in which unknown fields are refused, besides those that are called so.
 fn is_closed(name: &str) -> bool {
@@ -167,6 +187,9 @@ fn parameters() -> Value {
     json!({
         "owner": path("owner", "A user or organization, in any letter case."),
         "of_owner": query("owner", &text, "Only databases of this owner."),
+        "organization": path("organization", "Name of the organization, in any letter case."),
+        "username": path("username", "Name of the user, in any letter case."),
+        "token_id": path("token_id", "The `id` of a token."),
         "database": path("database", "Name of the database, in any letter case."),
         "branch": path("branch", "A `/` in it is sent as `%2F`, or raw."),
         "tag": path("tag", "A `/` in it is sent as `%2F`, or raw."),

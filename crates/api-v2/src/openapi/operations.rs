@@ -75,13 +75,46 @@ operations! {
     "/user" {
         get "getCurrentUser" "User" "The caller" Required [] Body::None => 200 One("User"), "" [];
     }
+    "/user/tokens" {
+        get "listUserTokens" "User" "Tokens of the caller, newest first" Required ["page_token", "page_size"] Body::None => 200 List("Token"), "L" [];
+        post "createUserToken" "User" "Make a token; it is shown once" Required [] Json("CreateUserTokenRequest") => 201 One("Token"), "BK" [422];
+    }
+    "/user/tokens/{token_id}" {
+        delete "deleteUserToken" "User" "Delete a token; it stops working at once" Required [] Body::None => 200 One("Token"), "" [404];
+    }
+    "/user/organizations" {
+        get "listUserOrganizations" "User" "Organizations of the caller, by name" Required ["page_token", "page_size"] Body::None => 200 List("Organization"), "L" [];
+    }
+    "/organizations" {
+        post "createOrganization" "Organization" "Create an organization owned by the caller" Required [] Json("CreateOrganizationRequest") => 201 One("Organization"), "BK" [409];
+    }
+    "/organizations/{organization}" {
+        get "getOrganization" "Organization" "An organization" Optional [] Body::None => 200 One("Organization"), "" [404];
+        patch "updateOrganization" "Organization" "Change an organization" Required [] Json("UpdateOrganizationRequest") => 200 One("Organization"), "BPM" [404];
+        delete "deleteOrganization" "Organization" "Delete an organization that owns no databases" Required [] Body::None => 200 One("Organization"), "PM" [404, 409];
+    }
+    "/organizations/{organization}/members" {
+        get "listOrganizationMembers" "Organization" "Members, by name; for members" Required ["page_token", "page_size"] Body::None => 200 List("Member"), "LP" [404];
+    }
+    "/organizations/{organization}/members/{username}" {
+        put "putOrganizationMember" "Organization" "Add a member or change a role" Required [] Json("PutOrganizationMemberRequest") => 200 One("Member"), "BP" [404, 422];
+        delete "removeOrganizationMember" "Organization" "Remove a member, or leave" Required [] Body::None => 200 One("Member"), "P" [404, 422];
+    }
     "/databases" {
         get "listDatabases" "Database" "Databases the caller sees" Optional ["of_owner", "q", "visibility", "page_token", "page_size"] Body::None => 200 List("Database"), "L" [];
         post "createDatabase" "Database" "Create a database" Required [] Json("CreateDatabaseRequest") => 201 One("Database"), "BK" [403, 409, 422];
     }
     "/databases/{owner}/{database}" {
         get "getDatabase" "Database" "A database" Optional [] Body::None => 200 One("Database"), "D" [];
+        patch "updateDatabase" "Database" "Change description, visibility or default branch" Required [] Json("UpdateDatabaseRequest") => 200 One("Database"), "DBPM" [];
         delete "deleteDatabase" "Database" "Delete a database" Required [] Body::None => 200 One("Database"), "DPM" [];
+    }
+    "/databases/{owner}/{database}/collaborators" {
+        get "listCollaborators" "Database" "Collaborators, by name" Required ["page_token", "page_size"] Body::None => 200 List("Collaborator"), "DLP" [];
+    }
+    "/databases/{owner}/{database}/collaborators/{username}" {
+        put "putCollaborator" "Database" "Add a collaborator or change a role" Required [] Json("PutCollaboratorRequest") => 200 One("Collaborator"), "DBP" [422];
+        delete "removeCollaborator" "Database" "Remove a collaborator, or leave" Required [] Body::None => 200 One("Collaborator"), "DP" [];
     }
     "/databases/{owner}/{database}/branches" {
         get "listBranches" "Database" "Branches, by name" Optional ["page_token", "page_size"] Body::None => 200 List("Branch"), "DL" [];
@@ -109,6 +142,8 @@ operations! {
     }
     "/databases/{owner}/{database}/releases/{tag}" {
         get "getRelease" "Database" "The release of a tag" Optional [] Body::None => 200 One("Release"), "D" [];
+        patch "updateRelease" "Database" "Change title or notes of a release" Required [] Json("UpdateReleaseRequest") => 200 One("Release"), "DBPM" [];
+        delete "deleteRelease" "Database" "Delete a release; its tag stays" Required [] Body::None => 200 One("Release"), "DPM" [];
     }
     "/databases/{owner}/{database}/pulls" {
         get "listPulls" "Database" "Pull requests, newest first" Optional ["state", "page_token", "page_size"] Body::None => 200 List("PullSummary"), "DL" [];

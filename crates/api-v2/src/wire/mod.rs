@@ -5,9 +5,11 @@ mod database;
 mod diff;
 mod import;
 mod operation;
+mod organization;
 mod pull;
 mod query;
 mod requests;
+mod token;
 mod user;
 mod words;
 
@@ -18,15 +20,18 @@ pub(crate) use diff::{
 };
 pub(crate) use import::{ImportUpload, ImportUploadPart};
 pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
+pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary};
 pub(crate) use query::{QueryColumn, QueryResult};
 pub(crate) use requests::{
     CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateImportRequest, CreateImportUploadRequest,
-    CreatePullCommentRequest, CreatePullRequest, CreateReleaseRequest, CreateTagRequest, MergePullRequest,
-    SqlReadRequest, SqlWriteRequest, UpdatePullRequest,
+    CreateOrganizationRequest, CreatePullCommentRequest, CreatePullRequest, CreateReleaseRequest, CreateTagRequest,
+    CreateUserTokenRequest, MergePullRequest, PutCollaboratorRequest, PutOrganizationMemberRequest, SqlReadRequest,
+    SqlWriteRequest, UpdateDatabaseRequest, UpdateOrganizationRequest, UpdatePullRequest, UpdateReleaseRequest,
 };
+pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use words::{
-    ConflictKind, OperationStatus, OperationType, PullState, QueryStatus, Role, RowChange, TableChange, TableKind,
-    Visibility,
+    ConflictKind, MemberRole, OperationStatus, OperationType, PullState, QueryStatus, Role, RowChange, TableChange,
+    TableKind, Visibility,
 };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-use super::{BranchRef, Visibility};
+use super::{BranchRef, MemberRole, Role, Visibility};
 
 /// Where something starts: exactly one of both.
 #[derive(ToSchema)]
@@ -16,12 +16,73 @@ pub(crate) struct RevisionRef {
     commit: Option<String>,
 }
 
+/// How long a token lives; `1y` is 365 days.
+#[derive(ToSchema)]
+pub(crate) enum TokenLifetime {
+    #[schema(rename = "30d")]
+    Days30,
+    #[schema(rename = "60d")]
+    Days60,
+    #[schema(rename = "90d")]
+    Days90,
+    #[schema(rename = "1y")]
+    Year1,
+}
+
+#[derive(ToSchema)]
+pub(crate) struct CreateUserTokenRequest {
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    expires_in: TokenLifetime,
+}
+
+#[derive(ToSchema)]
+pub(crate) struct CreateOrganizationRequest {
+    name: String,
+    #[schema(max_length = 100)]
+    display_name: Option<String>,
+    description: Option<String>,
+    /// `write` when absent.
+    base_role: Option<Role>,
+}
+
+/// At least one field.
+#[derive(ToSchema)]
+pub(crate) struct UpdateOrganizationRequest {
+    /// `""` and `null` clear.
+    #[schema(max_length = 100)]
+    display_name: Option<String>,
+    /// `""` and `null` clear.
+    description: Option<String>,
+    base_role: Option<Role>,
+}
+
+#[derive(ToSchema)]
+pub(crate) struct PutOrganizationMemberRequest {
+    role: MemberRole,
+}
+
+#[derive(ToSchema)]
+pub(crate) struct PutCollaboratorRequest {
+    role: Role,
+}
+
 #[derive(ToSchema)]
 pub(crate) struct CreateDatabaseRequest {
     owner: String,
     name: String,
     visibility: Visibility,
     description: Option<String>,
+    default_branch: Option<String>,
+}
+
+/// At least one field.
+#[derive(ToSchema)]
+pub(crate) struct UpdateDatabaseRequest {
+    /// `""` and `null` clear.
+    description: Option<String>,
+    visibility: Option<Visibility>,
+    /// An existing branch.
     default_branch: Option<String>,
 }
 
@@ -53,6 +114,14 @@ pub(crate) struct CreateReleaseRequest {
     create_tag_if_not_exists: Option<bool>,
 }
 
+/// At least one field.
+#[derive(ToSchema)]
+pub(crate) struct UpdateReleaseRequest {
+    title: Option<String>,
+    /// `""` and `null` clear.
+    description: Option<String>,
+}
+
 /// Unknown fields are ignored, also inside the branches.
 #[derive(ToSchema)]
 pub(crate) struct CreatePullRequest {
@@ -73,7 +142,7 @@ pub(crate) enum WantedPullState {
 #[derive(ToSchema)]
 pub(crate) struct UpdatePullRequest {
     title: Option<String>,
-    /// `""` clears.
+    /// `""` and `null` clear.
     description: Option<String>,
     state: Option<WantedPullState>,
 }

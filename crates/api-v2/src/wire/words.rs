@@ -20,6 +20,14 @@ pub(crate) enum Role {
     Admin,
 }
 
+/// A role in an organization.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum MemberRole {
+    Owner,
+    Member,
+}
+
 /// Where a pull request stands.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -1,4 +1,5 @@
 use crate::world::World;
+use branchyard_domain::usecases::Limits;
 use serde_json::json;
 
 #[actix_web::test]
@@ -89,4 +90,99 @@ async fn lists_filter() {
     world.get(None, "/databases?visibility=x").await.refused_at(400, "visibility");
     world.get(None, "/databases?q=").await.refused_at(400, "q");
     world.get(None, "/databases?owner=a&owner=a").await.refused_at(400, "owner");
+}
+
+#[actix_web::test]
+async fn what_a_database_says_of_itself_changes() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "private").await;
+    world.branch(&ada, "ada/rivers", "work", "main").await;
+    let path = "/databases/ada/rivers";
+    let before = world.get(Some(&ada), path).await.expect(200);
+    let edit = json!({"description": "River gauges", "visibility": "public", "default_branch": "work"});
+    world.if_match(&ada, "PATCH", path, "\"x\"", Some(edit.clone())).await.refused(412, "PRECONDITION_FAILED");
+    world.get(Some(&bob), path).await.refused(404, "NOT_FOUND");
+    let changed = world.if_match(&ada, "PATCH", path, before.header("etag"), Some(edit)).await.expect(200);
+    let mut expected = before.data();
+    expected["description"] = json!("River gauges");
+    expected["visibility"] = json!("public");
+    expected["default_branch"] = json!("work");
+    assert_eq!(changed.data(), expected);
+    let got = world.get(Some(&ada), path).await.expect(200);
+    assert_eq!((got.data(), got.header("etag")), (expected, changed.header("etag")));
+    assert_eq!(world.get(Some(&bob), path).await.expect(200).data()["viewer_role"], "read", "at once");
+    world.delete(Some(&ada), &format!("{path}/branches/work")).await.refused(422, "UNPROCESSABLE");
+    world.delete(Some(&ada), &format!("{path}/branches/main")).await.expect(200);
+    for cleared in [json!(null), json!("")] {
+        world.patch(Some(&ada), path, json!({"description": "x"})).await.expect(200);
+        let data = world.patch(Some(&ada), path, json!({"description": cleared})).await.expect(200).data();
+        assert_eq!(data.get("description"), None);
+    }
+    assert_eq!(world.get(None, "/databases?q=gauges").await.data(), json!([]), "what was cleared is not found");
+}
+
+#[actix_web::test]
+async fn a_change_is_refused_for_the_right_reason() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let path = "/databases/ada/rivers";
+    for (edit, place) in [
+        (json!({}), ""),
+        (json!({"visibility": null}), "/visibility"),
+        (json!({"visibility": "hidden"}), "/visibility"),
+        (json!({"default_branch": null}), "/default_branch"),
+        (json!({"description": "x".repeat(4_097)}), "/description"),
+        (json!({"name": "lakes"}), "/name"),
+    ] {
+        world.patch(Some(&ada), path, edit).await.refused_at(400, place);
+    }
+    world.patch(Some(&ada), path, json!({"description": "x".repeat(4_096)})).await.expect(200);
+    for branch in ["nope", "", "a..b"] {
+        world.patch(Some(&ada), path, json!({"default_branch": branch})).await.refused(404, "NOT_FOUND");
+    }
+    world.if_match(&ada, "PATCH", path, "\"x\"", Some(json!({"default_branch": "x"}))).await.refused(404, "NOT_FOUND");
+    world.patch(Some(&bob), path, json!({"x": 1})).await.refused(403, "PERMISSION_DENIED");
+}
+
+#[actix_web::test]
+async fn an_owner_has_so_many_databases() {
+    let world = World::limited(Limits { databases_per_owner: 2, ..Limits::default() });
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "a", "public").await;
+    world.database(&ada, "ada", "b", "public").await;
+    let body = |name: &str| json!({"owner": "ada", "name": name, "visibility": "public"});
+    world.post(Some(&ada), "/databases", body("c")).await.refused(422, "UNPROCESSABLE");
+    world.post(Some(&ada), "/databases", body("a")).await.refused(409, "CONFLICT");
+    world.database(&bob, "bob", "x", "public").await;
+    let fork = world.post(Some(&bob), "/databases/ada/a/forks", json!({"owner": "bob"})).await;
+    assert_eq!(world.finish(&bob, &fork).await["status"], "succeeded");
+    world.post(Some(&bob), "/databases/ada/b/forks", json!({"owner": "bob"})).await.refused(422, "UNPROCESSABLE");
+    world.delete(Some(&ada), "/databases/ada/b").await.expect(200);
+    world.post(Some(&ada), "/databases", body("c")).await.expect(201);
+}
+
+#[actix_web::test]
+async fn a_filter_finds_only_what_is_seen() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    for (name, visibility) in [("open", "public"), ("secret", "private")] {
+        world.database(&ada, "ada", name, visibility).await;
+    }
+    for query in ["q=secret", "visibility=private", "owner=ada&visibility=private", "owner=ada&q=s"] {
+        assert_eq!(
+            world.get(Some(&bob), &format!("/databases?{query}")).await.expect(200).data(),
+            json!([]),
+            "{query}"
+        );
+    }
+    world.get(None, &format!("/databases?q={}", "x".repeat(201))).await.refused_at(400, "q");
+    let page = world.get(Some(&ada), "/databases?owner=ada&page_size=1").await.expect(200).json();
+    let token = page["meta"]["next_page_token"].as_str().unwrap();
+    // A token grants nothing: who follows it sees what they may see.
+    let next = world.get(Some(&bob), &format!("/databases?owner=ada&page_token={token}")).await.expect(200);
+    assert_eq!(next.json(), json!({"data": [], "meta": {}}));
+    world.get(Some(&ada), &format!("/databases?owner=bob&page_token={token}")).await.refused_at(400, "page_token");
+    world.get(Some(&ada), &format!("/databases?q=s&owner=ada&page_token={token}")).await.refused_at(400, "page_token");
 }

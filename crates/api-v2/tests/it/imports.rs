@@ -6,7 +6,7 @@ use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
 const I: &str = "/databases/ada/rivers/imports";
-const FILE: &[u8] = b"id,name\n1,Alice\n";
+pub(crate) const FILE: &[u8] = b"id,name\n1,Alice\n";
 
 async fn session() -> (World, String, Value) {
     let world = World::new();
@@ -23,15 +23,15 @@ async fn session() -> (World, String, Value) {
     (world, ada, answer.data())
 }
 
-fn put(url: &str, bytes: &[u8]) -> TestRequest {
+pub(crate) fn put(url: &str, bytes: &[u8]) -> TestRequest {
     TestRequest::put().uri(url.strip_prefix("https://yard.test").unwrap()).set_payload(bytes.to_vec())
 }
 
-fn url(session: &Value) -> &str {
+pub(crate) fn url(session: &Value) -> &str {
     session["parts"][0]["url"].as_str().unwrap()
 }
 
-fn request(session: &Value, etag: &str) -> Value {
+pub(crate) fn request(session: &Value, etag: &str) -> Value {
     json!({
         "branch_name": "main", "table_name": "people", "file_name": "people.csv", "file_size": FILE.len(), "file_type": "csv",
         "import_operation": "create", "token": session["token"], "contents_key": session["contents_key"],
@@ -105,4 +105,12 @@ async fn requests_off_the_rules() {
     let mut body = request(&session, &etag);
     body["branch_name"] = json!("nope");
     world.post(Some(&ada), I, body).await.refused(404, "NOT_FOUND");
+}
+
+#[actix_web::test]
+async fn a_deleted_database_takes_no_parts() {
+    let (world, ada, session) = session().await;
+    world.send(put(url(&session), FILE)).await.expect(200);
+    world.delete(Some(&ada), "/databases/ada/rivers").await.expect(200);
+    world.send(put(url(&session), FILE)).await.refused(403, "PERMISSION_DENIED");
 }

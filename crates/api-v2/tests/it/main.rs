@@ -1,12 +1,16 @@
 //! The API over in-memory ports, without a socket.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
+mod authorisation;
+mod collaborators;
 mod conventions;
 mod databases;
 mod imports;
 mod operations;
+mod organizations;
 mod paging;
 mod pulls;
 mod refs;
 mod sql;
+mod tokens;
 mod world;

@@ -103,3 +103,93 @@ async fn a_fork_appears_with_its_operation() {
     let fork = world.get(None, "/databases/bob/rivers").await.expect(200).data();
     assert_eq!((&fork["parent"]["owner"], &fork["fork_network_count"]), (&json!("ada"), &json!(1)));
 }
+
+#[actix_web::test]
+async fn who_reads_and_cancels_an_operation() {
+    let (world, ada, bob, id) = accepted().await;
+    let [cleo, dora] = ["cleo", "dora"].map(|name| world.user(name));
+    for (name, role) in [("bob", "read"), ("cleo", "write")] {
+        let path = format!("/databases/ada/rivers/collaborators/{name}");
+        world.put(Some(&ada), &path, json!({"role": role})).await.expect(201);
+    }
+    let uuid = id.rsplit('/').next().unwrap();
+    let cancel =
+        |who: Option<&str>, id: &str| world.send(World::request(who, "POST", &format!("/operations/{id}/cancel")));
+    // Another database's name in the path is no operation at all, before anything is said about roles.
+    cancel(Some(&bob), &format!("databases/ada/lakes/operations/{uuid}")).await.refused(404, "NOT_FOUND");
+    cancel(Some(&dora), uuid).await.refused(404, "NOT_FOUND");
+    cancel(Some(&bob), uuid).await.refused(403, "PERMISSION_DENIED");
+    world.get(Some(&bob), &format!("/operations/{uuid}")).await.expect(200);
+    assert_eq!(cancel(Some(&cleo), uuid).await.expect(200).data()["error"]["detail"], "canceled by cleo");
+    cancel(Some(&bob), uuid).await.refused(403, "PERMISSION_DENIED");
+    // Its creator reads it also without any role, and when its database is gone.
+    let body = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE u(a INTEGER)"});
+    let hers = world.post(Some(&cleo), "/databases/ada/rivers/sql-writes", body).await.expect(202).data();
+    let hers = format!("/operations/{}", hers["id"].as_str().unwrap());
+    world.delete(Some(&ada), "/databases/ada/rivers/collaborators/cleo").await.expect(200);
+    world.get(Some(&cleo), &hers).await.expect(200);
+    world.get(Some(&cleo), "/databases/ada/rivers/operations").await.refused(404, "NOT_FOUND");
+    world.delete(Some(&ada), "/databases/ada/rivers").await.expect(200);
+    let ended = world.get(Some(&cleo), &hers).await.expect(200).data();
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("failed"), &json!("CANCELED")));
+    world.get(Some(&ada), &hers).await.refused(404, "NOT_FOUND");
+}
+
+#[actix_web::test]
+async fn a_repeated_cancel_is_answered_the_same() {
+    let (world, ada, _, id) = accepted().await;
+    let path = format!("/operations/{}/cancel", id.rsplit('/').next().unwrap());
+    let cancel = || World::request(Some(&ada), "POST", &path).insert_header(("Idempotency-Key", "k"));
+    let first = world.send(cancel()).await.expect(200);
+    let again = world.send(cancel()).await.expect(200);
+    assert_eq!((again.text.as_str(), again.header("idempotent-replayed")), (first.text.as_str(), "true"));
+    world.send(World::request(Some(&ada), "POST", &path)).await.refused(409, "CONFLICT");
+}
+
+#[actix_web::test]
+async fn a_hidden_fork_shows_nowhere() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let accepted = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await;
+    let operation = world.finish(&bob, &accepted).await;
+    let id = operation["id"].as_str().unwrap();
+    world.patch(Some(&bob), "/databases/bob/rivers", json!({"visibility": "private"})).await.expect(200);
+
+    let read = world.get(Some(&ada), &format!("/operations/{id}")).await.expect(200);
+    assert_eq!((&read.data()["status"], read.data().get("result")), (&json!("succeeded"), None));
+    for path in
+        ["/databases/ada/rivers/operations", "/databases/ada/rivers/forks", "/databases/ada/rivers", "/databases"]
+    {
+        for who in [None, Some(ada.as_str())] {
+            let answer = world.get(who, path).await.expect(200);
+            assert!(!answer.text.contains("\"bob\",\"name\""), "{path}: {}", answer.text);
+        }
+    }
+    let count = |data: serde_json::Value| data["fork_network_count"].clone();
+    assert_eq!(count(world.get(Some(&ada), "/databases/ada/rivers").await.data()), 0);
+    assert_eq!(count(world.get(Some(&bob), "/databases/ada/rivers").await.data()), 1);
+    assert_eq!(world.get(Some(&bob), &format!("/operations/{id}")).await.data()["result"]["database"]["owner"], "bob");
+
+    // The other way round: a fork does not name a parent that its reader does not see.
+    world.patch(Some(&bob), "/databases/bob/rivers", json!({"visibility": "public"})).await.expect(200);
+    world.patch(Some(&ada), "/databases/ada/rivers", json!({"visibility": "private"})).await.expect(200);
+    let fork = world.get(None, "/databases/bob/rivers").await.expect(200).data();
+    assert_eq!((fork.get("parent"), fork.get("network_root")), (None, None));
+    assert_eq!(count(fork), 1);
+    assert_eq!(world.get(Some(&ada), "/databases/bob/rivers").await.data()["parent"]["owner"], "ada");
+}
+
+#[actix_web::test]
+async fn what_a_failed_fork_says_names_no_owner() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let accepted = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await.expect(202);
+    world.database(&bob, "bob", "rivers", "private").await;
+    world.finish(&bob, &accepted).await;
+    let listed = world.get(None, "/databases/ada/rivers/operations").await.expect(200).data();
+    let error = &listed[0]["error"];
+    assert_eq!((&error["status"], &error["code"]), (&json!(422), &json!("UNPROCESSABLE")));
+    assert!(!error["detail"].as_str().unwrap().contains("bob"), "{error}");
+}

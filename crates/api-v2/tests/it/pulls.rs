@@ -132,3 +132,70 @@ async fn comments() {
     assert_eq!(second["data"][0], listed[1]);
     assert_eq!(second["meta"], json!({}));
 }
+
+#[actix_web::test]
+async fn a_state_is_refused_for_the_right_reason() {
+    let (world, ada, bob) = rivers().await;
+    let edit = |number: u32, etag: Option<&str>, edit: Value| {
+        let request = World::request(Some(&ada), "PATCH", &format!("{P}/{number}"));
+        let request = match etag {
+            Some(etag) => request.insert_header(("If-Match", etag.to_owned())),
+            None => request,
+        };
+        world.send(request.set_json(edit))
+    };
+    let (open, close) = (json!({"state": "open"}), json!({"state": "closed"}));
+    world.post(Some(&bob), P, body("Fix", "work", "main")).await.expect(201);
+    let closed = edit(1, None, close.clone()).await.expect(200);
+    world.fakes.clock.advance_seconds(60);
+    let same = edit(1, None, close.clone()).await.expect(200);
+    assert_eq!((same.data(), same.header("etag")), (closed.data(), closed.header("etag")), "nothing changed");
+    world.post(Some(&bob), P, body("Again", "work", "main")).await.expect(201);
+    // A rival comes before a missing branch, and both before the condition.
+    edit(1, Some("\"x\""), open.clone()).await.refused(409, "CONFLICT");
+    world.delete(Some(&ada), "/databases/ada/rivers/branches/work").await.expect(200);
+    edit(1, Some("\"x\""), open.clone()).await.refused(409, "CONFLICT");
+    edit(2, None, close).await.expect(200);
+    edit(1, Some("\"x\""), open.clone()).await.refused(422, "UNPROCESSABLE");
+    world.branch(&ada, "ada/rivers", "work", "main").await;
+    edit(1, Some("\"x\""), open.clone()).await.refused(412, "PRECONDITION_FAILED");
+    edit(1, Some(same.header("etag")), open).await.expect(200);
+    // While it is being merged its words may change and its state may not, not even to what it is.
+    world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.expect(202);
+    edit(1, None, json!({"state": "open"})).await.refused(409, "CONFLICT");
+    edit(1, None, json!({"title": "Best"})).await.expect(200);
+}
+
+#[actix_web::test]
+async fn a_pull_stays_in_its_network() {
+    let (world, ada, bob) = rivers().await;
+    let cleo = world.user("cleo");
+    world.database(&bob, "bob", "lakes", "public").await;
+    world.database(&bob, "bob", "secret", "private").await;
+    let fork = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await;
+    world.finish(&bob, &fork).await;
+    world.patch(Some(&bob), "/databases/bob/rivers", json!({"visibility": "private"})).await.expect(200);
+    let from = |database: &str, branch: &str, to: &str| {
+        let (owner, name) = database.split_once('/').unwrap();
+        let mut body = body("Fix", branch, to);
+        body["from_branch"]["database"] = json!({"owner": owner, "name": name});
+        body
+    };
+    world.post(Some(&ada), P, from("bob/lakes", "main", "main")).await.refused_at(400, "/from_branch/database");
+    // Hidden, of whatever network, is absent.
+    for hidden in ["bob/secret", "bob/rivers", "bob/nothing", "nobody/x", "!/!"] {
+        let answer = world.post(Some(&cleo), P, from(hidden, "work", "main")).await;
+        answer.refused(404, "NOT_FOUND");
+        assert_eq!(answer.json()["detail"], "no such repository", "{hidden}");
+    }
+    world.post(Some(&bob), P, from("bob/rivers", "nope", "main")).await.refused(404, "NOT_FOUND");
+    world.post(Some(&bob), P, from("ada/rivers", "nope", "nope")).await.refused_at(400, "/from_branch");
+    let mut elsewhere = from("bob/nothing", "work", "main");
+    elsewhere["to_branch"]["database"]["name"] = json!("other");
+    world.post(Some(&bob), P, elsewhere).await.refused_at(400, "/to_branch/database");
+    // Opening a pull publishes its source to every reader of the base, and nothing more of it.
+    let opened = world.post(Some(&bob), P, from("bob/rivers", "work", "main")).await.expect(201).data();
+    assert_eq!(world.get(None, &format!("{P}/1")).await.expect(200).data(), opened);
+    assert_eq!(world.get(None, &format!("{P}/1/diff")).await.expect(200).data().as_array().unwrap().len(), 1);
+    world.get(Some(&cleo), "/databases/bob/rivers").await.refused(404, "NOT_FOUND");
+}

@@ -76,3 +76,70 @@ async fn tags_and_releases() {
     world.send(stale).await.refused(412, "PRECONDITION_FAILED");
     assert_eq!(world.delete(Some(&ada), "/databases/ada/rivers/tags/v1").await.expect(200).data(), tag);
 }
+
+#[actix_web::test]
+async fn a_release_is_edited_and_deleted() {
+    let world = World::new();
+    let (ada, bob) = (world.user("ada"), world.user("bob"));
+    world.database(&ada, "ada", "rivers", "public").await;
+    let head = world.get(None, "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
+    let body = json!({
+        "tag": "v/1", "title": "One", "description": "Notes", "commit_sha": head, "create_tag_if_not_exists": true,
+    });
+    let created = world.post(Some(&ada), "/databases/ada/rivers/releases", body).await.expect(201);
+    let path = "/databases/ada/rivers/releases/v%2F1";
+    let same = world.patch(Some(&ada), path, json!({"title": "One"})).await.expect(200);
+    world.fakes.clock.advance_seconds(60);
+    assert_eq!((same.data(), same.header("etag")), (created.data(), created.header("etag")), "nothing changed");
+    let edit = json!({"title": "First", "description": null});
+    world.if_match(&ada, "PATCH", path, "\"x\"", Some(edit.clone())).await.refused(412, "PRECONDITION_FAILED");
+    let edited = world.if_match(&ada, "PATCH", path, created.header("etag"), Some(edit)).await.expect(200);
+    let data = edited.data();
+    assert_eq!((&data["title"], data.get("description")), (&json!("First"), None));
+    assert_eq!(data["created_at"], "2026-01-02T03:04:05.678Z");
+    assert_eq!(data["updated_at"], "2026-01-02T03:05:05.678Z");
+    let got = world.get(None, "/databases/ada/rivers/releases/v/1").await.expect(200);
+    assert_eq!((got.data(), got.header("etag")), (data.clone(), edited.header("etag")));
+    for (edit, place) in [
+        (json!({}), ""),
+        (json!({"title": null}), "/title"),
+        (json!({"title": " "}), "/title"),
+        (json!({"title": "ü".repeat(257)}), "/title"),
+        (json!({"description": "x".repeat(65_537)}), "/description"),
+        (json!({"tag": "v2"}), "/tag"),
+    ] {
+        world.patch(Some(&ada), path, edit).await.refused_at(400, place);
+    }
+    for method in ["PATCH", "DELETE"] {
+        let ask = |who: Option<&str>, tag: &str| {
+            let request = World::request(who, method, &format!("/databases/ada/rivers/releases/{tag}"));
+            world.send(request.set_json(json!({"x": 1})))
+        };
+        ask(Some(&bob), "v%2F1").await.refused(403, "PERMISSION_DENIED");
+        ask(Some(&bob), "v2").await.refused(404, "NOT_FOUND");
+        ask(None, "v2").await.refused(401, "UNAUTHENTICATED");
+    }
+    world.if_match(&ada, "DELETE", path, created.header("etag"), None).await.refused(412, "PRECONDITION_FAILED");
+    let deleted = world.if_match(&ada, "DELETE", path, edited.header("etag"), None).await.expect(200);
+    assert_eq!(deleted.data(), data);
+    world.get(None, path).await.refused(404, "NOT_FOUND");
+    world.get(None, "/databases/ada/rivers/tags/v%2F1").await.expect(200);
+    world.delete(Some(&ada), "/databases/ada/rivers/tags/v%2F1").await.expect(200);
+}
+
+#[actix_web::test]
+async fn a_branch_that_is_written_to_stays() {
+    let world = World::new();
+    let ada = world.user("ada");
+    world.database(&ada, "ada", "rivers", "public").await;
+    world.branch(&ada, "ada/rivers", "work", "main").await;
+    let path = "/databases/ada/rivers/branches/work";
+    let got = world.get(None, path).await.expect(200);
+    let write = json!({"from_branch": "work", "to_branch": "work", "q": "CREATE TABLE t(a INTEGER)"});
+    let accepted = world.post(Some(&ada), "/databases/ada/rivers/sql-writes", write).await.expect(202);
+    world.if_match(&ada, "DELETE", path, "\"x\"", None).await.refused(409, "CONFLICT");
+    world.finish(&ada, &accepted).await;
+    world.if_match(&ada, "DELETE", path, got.header("etag"), None).await.refused(412, "PRECONDITION_FAILED");
+    let now = world.get(None, path).await.expect(200);
+    assert_eq!(world.if_match(&ada, "DELETE", path, now.header("etag"), None).await.expect(200).data(), now.data());
+}

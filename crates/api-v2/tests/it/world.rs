@@ -5,7 +5,7 @@ use actix_web::{App, test, web};
 use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::fakes::{self, FakeHub};
-use branchyard_domain::usecases::NewUser;
+use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::OwnerName;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -74,7 +74,14 @@ impl World {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut HttpConfig)) -> Self {
-        let fakes = fakes::hub();
+        Self::over(fakes::hub(), change)
+    }
+
+    pub(crate) fn limited(limits: Limits) -> Self {
+        Self::over(fakes::hub_with(limits), |_| {})
+    }
+
+    fn over(fakes: FakeHub, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
         change(&mut config);
         let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
@@ -131,6 +138,27 @@ impl World {
 
     pub(crate) async fn patch(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
         self.send(Self::request(who, "PATCH", path).set_json(body)).await
+    }
+
+    pub(crate) async fn put(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+        self.send(Self::request(who, "PUT", path).set_json(body)).await
+    }
+
+    /// A change that holds only if the resource still has this entity tag.
+    pub(crate) async fn if_match(
+        &self,
+        who: &str,
+        method: &str,
+        path: &str,
+        etag: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let request = Self::request(Some(who), method, path).insert_header(("If-Match", etag.to_owned()));
+        self.send(match body {
+            Some(body) => request.set_json(body),
+            None => request,
+        })
+        .await
     }
 
     /// Makes a database.

@@ -90,13 +90,13 @@ pub struct Organization {
     pub created_at: Timestamp,
 }
 
-/// What a member may do in the organization itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a member may do in the organization itself; ordered, each includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberRole {
-    /// Administers the organization and every database of it.
-    Owner,
     /// Has the base role on its databases.
     Member,
+    /// Administers the organization and every database of it.
+    Owner,
 }
 
 /// Membership of a user in an organization.

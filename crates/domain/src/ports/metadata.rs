@@ -55,6 +55,7 @@ pub trait Metadata: Send + Sync {
 /// A unit of work. Dropping it changes nothing.
 pub trait Unit:
     AccountRepository
+    + MemberRepository
     + TokenRepository
     + DatabaseRepository
     + CollaboratorRepository
@@ -73,9 +74,9 @@ pub trait Unit:
     fn save(self: Box<Self>) -> Result<()>;
 }
 
-/// Users, organizations, memberships.
+/// Users and organizations.
 pub trait AccountRepository {
-    /// The account of a name, whatever the case.
+    /// The account of a name, whatever the case; not that of an organization that was removed.
     fn account_by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
     /// Adds a user with their addresses. `Taken` when the name is.
     fn user_add(&mut self, user: &User) -> Result<()>;
@@ -85,10 +86,33 @@ pub trait AccountRepository {
     fn organization_add(&mut self, organization: &Organization) -> Result<()>;
     /// An organization.
     fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>>;
-    /// Adds or changes a membership.
-    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<()>;
+    /// Changes display name, description and base role; gives whether the organization is there.
+    fn organization_update(&mut self, organization: &Organization) -> Result<bool>;
+    /// Removes an organization and its memberships. Its name is free then; its id stays taken, because databases that were
+    /// deleted go on naming it.
+    fn organization_remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
+    /// The organizations of a user with the user's role, by lower-case name, after `after`.
+    fn organization_list(
+        &mut self,
+        user: AccountId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(Organization, MemberRole)>>;
+}
+
+/// Memberships in organizations.
+pub trait MemberRepository {
+    /// Adds or changes a membership; gives whether it was added.
+    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp)
+    -> Result<bool>;
     /// A membership.
     fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
+    /// Removes a membership; gives it as it was.
+    fn member_remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
+    /// Members by lower-case name, after `after`.
+    fn member_list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>>;
+    /// How many owners an organization has.
+    fn owner_count(&mut self, organization: AccountId) -> Result<u64>;
 }
 
 /// API tokens.
@@ -149,8 +173,8 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// How many live databases of a network are forks.
-    fn fork_count(&mut self, network: DatabaseId) -> Result<u64>;
+    /// How many live databases of a network that `viewer` sees are forks.
+    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64>;
     /// Ids of all live databases, ascending, after `after`.
     fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
 }
@@ -282,6 +306,8 @@ pub trait ReleaseRepository {
         after: Option<(Timestamp, &str)>,
         limit: usize,
     ) -> Result<Vec<Release>>;
+    /// Changes title, description and `updated_at` of the release of a tag; gives whether there is one.
+    fn release_update(&mut self, database: DatabaseId, release: &Release) -> Result<bool>;
     /// Removes the release of a tag; gives whether there was one.
     fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool>;
 }

@@ -15,6 +15,7 @@ pub use engine::{
 pub use formats::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use metadata::{
     AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository,
-    IdempotencyRepository, Metadata, MetadataError, OperationFilter, OperationRepository, OperationState, PullFilter,
-    PullRepository, RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    IdempotencyRepository, MemberRepository, Metadata, MetadataError, OperationFilter, OperationRepository,
+    OperationState, PullFilter, PullRepository, RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit,
+    UploadRepository,
 };

@@ -2,6 +2,8 @@
 //!
 //! A test calls [`run_all`], or the functions of [`ALL`] one by one.
 
+mod organizations;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,12 +24,16 @@ use crate::values::{
     ReleaseId, Timestamp, TokenId, UploadId,
 };
 
+pub use organizations::{members, organizations};
+
 /// One promise, checked.
 pub type Check = fn(&dyn Metadata);
 
 /// Every check by name.
 pub const ALL: &[(&str, Check)] = &[
     ("accounts", accounts),
+    ("organizations", organizations),
+    ("members", members),
     ("tokens", tokens),
     ("databases", databases),
     ("database_lists", database_lists),
@@ -211,7 +217,7 @@ fn scene(store: &dyn Metadata) -> (User, User, Database) {
     (ann, bob, menu)
 }
 
-/// Users, organizations and memberships; names are unique whatever the case.
+/// Users and organizations; names are unique whatever the case.
 pub fn accounts(store: &dyn Metadata) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let acme = organization(3, "Acme");
@@ -223,9 +229,6 @@ pub fn accounts(store: &dyn Metadata) {
         taken(unit.organization_add(&organization(5, "BOB")));
         // The unit goes on after a refusal, and nothing of what was refused stays.
         assert_eq!(unit.user_get(account_id(4)).unwrap(), None);
-        unit.member_put(acme.id, ann.id, MemberRole::Owner, at(7)).unwrap();
-        unit.member_put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap();
-        unit.member_put(acme.id, bob.id, MemberRole::Owner, at(9)).unwrap();
     });
     read(store, |unit| {
         assert_eq!(unit.user_get(ann.id).unwrap().unwrap(), ann);
@@ -237,10 +240,6 @@ pub fn accounts(store: &dyn Metadata) {
         let found = unit.account_by_name(&owner("acme")).unwrap().unwrap();
         assert_eq!((found.id, found.kind), (acme.id, AccountKind::Organization));
         assert_eq!(unit.account_by_name(&owner("nobody")).unwrap(), None);
-        let member = unit.member_get(acme.id, bob.id).unwrap().unwrap();
-        assert_eq!((member.user_id, member.username, member.role), (bob.id, bob.name.clone(), MemberRole::Owner));
-        assert_eq!(member.added_at, at(8), "a changed role does not change since when");
-        assert_eq!(unit.member_get(acme.id, account_id(4)).unwrap(), None);
     });
 }
 
@@ -301,7 +300,7 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(unit.database_by_name(&owner("ann"), &DatabaseName::parse("mEnU").unwrap()).unwrap().unwrap(), menu);
         assert_eq!(unit.database_get(fork.id).unwrap().unwrap(), fork);
         assert_eq!(unit.database_get(database_id(99)).unwrap(), None);
-        assert_eq!(unit.fork_count(menu.id).unwrap(), 1);
+        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
         assert_eq!(unit.database_count(ann.id).unwrap(), 1);
         assert_eq!(unit.database_ids(None, 10).unwrap(), [menu.id, fork.id]);
         assert_eq!(unit.database_ids(Some(menu.id), 10).unwrap(), [fork.id]);
@@ -328,7 +327,7 @@ pub fn databases(store: &dyn Metadata) {
         assert_eq!(unit.database_by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
         assert_eq!(unit.database_count(ann.id).unwrap(), 0);
         assert_eq!(unit.database_ids(None, 10).unwrap(), [fork.id]);
-        assert_eq!(unit.fork_count(menu.id).unwrap(), 1);
+        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
         unit.database_add(&database(12, &ann, "MENU")).unwrap();
     });
 }
@@ -415,7 +414,9 @@ pub fn database_lists(store: &dyn Metadata) {
             ["bob/fork", "bob/secret", "zoe/secret"]
         );
         assert_eq!(names(unit.fork_list(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()), ["bob/secret"]);
-        assert_eq!(unit.fork_count(root.id).unwrap(), 3);
+        assert_eq!(unit.fork_count(Some(bob.id), root.id).unwrap(), 3);
+        assert_eq!(unit.fork_count(Some(zoe.id), root.id).unwrap(), 2);
+        assert_eq!(unit.fork_count(None, root.id).unwrap(), 1, "what is hidden is not counted");
     });
 }
 
@@ -628,6 +629,13 @@ pub fn releases(store: &dyn Metadata) {
         assert_eq!(unit.release_list(menu.id, None, 10).unwrap(), expected);
         assert_eq!(unit.release_list(menu.id, Some((at(2), "c")), 1).unwrap(), expected[1..2]);
         assert_eq!(unit.release_list(menu.id, Some((at(1), "a")), 10).unwrap(), expected[2..]);
+        let mut edited =
+            Release { title: "ünï".to_owned(), description: None, updated_at: at(9), ..expected[1].clone() };
+        assert!(unit.release_update(menu.id, &edited).unwrap());
+        assert_eq!(unit.release_get(menu.id, &edited.tag).unwrap().unwrap(), edited);
+        assert_eq!(unit.release_list(menu.id, None, 10).unwrap()[1], edited, "it keeps its place");
+        edited.tag = reference("d");
+        assert!(!unit.release_update(menu.id, &edited).unwrap());
         assert!(unit.release_remove(menu.id, &reference("a")).unwrap());
         assert!(!unit.release_remove(menu.id, &reference("a")).unwrap());
     });

@@ -77,7 +77,7 @@ impl<'a> Branches<'a> {
     ///
     /// # Errors
     /// [`RefError::NoSuchBranch`], [`RefError::DefaultBranch`], [`RefError::InUse`]; [`RefError::Changed`] when `expected`
-    /// says that it is not as the caller saw it.
+    /// says that it is not as the caller saw it; what it is asked about is never the default branch.
     pub fn delete(
         &self,
         access: &DatabaseAccess<Write>,

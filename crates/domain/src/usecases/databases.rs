@@ -25,6 +25,17 @@ pub struct NewDatabase {
     pub default_branch: Option<RefName>,
 }
 
+/// Changes to a database; absent fields stay.
+#[derive(Debug, Clone, Default)]
+pub struct EditDatabase {
+    /// New description; empty clears.
+    pub description: Option<Description>,
+    /// New visibility. Forks keep theirs.
+    pub visibility: Option<Visibility>,
+    /// New default branch, as written.
+    pub default_branch: Option<String>,
+}
+
 /// A database as one caller sees it.
 #[derive(Debug, Clone)]
 pub struct DatabaseView {
@@ -32,7 +43,7 @@ pub struct DatabaseView {
     pub database: Database,
     /// The caller's role.
     pub role: Role,
-    /// Forks in the whole network.
+    /// Forks in the whole network, as far as the caller sees them.
     pub fork_network_count: u64,
     /// What it was forked from, if that is there and visible.
     pub parent: Option<DatabaseLocator>,
@@ -165,11 +176,10 @@ impl<'a> Databases<'a> {
         if unit.database_by_name(&owner.name, name)?.is_some() {
             return Err(DatabaseError::NameTaken(locator.to_string()));
         }
-        let limit = self.0.limits.databases_per_owner;
-        if limit > 0 && unit.database_count(owner.id)? >= limit {
-            return Err(DatabaseError::TooMany(limit));
+        match has_room(self.0, unit, owner.id)? {
+            Ok(()) => Ok(owner),
+            Err(limit) => Err(DatabaseError::TooMany(limit)),
         }
-        Ok(owner)
     }
 
     /// The database as the holder of the access sees it.
@@ -212,6 +222,44 @@ impl<'a> Databases<'a> {
         let viewer = access.caller().user().map(|u| u.id);
         let found = self.0.ports.metadata.read()?.fork_list(viewer, access.database().id, after, limit)?;
         Ok(found.into_iter().map(|database| database.locator).collect())
+    }
+
+    /// Changes what a database says of itself, who sees it, and what an absent ref means.
+    ///
+    /// # Errors
+    /// [`DatabaseError::NoSuchBranch`]; [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    pub fn edit(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        edit: EditDatabase,
+        expected: Option<&dyn Fn(&DatabaseView) -> bool>,
+    ) -> Result<DatabaseView, DatabaseError> {
+        let viewer = Some(access.who().id);
+        let mut unit = self.0.ports.metadata.write()?;
+        let mut database = live(unit.as_mut(), access.database().id)?;
+        let seen = view(unit.as_mut(), viewer, database.clone(), access.role())?;
+        if let Some(text) = edit.default_branch {
+            let found = match RefName::parse(&text) {
+                Ok(name) => unit.branch_get(database.id, &name)?,
+                Err(_) => None,
+            };
+            database.default_branch = found.ok_or(DatabaseError::NoSuchBranch(text))?.name;
+        }
+        if expected.is_some_and(|matches| !matches(&seen)) {
+            return Err(DatabaseError::Changed);
+        }
+        if let Some(text) = edit.description {
+            database.description = Some(text.into_string()).filter(|text| !text.is_empty());
+        }
+        if let Some(visibility) = edit.visibility {
+            database.visibility = visibility;
+        }
+        if !unit.database_update(&database)? {
+            return Err(DatabaseError::Changed);
+        }
+        database.version += 1;
+        unit.save()?;
+        Ok(DatabaseView { database, ..seen })
     }
 
     /// Deletes a database. Its operations that are not settled end as canceled; its name is free at once.
@@ -264,6 +312,15 @@ pub(super) struct NewOwner {
     pub(super) name: OwnerName,
     /// The role the user has there through the account alone.
     pub(super) role: Role,
+}
+
+/// Whether an owner may have one more database; if not, how many are allowed.
+pub(super) fn has_room(inner: &Inner, unit: &mut dyn Unit, owner: AccountId) -> Result<Result<(), u64>, Fault> {
+    let limit = inner.limits.databases_per_owner;
+    if limit > 0 && unit.database_count(owner)? >= limit {
+        return Ok(Err(limit));
+    }
+    Ok(Ok(()))
 }
 
 /// `None` when the user may not, whether the account exists or not.
@@ -327,7 +384,7 @@ fn view_of(
 }
 
 fn view(unit: &mut dyn Unit, viewer: Option<AccountId>, database: Database, role: Role) -> Result<DatabaseView, Fault> {
-    let fork_network_count = unit.fork_count(database.network_id)?;
+    let fork_network_count = unit.fork_count(viewer, database.network_id)?;
     let parent = match database.parent_id {
         Some(id) => visible_locator(unit, viewer, id)?,
         None => None,

@@ -191,7 +191,11 @@ impl<'a> Imports<'a> {
     }
 
     fn open_session(&self, id: UploadId, number: u32) -> Result<Upload, ImportError> {
-        let upload = self.0.ports.metadata.read()?.upload_get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        let mut unit = self.0.ports.metadata.read()?;
+        let upload = unit.upload_get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        if unit.database_get(upload.database_id)?.is_none_or(|database| database.deleted_at.is_some()) {
+            return Err(ImportError::NoSuchUpload);
+        }
         if let Some(operation) = upload.used_by {
             return Err(ImportError::UploadUsed(operation.to_string()));
         }

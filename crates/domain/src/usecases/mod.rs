@@ -1,11 +1,14 @@
 //! Use cases, grouped by noun, gathered in one [`Hub`].
 
 mod branches;
+mod collaborators;
 mod databases;
 mod history;
 mod imports;
+mod members;
 mod once;
 mod operations;
+mod organizations;
 mod people;
 mod pulls;
 mod releases;
@@ -19,14 +22,17 @@ mod tokens;
 use std::sync::Arc;
 
 pub use branches::{Branches, NewBranch};
-pub use databases::{DatabaseView, Databases, NewDatabase};
+pub use collaborators::Collaborators;
+pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use history::History;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
+pub use members::Members;
 pub use once::Once;
 pub use operations::{Operations, SqlWrite};
+pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
-pub use releases::{NewRelease, Releases};
+pub use releases::{EditRelease, NewRelease, Releases};
 pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
@@ -62,7 +68,7 @@ pub struct Limits {
     pub operation_retention_seconds: i64,
     /// Seconds saved answers are kept.
     pub answer_retention_seconds: i64,
-    /// Owner names refused besides the built-in ones, in lower case.
+    /// Owner names refused besides the built-in ones, in any letter case.
     pub reserved_names: Vec<String>,
 }
 
@@ -133,12 +139,18 @@ macro_rules! nouns {
 }
 
 nouns! {
-    /// Users and organizations.
+    /// Users.
     people: People;
+    /// Organizations, and access to them.
+    organizations: Organizations;
+    /// Members of organizations.
+    members: Members;
     /// API tokens.
     tokens: Tokens;
     /// Databases, and access to them.
     databases: Databases;
+    /// People with a role of their own on a database.
+    collaborators: Collaborators;
     /// Branches.
     branches: Branches;
     /// Tags.

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::databases::{live, may_create_for, role_of};
+use super::databases::{has_room, live, may_create_for, role_of};
 use super::{Inner, Once, once, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationStatus, Role, User, Work};
@@ -90,7 +90,8 @@ impl<'a> Operations<'a> {
     /// Accepts a fork of the database to `owner`.
     ///
     /// # Errors
-    /// [`OperationError::MayNotCreateFor`], [`OperationError::NameTaken`], [`OperationError::QueueFull`].
+    /// [`OperationError::MayNotCreateFor`], [`OperationError::NameTaken`], [`OperationError::TooManyDatabases`],
+    /// [`OperationError::QueueFull`].
     pub fn fork(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -105,6 +106,9 @@ impl<'a> Operations<'a> {
         let name = &database.locator.name;
         if unit.database_by_name(&owner.name, name)?.is_some() || unit.operation_forking_to(owner.id, name)? {
             return Err(OperationError::NameTaken(format!("{}/{name}", owner.name)));
+        }
+        if let Err(limit) = has_room(self.0, unit.as_mut(), owner.id)? {
+            return Err(OperationError::TooManyDatabases(limit));
         }
         let fork_id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
         let work = Work::Fork { owner_id: owner.id, owner: owner.name, fork_id };

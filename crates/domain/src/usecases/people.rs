@@ -1,11 +1,11 @@
-//! Users and organizations.
+//! Users.
 
 use branchyard_auth::PasswordHash;
 
 use super::Inner;
-use crate::entities::{AccountKind, Email, MemberRole, Organization, Role, User};
-use crate::errors::PeopleError;
-use crate::ports::MetadataError;
+use crate::entities::{Account, AccountKind, Email, User};
+use crate::errors::{Fault, PeopleError};
+use crate::ports::{MetadataError, Unit};
 use crate::values::{AccountId, OwnerName};
 
 /// A person to be.
@@ -23,7 +23,7 @@ pub struct NewUser {
     pub is_admin: bool,
 }
 
-/// Users and organizations.
+/// Users.
 pub struct People<'a>(&'a Inner);
 
 impl<'a> People<'a> {
@@ -34,9 +34,9 @@ impl<'a> People<'a> {
     /// Makes a user.
     ///
     /// # Errors
-    /// [`PeopleError::NameTaken`].
+    /// [`PeopleError::NameTaken`], [`PeopleError::NameReserved`].
     pub fn create_user(&self, wanted: NewUser) -> Result<User, PeopleError> {
-        self.refuse_reserved(&wanted.name)?;
+        refuse_reserved(self.0, &wanted.name)?;
         let now = self.0.now();
         let user = User {
             id: AccountId::from_uuid(self.0.ports.ids.uuid(now)),
@@ -57,28 +57,6 @@ impl<'a> People<'a> {
         Ok(user)
     }
 
-    /// Makes an organization owned by `owner`.
-    ///
-    /// # Errors
-    /// [`PeopleError::NameTaken`].
-    pub fn create_organization(&self, name: OwnerName, owner: &User) -> Result<Organization, PeopleError> {
-        self.refuse_reserved(&name)?;
-        let now = self.0.now();
-        let organization = Organization {
-            id: AccountId::from_uuid(self.0.ports.ids.uuid(now)),
-            name,
-            display_name: None,
-            description: None,
-            base_role: Role::Write,
-            created_at: now,
-        };
-        let mut unit = self.0.ports.metadata.write()?;
-        taken(unit.organization_add(&organization), &organization.name)?;
-        unit.member_put(organization.id, owner.id, MemberRole::Owner, now)?;
-        unit.save()?;
-        Ok(organization)
-    }
-
     /// Finds a user by name, whatever the case.
     ///
     /// # Errors
@@ -93,15 +71,37 @@ impl<'a> People<'a> {
         }
     }
 
-    fn refuse_reserved(&self, name: &OwnerName) -> Result<(), PeopleError> {
-        if self.0.limits.reserved_names.contains(&name.key()) {
-            return Err(PeopleError::NameTaken(name.to_string()));
+    /// The same for a name as a path has it, which may be none at all.
+    ///
+    /// # Errors
+    /// [`PeopleError::NoSuchUser`].
+    pub fn user_named(&self, text: &str) -> Result<User, PeopleError> {
+        match OwnerName::parse(text) {
+            Ok(name) => self.find_user(&name),
+            Err(_) => Err(PeopleError::NoSuchUser(text.to_owned())),
         }
-        Ok(())
     }
 }
 
-fn taken(result: Result<(), MetadataError>, name: &OwnerName) -> Result<(), PeopleError> {
+/// The account of a name as a path has it; `None` also where no name has that form.
+pub(super) fn account_of(unit: &mut dyn Unit, text: &str) -> Result<Option<Account>, Fault> {
+    match OwnerName::parse(text) {
+        Ok(name) => Ok(unit.account_by_name(&name)?),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Names that are kept free for routes and pages, or by the operator.
+pub(super) fn refuse_reserved(inner: &Inner, name: &OwnerName) -> Result<(), PeopleError> {
+    let by_operator = || inner.limits.reserved_names.iter().any(|kept| kept.eq_ignore_ascii_case(name.as_str()));
+    if name.is_reserved() || by_operator() {
+        return Err(PeopleError::NameReserved(name.to_string()));
+    }
+    Ok(())
+}
+
+/// Says which name an account could not have.
+pub(super) fn taken(result: Result<(), MetadataError>, name: &OwnerName) -> Result<(), PeopleError> {
     match result {
         Err(MetadataError::Taken) => Err(PeopleError::NameTaken(name.to_string())),
         other => Ok(other?),

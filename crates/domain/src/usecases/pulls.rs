@@ -100,19 +100,19 @@ impl<'a> Pulls<'a> {
         if !same(&wanted.to_database) {
             return Err(PullError::OtherTarget(base.locator.to_string()));
         }
-        let source = if same(&wanted.from_database) {
-            base.clone()
-        } else {
-            self.visible_source(unit.as_mut(), user, &wanted.from_database)?
+        let within = same(&wanted.from_database);
+        if within && wanted.from_branch == wanted.to_branch {
+            return Err(PullError::SameBranch);
+        }
+        let source = match within {
+            true => base.clone(),
+            false => self.visible_source(unit.as_mut(), user, &wanted.from_database)?,
         };
         if source.network_id != base.network_id {
             return Err(PullError::OtherNetwork(source.locator.to_string()));
         }
         let from_branch = branch_of(unit.as_mut(), &source, &wanted.from_branch, true)?;
         let to_branch = branch_of(unit.as_mut(), &base, &wanted.to_branch, false)?;
-        if source.id == base.id && from_branch == to_branch {
-            return Err(PullError::SameBranch);
-        }
         let pull = new_pull(
             unit.as_mut(),
             &base,
@@ -199,8 +199,9 @@ impl<'a> Pulls<'a> {
         if pull.creator_id != user.id && access.role() < Role::Write {
             return Err(PullError::NotYours);
         }
-        let action = self.wanted_state(unit.as_mut(), &mut pull, edit.state, now)?;
-        if expected.is_some_and(|matches| !matches(&self.get_unchanged(unit.as_mut(), &pull).unwrap_or(pull.clone()))) {
+        let seen = pull.clone();
+        let action = wanted_state(unit.as_mut(), &mut pull, edit.state, now)?;
+        if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(PullError::Changed);
         }
         let mut changed = action.is_some();
@@ -223,33 +224,6 @@ impl<'a> Pulls<'a> {
         }
         unit.save()?;
         Ok(pull)
-    }
-
-    fn get_unchanged(&self, unit: &mut dyn Unit, pull: &Pull) -> Option<Pull> {
-        unit.pull_get(pull.database_id, pull.number).ok().flatten()
-    }
-
-    fn wanted_state(
-        &self,
-        unit: &mut dyn Unit,
-        pull: &mut Pull,
-        wanted: Option<WantedState>,
-        now: Timestamp,
-    ) -> Result<Option<PullAction>, PullError> {
-        let Some(wanted) = wanted else { return Ok(None) };
-        let was = pull.state.clone();
-        let (changed, action) = match wanted {
-            WantedState::Closed => (pull.close(now)?, PullAction::Closed),
-            WantedState::Open => (pull.reopen()?, PullAction::Reopened),
-        };
-        if let Some(operation) = merging(unit, pull)? {
-            pull.state = was;
-            return Err(PullError::Merging(operation.id));
-        }
-        if changed && wanted == WantedState::Open {
-            heads(unit, pull)?;
-        }
-        Ok(changed.then_some(action))
     }
 
     /// Comments, oldest first, after `after`.
@@ -409,6 +383,32 @@ impl<'a> Pulls<'a> {
     ) -> Result<(), Fault> {
         emit_pull(self.0, unit, pull, action, sender, now)
     }
+}
+
+/// Puts a pull in the state asked for; gives what there is to report.
+fn wanted_state(
+    unit: &mut dyn Unit,
+    pull: &mut Pull,
+    wanted: Option<WantedState>,
+    now: Timestamp,
+) -> Result<Option<PullAction>, PullError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    let (changed, action) = match wanted {
+        WantedState::Closed => (pull.close(now)?, PullAction::Closed),
+        WantedState::Open => (pull.reopen()?, PullAction::Reopened),
+    };
+    if let Some(operation) = merging(unit, pull)? {
+        return Err(PullError::Merging(operation.id));
+    }
+    if changed && wanted == WantedState::Open {
+        let rival =
+            unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+        if let Some(open) = rival {
+            return Err(PullError::Duplicate(open.number));
+        }
+        heads(unit, pull)?;
+    }
+    Ok(changed.then_some(action))
 }
 
 /// Reports what was done to a pull.

@@ -5,8 +5,8 @@ use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Release, Tag};
 use crate::errors::{RefError, ReleaseError};
-use crate::ports::MetadataError;
-use crate::values::{CommitHash, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
+use crate::ports::{MetadataError, Unit};
+use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
 /// A release to be.
 #[derive(Debug, Clone)]
@@ -21,6 +21,15 @@ pub struct NewRelease {
     pub description: Option<LongText>,
     /// Create the tag when it does not exist.
     pub create_tag: bool,
+}
+
+/// Changes to a release; absent fields stay.
+#[derive(Debug, Clone, Default)]
+pub struct EditRelease {
+    /// New title.
+    pub title: Option<Title>,
+    /// New notes; empty clears.
+    pub description: Option<LongText>,
 }
 
 /// Releases.
@@ -82,9 +91,7 @@ impl<'a> Releases<'a> {
     /// # Errors
     /// [`ReleaseError::NoSuchRelease`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, tag: &str) -> Result<Release, ReleaseError> {
-        let missing = || ReleaseError::NoSuchRelease(tag.to_owned());
-        let name = RefName::parse(tag).map_err(|_| missing())?;
-        self.0.ports.metadata.read()?.release_get(access.database().id, &name)?.ok_or_else(missing)
+        find(self.0.ports.metadata.read()?.as_mut(), access.database().id, tag)
     }
 
     /// Releases, newest first, after that pair.
@@ -98,5 +105,73 @@ impl<'a> Releases<'a> {
         limit: usize,
     ) -> Result<Vec<Release>, ReleaseError> {
         Ok(self.0.ports.metadata.read()?.release_list(access.database().id, after, limit)?)
+    }
+
+    /// Changes title or notes. What is as wanted already changes nothing.
+    ///
+    /// # Errors
+    /// [`ReleaseError::NoSuchRelease`]; [`ReleaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    pub fn edit(
+        &self,
+        access: &DatabaseAccess<Write>,
+        tag: &str,
+        edit: EditRelease,
+        expected: Option<&dyn Fn(&Release) -> bool>,
+    ) -> Result<Release, ReleaseError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let seen = seen(unit.as_mut(), database.id, tag, expected)?;
+        let mut release = seen.clone();
+        if let Some(title) = edit.title {
+            release.title = title.into_string();
+        }
+        if let Some(description) = edit.description {
+            release.description = Some(description.into_string()).filter(|text| !text.is_empty());
+        }
+        if release == seen {
+            return Ok(release);
+        }
+        release.updated_at = self.0.now();
+        unit.release_update(database.id, &release)?;
+        unit.save()?;
+        Ok(release)
+    }
+
+    /// Deletes a release; the tag stays. Gives it as it was.
+    ///
+    /// # Errors
+    /// As [`Releases::edit`].
+    pub fn delete(
+        &self,
+        access: &DatabaseAccess<Write>,
+        tag: &str,
+        expected: Option<&dyn Fn(&Release) -> bool>,
+    ) -> Result<Release, ReleaseError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let release = seen(unit.as_mut(), database.id, tag, expected)?;
+        unit.release_remove(database.id, &release.tag)?;
+        unit.save()?;
+        Ok(release)
+    }
+}
+
+fn find(unit: &mut dyn Unit, database: DatabaseId, tag: &str) -> Result<Release, ReleaseError> {
+    let missing = || ReleaseError::NoSuchRelease(tag.to_owned());
+    let name = RefName::parse(tag).map_err(|_| missing())?;
+    unit.release_get(database, &name)?.ok_or_else(missing)
+}
+
+/// The release in the unit that changes it, which must be as `expected`.
+fn seen(
+    unit: &mut dyn Unit,
+    database: DatabaseId,
+    tag: &str,
+    expected: Option<&dyn Fn(&Release) -> bool>,
+) -> Result<Release, ReleaseError> {
+    let release = find(unit, database, tag)?;
+    match expected {
+        Some(matches) if !matches(&release) => Err(ReleaseError::Changed),
+        _ => Ok(release),
     }
 }

@@ -1,11 +1,11 @@
 //! API tokens.
 
-use branchyard_auth::{HashedToken, PlainToken, TokenExpiry};
+use branchyard_auth::{HashedToken, PlainToken};
 
 use super::{Inner, Once, once};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
-use crate::values::{Invalid, TokenId};
+use crate::values::{TokenExpiry, TokenId, TokenName};
 
 /// A fresh token: the secret is known only now.
 #[derive(Debug)]
@@ -36,14 +36,12 @@ impl<'a> Tokens<'a> {
         secret: PlainToken,
         once: Option<&Once<'_, MintedToken>>,
     ) -> Result<MintedToken, TokenError> {
-        if !(1..=100).contains(&name.chars().count()) || name.trim().is_empty() || name.contains('\0') {
-            return Err(Invalid::new("a token name has 1 to 100 characters, no NUL, and is not blank").into());
-        }
+        let name = TokenName::parse(name)?;
         let now = self.0.now();
         let token = Token {
             id: TokenId::from_uuid(self.0.ports.ids.uuid(now)),
             user_id: user.id,
-            name: name.to_owned(),
+            name: name.into_string(),
             hash: secret.hash(),
             created_at: now,
             expires_at: now.plus_seconds(i64::from(expiry.days()) * 86_400),
@@ -59,6 +57,11 @@ impl<'a> Tokens<'a> {
         once::keep(self.0, unit.as_mut(), once, &minted, now)?;
         unit.save()?;
         Ok(minted)
+    }
+
+    /// A secret for [`Tokens::create`], from the hub's own source of randomness.
+    pub fn mint(&self) -> PlainToken {
+        PlainToken::mint_from(&mut |buffer| self.0.ports.ids.fill(buffer))
     }
 
     /// Tokens of a user, newest first.

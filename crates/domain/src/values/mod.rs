@@ -6,10 +6,11 @@ mod names;
 mod text;
 mod time;
 
+pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use ids::{AccountId, CommentId, DatabaseId, EventId, OperationId, PullNumber, ReleaseId, TokenId, UploadId};
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
-pub use text::{Description, LongText, Title};
+pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 
 /// A value that breaks its rules; the text says which rule, in words for the person who sent it.

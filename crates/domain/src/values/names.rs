@@ -71,23 +71,11 @@ name_type! {
 }
 
 impl OwnerName {
-    /// Checks length, characters and the reserved names.
+    /// Checks length and characters. A reserved name is a name: it may have become reserved after it was taken.
     ///
     /// # Errors
     /// [`Invalid`] naming the rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let name = Self::parse_stored(text)?;
-        if RESERVED_OWNERS.contains(&name.key().as_str()) {
-            return Err(Invalid::new(format!("the name '{text}' is reserved")));
-        }
-        Ok(name)
-    }
-
-    /// Reads a name back from a store. The reserved names are left out: one may have become reserved after it was taken.
-    ///
-    /// # Errors
-    /// [`Invalid`] naming the rule.
-    pub fn parse_stored(text: &str) -> Result<Self, Invalid> {
         if !(3..=32).contains(&text.len()) || !name_characters(text) {
             return Err(Invalid::new(
                 "an owner name is 3 to 32 characters of A-Z, a-z, 0-9, _ and -, and neither starts nor ends with -",
@@ -99,6 +87,11 @@ impl OwnerName {
     /// What uniqueness and look-ups go by: the lower-case form.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
+    }
+
+    /// Whether it would shadow a route or a page, so that nobody may take it.
+    pub fn is_reserved(&self) -> bool {
+        RESERVED_OWNERS.contains(&self.key().as_str())
     }
 }
 

@@ -48,6 +48,10 @@ macro_rules! texts {
 texts! {
     /// Title of a pull or a release: 1–256 characters, not blank.
     Title, "the title", max 256 characters, blank false;
+    /// Label of a token: 1–100 characters, not blank.
+    TokenName, "the name", max 100 characters, blank false;
+    /// What an organization is shown as beside its name: at most 100 characters.
+    DisplayName, "the display name", max 100 characters, blank true;
     /// Description of a database or an organization: at most 4,096 bytes.
     Description, "the description", max 4096 bytes, blank true;
     /// Description of a pull or release, a comment, a message: at most 65,536 bytes.

@@ -4,6 +4,7 @@ use branchyard_domain::access::{Admin, Caller, Participate, Read, Write};
 use branchyard_domain::entities::{MemberRole, Organization, Role, Visibility};
 use branchyard_domain::errors::{AccessError, DatabaseError, OperationError};
 use branchyard_domain::ports::{DatabaseFilter, Metadata as _};
+use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{AccountId, OwnerName};
 use uuid::Uuid;
 
@@ -94,7 +95,8 @@ fn members_have_the_base_role_and_owners_everything() {
 #[test]
 fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
     let world = world();
-    let works = world.hub.people().create_organization(OwnerName::parse("works").unwrap(), user(&world.ada)).unwrap();
+    let wanted = NewOrganization::named(OwnerName::parse("works").unwrap());
+    let works = world.hub.organizations().create(user(&world.ada), wanted, None).unwrap().organization;
     let mut unit = world.fakes.metadata.write().unwrap();
     unit.member_put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
     unit.save().unwrap();

@@ -84,7 +84,7 @@ fn a_fork() {
         |world| fork(world).id,
         |world, told| {
             assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{told}");
-            assert_eq!(world.unit().fork_count(world.db).unwrap(), 1, "{told}");
+            assert_eq!(world.unit().fork_count(None, world.db).unwrap(), 1, "{told}");
         },
     );
 }

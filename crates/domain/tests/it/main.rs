@@ -5,6 +5,7 @@ mod access;
 mod exactly_once;
 mod imports;
 mod operations;
+mod organizations;
 mod properties;
 mod pulls;
 mod refs;

@@ -36,6 +36,8 @@ macro_rules! checks {
 
 checks!(
     accounts,
+    organizations,
+    members,
     tokens,
     databases,
     database_lists,

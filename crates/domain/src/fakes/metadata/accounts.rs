@@ -1,7 +1,7 @@
-//! Users, organizations, memberships.
+//! Users and organizations.
 
-use super::{MemoryUnit, Result, missing};
-use crate::entities::{Account, AccountKind, Member, MemberRole, Organization, User};
+use super::{MemoryUnit, Result, page};
+use crate::entities::{Account, AccountKind, MemberRole, Organization, User};
 use crate::ports::{AccountRepository, MetadataError};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
@@ -37,18 +37,33 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(self.state.organizations.get(&id).cloned())
     }
 
-    fn member_put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<()> {
-        if !self.state.organizations.contains_key(&organization) || !self.state.users.contains_key(&user) {
-            return Err(missing("put a member"));
-        }
-        let member = self.change()?.members.entry((organization, user)).or_insert((role, at));
-        member.0 = role;
+    fn organization_update(&mut self, organization: &Organization) -> Result<bool> {
+        let Some(stored) = self.change()?.organizations.get_mut(&organization.id) else { return Ok(false) };
+        stored.display_name.clone_from(&organization.display_name);
+        stored.description.clone_from(&organization.description);
+        stored.base_role = organization.base_role;
+        Ok(true)
+    }
+
+    fn organization_remove(&mut self, id: AccountId, _at: Timestamp) -> Result<()> {
+        let state = self.change()?;
+        state.organizations.remove(&id);
+        state.members.retain(|(organization, _), _| *organization != id);
         Ok(())
     }
 
-    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
-        let Some((role, added_at)) = self.state.members.get(&(organization, user)) else { return Ok(None) };
-        let member = self.state.users.get(&user);
-        Ok(member.map(|u| Member { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
+    fn organization_list(
+        &mut self,
+        user: AccountId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(Organization, MemberRole)>> {
+        let of_user = self.state.members.iter().filter(|((_, member), _)| *member == user);
+        let mut found: Vec<(Organization, MemberRole)> = of_user
+            .filter_map(|((id, _), (role, _))| Some((self.state.organizations.get(id)?.clone(), *role)))
+            .collect();
+        found.retain(|(organization, _)| after.is_none_or(|after| *organization.name.key() > *after));
+        found.sort_by_key(|(organization, _)| organization.name.key());
+        Ok(page(found.into_iter(), limit))
     }
 }

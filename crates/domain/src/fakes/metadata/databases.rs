@@ -111,9 +111,9 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(self.live_page(viewer, |d| d.parent_id == Some(parent), after, limit))
     }
 
-    fn fork_count(&mut self, network: DatabaseId) -> Result<u64> {
+    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
         let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
-        Ok(count(live.filter(|d| d.parent_id.is_some()).count()))
+        Ok(count(live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)).count()))
     }
 
     fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {

@@ -36,6 +36,15 @@ impl ReleaseRepository for MemoryUnit<'_> {
         Ok(page(found.into_iter().cloned(), limit))
     }
 
+    fn release_update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+        let key = (database, release.tag.clone());
+        let Some(stored) = self.change()?.releases.get_mut(&key) else { return Ok(false) };
+        stored.title.clone_from(&release.title);
+        stored.description.clone_from(&release.description);
+        stored.updated_at = release.updated_at;
+        Ok(true)
+    }
+
     fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
         Ok(self.change()?.releases.remove(&(database, tag.clone())).is_some())
     }

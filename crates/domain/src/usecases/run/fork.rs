@@ -1,20 +1,16 @@
 //! Forks.
 
-use super::super::databases::may_create_for;
+use super::super::databases::{NewOwner, has_room, may_create_for};
 use super::{Run, Stop, failed};
-use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role};
-use crate::ports::MetadataError;
+use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
+use crate::ports::{MetadataError, Unit};
 use crate::values::{AccountId, DatabaseId, OwnerName};
 
 pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), Stop> {
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (source, user) = run.begin(unit.as_mut(), Role::Read)?;
-    let denied =
-        || failed(FailureKind::PermissionDenied, format!("you may not create databases for '{owner}' any more"));
-    let new_owner = may_create_for(unit.as_mut(), &user, owner.as_str())?
-        .filter(|found| found.id == owner_id)
-        .ok_or_else(denied)?;
+    new_owner(unit.as_mut(), &user, owner_id, owner)?;
     drop(unit);
 
     // A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or remove what it copied,
@@ -25,28 +21,36 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     };
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when it is settled.
     inner.ports.engine.copy(source.id, fork_id)?;
-    let settled = settle(run, &source, new_owner, fork_id);
+    let settled = settle(run, owner_id, owner, fork_id);
     if matches!(settled, Err(Stop::Failed(_) | Stop::Lost)) {
         inner.ports.engine.remove(fork_id)?;
     }
     settled
 }
 
-fn settle(
-    run: &Run<'_>,
-    source: &Database,
-    owner: super::super::databases::NewOwner,
-    fork_id: DatabaseId,
-) -> Result<(), Stop> {
+/// The account the fork is for, if its creator may still create there. What the failure says is shown to whoever reads the
+/// source, and the new owner is none of their business.
+fn new_owner(unit: &mut dyn Unit, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, Stop> {
+    let found = may_create_for(unit, user, name.as_str())?.filter(|found| found.id == id);
+    found.ok_or_else(|| {
+        failed(
+            FailureKind::PermissionDenied,
+            format!("{} may not create databases for the new owner any more", user.name),
+        )
+    })
+}
+
+fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), Stop> {
     let inner = run.inner;
     let now = inner.now();
     let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);
     let mut unit = inner.ports.metadata.write()?;
-    let (source, user) = {
-        let (now_source, user) = run.begin(unit.as_mut(), Role::Read)?;
-        debug_assert_eq!(now_source.id, source.id);
-        (now_source, user)
-    };
+    let (source, user) = run.begin(unit.as_mut(), Role::Read)?;
+    let owner = new_owner(unit.as_mut(), &user, owner_id, owner)?;
+    if let Err(limit) = has_room(inner, unit.as_mut(), owner.id)? {
+        let text = format!("the new owner has {limit} databases, as many as are allowed");
+        return Err(failed(FailureKind::Unprocessable, text));
+    }
     let fork = Database {
         id: fork_id,
         owner_id: owner.id,
@@ -65,7 +69,7 @@ fn settle(
     };
     match unit.database_add(&fork) {
         Err(MetadataError::Taken) => {
-            return Err(failed(FailureKind::Unprocessable, format!("'{}' exists already", fork.locator)));
+            return Err(failed(FailureKind::Unprocessable, "the new owner has a database of that name by now"));
         }
         other => other?,
     }

@@ -1,0 +1,45 @@
+use branchyard_api_common::{Answer, Call, page};
+use branchyard_domain::access::{Admin, Participate};
+use branchyard_domain::entities::Collaborator;
+
+use super::{Outcome, ROLES, bound, page_of};
+use crate::wire;
+
+fn shown(collaborator: &Collaborator) -> wire::Collaborator {
+    collaborator.into()
+}
+
+/// `GET …/collaborators`
+pub(crate) async fn list_collaborators(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let page_request = call.query(|q| page_of(&call, q))?;
+    let bound = bound(&["collaborators", &access.database().id.to_string()]);
+    let after: Option<String> = call.page_key(&page_request, &bound)?;
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.collaborators().list(&access, after.as_deref(), fetch)).await?;
+    Ok(page(&call.state, &page_request, &bound, found, shown, |collaborator| collaborator.username.key()))
+}
+
+/// `PUT …/collaborators/{username}`
+pub(crate) async fn put_collaborator(call: Call) -> Outcome {
+    let name = call.segment("username");
+    // The role comes first: who may not see the collaborators is not told who is a user either.
+    let access = call.access::<Admin>().await?;
+    let user = call.read(move |hub| hub.people().user_named(&name)).await?;
+    let role = call.body(|fields| fields.required_choice("role", ROLES))?;
+    let (collaborator, added) = call.write(move |hub| hub.collaborators().put(&access, &user, role)).await?;
+    Ok(Answer::data(if added { 201 } else { 200 }, &shown(&collaborator)))
+}
+
+/// `DELETE …/collaborators/{username}`: whoever names themselves leaves, for all else it takes an administrator.
+pub(crate) async fn remove_collaborator(call: Call) -> Outcome {
+    let name = call.segment("username");
+    let collaborator = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {
+        let access = call.access::<Participate>().await?;
+        call.write(move |hub| hub.collaborators().leave(&access)).await?
+    } else {
+        let access = call.access::<Admin>().await?;
+        call.write(move |hub| hub.collaborators().remove(&access, &name)).await?
+    };
+    Ok(Answer::data(200, &shown(&collaborator)))
+}

@@ -1,0 +1,46 @@
+use branchyard_api_common::{Answer, Call, page};
+use branchyard_domain::access::{Belong, Own};
+use branchyard_domain::entities::{Member, MemberRole};
+
+use super::{Outcome, bound, page_of};
+use crate::wire;
+
+const MEMBER_ROLES: &[(&str, MemberRole)] = &[("owner", MemberRole::Owner), ("member", MemberRole::Member)];
+
+fn shown(member: &Member) -> wire::Member {
+    member.into()
+}
+
+/// `GET /organizations/{organization}/members`
+pub(crate) async fn list_organization_members(call: Call) -> Outcome {
+    let access = call.organization::<Belong>().await?;
+    let page_request = call.query(|q| page_of(&call, q))?;
+    let bound = bound(&["members", &access.organization().id.to_string()]);
+    let after: Option<String> = call.page_key(&page_request, &bound)?;
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.members().list(&access, after.as_deref(), fetch)).await?;
+    Ok(page(&call.state, &page_request, &bound, found, shown, |member| member.username.key()))
+}
+
+/// `PUT /organizations/{organization}/members/{username}`
+pub(crate) async fn put_organization_member(call: Call) -> Outcome {
+    let name = call.segment("username");
+    let (access, user) = call.organization_to::<Own, _, _>(move |hub, _| hub.people().user_named(&name)).await?;
+    let role = call.body(|fields| fields.required_choice("role", MEMBER_ROLES))?;
+    let (member, added) = call.write(move |hub| hub.members().put(&access, &user, role)).await?;
+    Ok(Answer::data(if added { 201 } else { 200 }, &shown(&member)))
+}
+
+/// `DELETE /organizations/{organization}/members/{username}`: whoever names themselves leaves, for all else it takes an owner.
+pub(crate) async fn remove_organization_member(call: Call) -> Outcome {
+    let name = call.segment("username");
+    let member = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {
+        let access = call.organization::<Belong>().await?;
+        call.write(move |hub| hub.members().leave(&access)).await?
+    } else {
+        let (access, member) =
+            call.organization_to::<Own, _, _>(move |hub, access| hub.members().get(access, &name)).await?;
+        call.write(move |hub| hub.members().remove(&access, &member)).await?
+    };
+    Ok(Answer::data(200, &shown(&member)))
+}

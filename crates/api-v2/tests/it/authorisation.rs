@@ -1,0 +1,330 @@
+//! Every route of the API by every kind of caller, on a public and on a private database: `authorisation.txt` says what each is
+//! answered. A route that is mounted and not in the table fails, and so does a line of the table without a route.
+//!
+//! Each answer comes from a world of its own, so that what one caller changed does not show in the next one's answer.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use branchyard_auth::TokenExpiry;
+use branchyard_domain::access::{Caller, DatabaseAccess, Level, Own, Participate, Write};
+use branchyard_domain::entities::{MemberRole, Role, User, Visibility};
+use branchyard_domain::usecases::{
+    NewBranch, NewDatabase, NewOrganization, NewPull, NewRelease, NewTag, NewUser, SqlWrite,
+};
+use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
+use serde_json::{Value, json};
+
+use crate::imports;
+use crate::world::{Answer, World};
+
+const TABLE: &str = include_str!("authorisation.txt");
+
+/// The columns of the table.
+const CALLERS: [&str; 9] =
+    ["anonymous", "bad-token", "expired", "stranger", "reader", "writer", "admin", "owner", "member"];
+
+/// One line of the table.
+struct Line {
+    method: &'static str,
+    path: &'static str,
+    visibility: Option<Visibility>,
+    expected: [u16; CALLERS.len()],
+}
+
+fn table() -> Vec<Line> {
+    let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().unwrap_or_else(|| panic!("too short: {line}"));
+        let (method, path) = (word(), word());
+        let visibility = match word() {
+            "-" => None,
+            "public" => Some(Visibility::Public),
+            "private" => Some(Visibility::Private),
+            other => panic!("{other} in: {line}"),
+        };
+        let expected = CALLERS.map(|_| word().parse().unwrap_or_else(|_| panic!("no status in: {line}")));
+        assert_eq!(words.next(), None, "too long: {line}");
+        Line { method, path, visibility, expected }
+    };
+    lines.map(line).collect()
+}
+
+#[test]
+fn every_route_is_in_the_table_and_nothing_else() {
+    let mounted: BTreeSet<(String, &str)> = branchyard_api_v2::routes()
+        .into_iter()
+        .flat_map(|(method, path)| {
+            let below_a_database =
+                ["{database}", "{operation_id}", "{upload_id}"].iter().any(|name| path.contains(name));
+            let on: &[&str] = if below_a_database { &["public", "private"] } else { &["-"] };
+            on.iter().map(|visibility| (format!("{method} {path}"), *visibility)).collect::<Vec<_>>()
+        })
+        .collect();
+    let listed: Vec<(String, &str)> = table()
+        .iter()
+        .map(|line| {
+            let visibility = match line.visibility {
+                None => "-",
+                Some(Visibility::Public) => "public",
+                Some(Visibility::Private) => "private",
+            };
+            (format!("{} {}", line.method, line.path), visibility)
+        })
+        .collect();
+    let unique: BTreeSet<(String, &str)> = listed.iter().cloned().collect();
+    assert_eq!(unique.len(), listed.len(), "a line is there twice");
+    let missing: Vec<_> = mounted.difference(&unique).collect();
+    let stray: Vec<_> = unique.difference(&mounted).collect();
+    assert!(missing.is_empty() && stray.is_empty(), "not in the table: {missing:?}; not mounted: {stray:?}");
+}
+
+#[actix_web::test]
+async fn every_caller_is_answered_as_the_table_says() {
+    let mut wrong = Vec::new();
+    for line in table() {
+        for (caller, expected) in CALLERS.into_iter().zip(line.expected) {
+            let scene = Scene::new(line.visibility.unwrap_or(Visibility::Private));
+            let answer = scene.ask(caller, line.method, line.path).await;
+            if answer.status != expected {
+                let (method, path, status) = (line.method, line.path, answer.status);
+                let on = line.visibility;
+                wrong.push(format!("{method} {path} ({on:?}) by {caller}: {status}, not {expected}: {}", answer.text));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The database `hydro/rivers` of an organization, with one of everything below it, and an organization without databases.
+struct Scene {
+    world: World,
+    owner: Caller,
+    head: CommitHash,
+    operation: String,
+}
+
+const OWNER: &str = "olga";
+
+/// Who stands for a column, where it is somebody.
+fn person(caller: &str) -> Option<&'static str> {
+    match caller {
+        "stranger" => Some("sam"),
+        "reader" => Some("rita"),
+        "writer" => Some("walt"),
+        "admin" => Some("adam"),
+        "owner" => Some(OWNER),
+        "member" => Some("mia"),
+        _ => None,
+    }
+}
+
+impl Scene {
+    fn new(visibility: Visibility) -> Self {
+        let world = World::new();
+        let hub = &world.fakes.hub;
+        let user = |name: &str| {
+            let wanted = NewUser {
+                name: OwnerName::parse(name).unwrap(),
+                email: format!("{name}@example.test"),
+                display_name: None,
+                password: None,
+                is_admin: false,
+            };
+            Arc::new(hub.people().create_user(wanted).unwrap())
+        };
+        let olga = user(OWNER);
+        let owner = Caller::User(Arc::clone(&olga));
+        let people = ["sam", "rita", "walt", "adam", "mia", "carl", "max"].map(user);
+        let [_, rita, walt, adam, mia, carl, max] = &people;
+        for organization in ["hydro", "delta"] {
+            let wanted = NewOrganization::named(OwnerName::parse(organization).unwrap());
+            hub.organizations().create(&olga, wanted, None).unwrap();
+            let own = hub.organizations().access::<Own>(&owner, organization).unwrap();
+            for member in [mia, max] {
+                hub.members().put(&own, member, MemberRole::Member).unwrap();
+            }
+        }
+        let wanted = NewDatabase {
+            owner: "hydro".to_owned(),
+            name: DatabaseName::parse("rivers").unwrap(),
+            visibility,
+            description: None,
+            default_branch: None,
+        };
+        hub.databases().create(&olga, wanted, None).unwrap();
+        let mut scene =
+            Self { world, owner, head: CommitHash::parse(&"0".repeat(40)).unwrap(), operation: String::new() };
+        scene.collaborate(&[(rita, Role::Read), (walt, Role::Write), (adam, Role::Admin), (carl, Role::Read)]);
+        scene.furnish();
+        scene
+    }
+
+    fn access<L: Level>(&self) -> DatabaseAccess<L> {
+        self.world.fakes.hub.databases().access(&self.owner, "hydro", "rivers").unwrap()
+    }
+
+    fn collaborate(&self, roles: &[(&Arc<User>, Role)]) {
+        for (user, role) in roles {
+            self.world.fakes.hub.collaborators().put(&self.access(), user, *role).unwrap();
+        }
+    }
+
+    fn write(&self, branch: &str, statements: &str) -> String {
+        let wanted = SqlWrite {
+            from_branch: "main".to_owned(),
+            to_branch: RefName::parse(branch).unwrap(),
+            statements: statements.to_owned(),
+            message: None,
+        };
+        self.world.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
+    }
+
+    /// Branches `main`, `work` and `spare`, tags `v1` and `v2`, a release of `v2`, a pull, and an operation that waits.
+    fn furnish(&mut self) {
+        let hub = self.world.fakes.hub.clone();
+        self.write("main", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
+        self.write("work", "INSERT INTO t VALUES (1)");
+        self.world.work();
+        let name = |text: &str| RefName::parse(text).unwrap();
+        let from = || Revision::Branch("main".to_owned());
+        hub.branches().create(&self.access(), NewBranch { name: name("spare"), from: from() }, None).unwrap();
+        for tag in ["v1", "v2"] {
+            let tag = hub.tags().create(&self.access(), NewTag { name: name(tag), from: from(), message: None }, None);
+            self.head = tag.unwrap().commit;
+        }
+        let release = NewRelease {
+            tag: name("v2"),
+            title: Title::parse("Two").unwrap(),
+            commit: self.head.clone(),
+            description: None,
+            create_tag: false,
+        };
+        hub.releases().create(&self.access(), release, None).unwrap();
+        let rivers = || ("hydro".to_owned(), "rivers".to_owned());
+        let pull = NewPull {
+            title: Title::parse("A change").unwrap(),
+            description: None,
+            from_database: rivers(),
+            from_branch: "work".to_owned(),
+            to_database: rivers(),
+            to_branch: "main".to_owned(),
+        };
+        hub.pulls().open(&self.access::<Participate>(), pull, None).unwrap();
+        self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
+    }
+
+    /// A token for a column, and its id.
+    fn token(&self, caller: &str) -> (Option<String>, String) {
+        let none = || "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d".to_owned();
+        let mint = |name: &str| {
+            let hub = &self.world.fakes.hub;
+            let user = hub.people().user_named(name).unwrap();
+            let minted = hub.tokens().create(&user, "test", TokenExpiry::Days30, hub.tokens().mint(), None).unwrap();
+            (Some(minted.secret.expose().to_owned()), minted.token.id.to_string())
+        };
+        match (caller, person(caller)) {
+            (_, Some(name)) => mint(name),
+            ("anonymous", None) => (None, none()),
+            // Well formed, and nobody's.
+            ("bad-token", None) => (Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))), none()),
+            ("expired", None) => {
+                let minted = mint(OWNER);
+                self.world.fakes.clock.advance_seconds(31 * 86_400);
+                minted
+            }
+            (other, None) => panic!("{other} is no column"),
+        }
+    }
+
+    async fn ask(&self, caller: &str, method: &str, path: &str) -> Answer {
+        let (token, token_id) = self.token(caller);
+        if path == "/uploads/{upload_id}/{part_number}" {
+            let session = self.session(OWNER).await;
+            let mut part = imports::put(imports::url(&session), imports::FILE);
+            if let Some(token) = token {
+                part = part.insert_header(("Authorization", format!("Bearer {token}")));
+            }
+            return self.world.send(part).await;
+        }
+        let body = match (method, path) {
+            ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
+            _ => body(method, path, person(caller).unwrap_or(OWNER), &self.head),
+        };
+        let filled = [
+            ("{owner}/{database}", "hydro/rivers"),
+            ("{organization}", "delta"),
+            ("collaborators/{username}", "collaborators/carl"),
+            ("members/{username}", "members/max"),
+            ("{token_id}", &token_id),
+            ("{branch}", "spare"),
+            ("tags/{tag}", "tags/v1"),
+            ("releases/{tag}", "releases/v2"),
+            ("{pull_number}", "1"),
+            ("{operation_id}", &self.operation),
+        ];
+        let query = match path {
+            "/databases/{owner}/{database}/sql" if method == "GET" => "?q=select%201",
+            "/databases/{owner}/{database}/diff" | "/databases/{owner}/{database}/diff/tables" => "?from=v1&to=work",
+            _ => "",
+        };
+        let address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
+        assert!(!address.contains('{'), "{address}: say what stands there");
+        let request = World::request(token.as_deref(), method, &format!("{address}{query}"));
+        self.world
+            .send(match body {
+                Some(body) => request.set_json(body),
+                None => request,
+            })
+            .await
+    }
+
+    /// An upload session of somebody who may have one.
+    async fn session(&self, name: &str) -> Value {
+        let user = self.world.fakes.hub.people().user_named(name).unwrap();
+        let tokens = self.world.fakes.hub.tokens();
+        let minted = tokens.create(&user, "uploads", TokenExpiry::Year1, tokens.mint(), None).unwrap();
+        let body = json!({"content_length": imports::FILE.len(), "num_parts": 1, "file_type": "csv"});
+        let path = "/databases/hydro/rivers/imports/uploads";
+        self.world.post(Some(minted.secret.expose()), path, body).await.expect(201).data()
+    }
+
+    /// The body that imports a file which was uploaded.
+    async fn import(&self, caller: &str) -> Value {
+        let uploads = matches!(caller, "writer" | "admin" | "owner" | "member");
+        let session = self.session(person(caller).filter(|_| uploads).unwrap_or(OWNER)).await;
+        let part = self.world.send(imports::put(imports::url(&session), imports::FILE)).await.expect(200);
+        imports::request(&session, part.header("etag"))
+    }
+}
+
+/// A body that is good for whoever may send it.
+fn body(method: &str, path: &str, name: &str, head: &CommitHash) -> Option<Value> {
+    let head = head.as_str();
+    let main = |branch: &str| json!({"database": {"owner": "hydro", "name": "rivers"}, "branch_name": branch});
+    let body = match (method, path.strip_prefix("/databases/{owner}/{database}").unwrap_or(path)) {
+        ("GET" | "DELETE", _) => return None,
+        ("POST", "/user/tokens") => json!({"name": "ci", "expires_in": "30d"}),
+        ("POST", "/organizations") => json!({"name": "fresh"}),
+        ("PATCH", "/organizations/{organization}") => json!({"base_role": "read"}),
+        ("PUT", "/organizations/{organization}/members/{username}") => json!({"role": "owner"}),
+        ("POST", "/databases") => json!({"owner": "hydro", "name": "lakes", "visibility": "public"}),
+        ("PATCH", "") => json!({"description": "Gauges"}),
+        ("PUT", "/collaborators/{username}") => json!({"role": "write"}),
+        ("POST", "/branches" | "/tags") => json!({"name": "fresh", "from": {"branch": "main"}}),
+        ("POST", "/forks") => json!({"owner": name}),
+        ("POST", "/releases") => json!({"tag": "v1", "title": "One", "commit_sha": head}),
+        ("PATCH", "/releases/{tag}") => json!({"title": "Second"}),
+        ("POST", "/pulls") => json!({"title": "Other", "from_branch": main("work"), "to_branch": main("spare")}),
+        ("PATCH", "/pulls/{pull_number}") => json!({"state": "closed"}),
+        ("POST", "/pulls/{pull_number}/comments") => json!({"body": "Fine."}),
+        ("POST", "/pulls/{pull_number}/merge") => json!({}),
+        ("POST", "/operations/{operation_id}/cancel") => return None,
+        ("POST", "/imports/uploads") => json!({"content_length": 1, "num_parts": 1, "file_type": "csv"}),
+        ("POST", "/sql") => json!({"q": "select 1"}),
+        ("POST", "/sql-writes") => json!({"from_branch": "main", "to_branch": "main", "q": "INSERT INTO t VALUES (3)"}),
+        other => panic!("{other:?} needs a body"),
+    };
+    Some(body)
+}

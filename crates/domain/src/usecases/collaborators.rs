@@ -1,0 +1,85 @@
+//! Collaborators: people with a role of their own on a database.
+
+use super::Inner;
+use super::databases::live;
+use super::people::account_of;
+use crate::access::{Admin, DatabaseAccess, Level, Participate};
+use crate::entities::{Collaborator, Role, User};
+use crate::errors::CollaboratorError;
+use crate::values::AccountId;
+
+/// Collaborators.
+pub struct Collaborators<'a>(&'a Inner);
+
+impl<'a> Collaborators<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Collaborators by lower-case name, after `after`.
+    ///
+    /// # Errors
+    /// [`CollaboratorError::Fault`].
+    pub fn list(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Collaborator>, CollaboratorError> {
+        Ok(self.0.ports.metadata.read()?.collaborator_list(access.database().id, after, limit)?)
+    }
+
+    /// Adds a collaborator or changes a role; gives whether the collaborator was added.
+    ///
+    /// # Errors
+    /// [`CollaboratorError::IsOwner`] for the user who owns the database.
+    pub fn put(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        user: &User,
+        role: Role,
+    ) -> Result<(Collaborator, bool), CollaboratorError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        if database.owner_id == user.id {
+            return Err(CollaboratorError::IsOwner(user.name.to_string()));
+        }
+        let added = unit.collaborator_put(database.id, user.id, role, self.0.now())?;
+        let missing = || CollaboratorError::NoSuchCollaborator(user.name.to_string());
+        let collaborator = unit.collaborator_get(database.id, user.id)?.ok_or_else(missing)?;
+        unit.save()?;
+        Ok((collaborator, added))
+    }
+
+    /// Removes the collaborator of a name, whatever the case; gives it as it was.
+    ///
+    /// # Errors
+    /// [`CollaboratorError::NoSuchCollaborator`].
+    pub fn remove(&self, access: &DatabaseAccess<Admin>, name: &str) -> Result<Collaborator, CollaboratorError> {
+        let account = account_of(self.0.ports.metadata.read()?.as_mut(), name)?;
+        let account = account.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
+        self.end(access, account.id, account.name.as_str())
+    }
+
+    /// Ends the collaboration of the holder of the access; gives it as it was.
+    ///
+    /// # Errors
+    /// [`CollaboratorError::NoSuchCollaborator`] for somebody whose access comes from elsewhere.
+    pub fn leave(&self, access: &DatabaseAccess<Participate>) -> Result<Collaborator, CollaboratorError> {
+        self.end(access, access.who().id, access.who().name.as_str())
+    }
+
+    fn end<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        user: AccountId,
+        name: &str,
+    ) -> Result<Collaborator, CollaboratorError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let collaborator = unit.collaborator_remove(database.id, user)?;
+        let collaborator = collaborator.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
+        unit.save()?;
+        Ok(collaborator)
+    }
+}

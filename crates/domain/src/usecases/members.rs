@@ -1,0 +1,105 @@
+//! Members of organizations.
+
+use super::Inner;
+use super::organizations::live;
+use super::people::account_of;
+use crate::access::{Belong, OrganizationAccess, Own, Standing};
+use crate::entities::{Member, MemberRole, User};
+use crate::errors::OrganizationError;
+use crate::ports::Unit;
+use crate::values::AccountId;
+
+/// Members of organizations.
+pub struct Members<'a>(&'a Inner);
+
+impl<'a> Members<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// The member of a name, whatever the case.
+    ///
+    /// # Errors
+    /// [`OrganizationError::NoSuchMember`].
+    pub fn get(&self, access: &OrganizationAccess<Belong>, name: &str) -> Result<Member, OrganizationError> {
+        let missing = || OrganizationError::NoSuchMember(name.to_owned());
+        let mut unit = self.0.ports.metadata.read()?;
+        let account = account_of(unit.as_mut(), name)?.ok_or_else(missing)?;
+        unit.member_get(access.organization().id, account.id)?.ok_or_else(missing)
+    }
+
+    /// Members by lower-case name, after `after`.
+    ///
+    /// # Errors
+    /// [`OrganizationError::Fault`].
+    pub fn list(
+        &self,
+        access: &OrganizationAccess<Belong>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Member>, OrganizationError> {
+        Ok(self.0.ports.metadata.read()?.member_list(access.organization().id, after, limit)?)
+    }
+
+    /// Adds a member or changes a role; gives whether the member was added.
+    ///
+    /// # Errors
+    /// [`OrganizationError::NoOwnerLeft`] when the last owner would become a plain member.
+    pub fn put(
+        &self,
+        access: &OrganizationAccess<Own>,
+        user: &User,
+        role: MemberRole,
+    ) -> Result<(Member, bool), OrganizationError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let organization = live(unit.as_mut(), access)?.id;
+        if role < MemberRole::Owner {
+            keep_an_owner(unit.as_mut(), organization, user.id)?;
+        }
+        let added = unit.member_put(organization, user.id, role, self.0.now())?;
+        let missing = || OrganizationError::NoSuchMember(user.name.to_string());
+        let member = unit.member_get(organization, user.id)?.ok_or_else(missing)?;
+        unit.save()?;
+        Ok((member, added))
+    }
+
+    /// Removes a member; gives the membership as it was.
+    ///
+    /// # Errors
+    /// [`OrganizationError::NoSuchMember`], [`OrganizationError::NoOwnerLeft`].
+    pub fn remove(&self, access: &OrganizationAccess<Own>, member: &Member) -> Result<Member, OrganizationError> {
+        self.end(access, member.user_id, member.username.as_str())
+    }
+
+    /// Ends the membership of the holder of the access; gives it as it was.
+    ///
+    /// # Errors
+    /// [`OrganizationError::NoOwnerLeft`].
+    pub fn leave(&self, access: &OrganizationAccess<Belong>) -> Result<Member, OrganizationError> {
+        self.end(access, access.who().id, access.who().name.as_str())
+    }
+
+    fn end<S: Standing>(
+        &self,
+        access: &OrganizationAccess<S>,
+        user: AccountId,
+        name: &str,
+    ) -> Result<Member, OrganizationError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let organization = live(unit.as_mut(), access)?.id;
+        keep_an_owner(unit.as_mut(), organization, user)?;
+        let member = unit.member_remove(organization, user)?;
+        let member = member.ok_or_else(|| OrganizationError::NoSuchMember(name.to_owned()))?;
+        unit.save()?;
+        Ok(member)
+    }
+}
+
+/// Refuses when this user is the only owner. It holds until the unit is saved, because units that write exclude each other.
+fn keep_an_owner(unit: &mut dyn Unit, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
+    let is_owner = unit.member_get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
+    if is_owner && unit.owner_count(organization)? < 2 {
+        return Err(OrganizationError::NoOwnerLeft);
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Organizations, and access to them.
+
+use super::people::{refuse_reserved, taken};
+use super::{Inner, Once, once};
+use crate::access::{Caller, OrganizationAccess, Own, Standing};
+use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
+use crate::errors::OrganizationError;
+use crate::ports::Unit;
+use crate::values::{AccountId, Description, DisplayName, OwnerName};
+
+/// An organization to be.
+#[derive(Debug, Clone)]
+pub struct NewOrganization {
+    /// Its name.
+    pub name: OwnerName,
+    /// Shown beside the name.
+    pub display_name: Option<DisplayName>,
+    /// What it is for.
+    pub description: Option<Description>,
+    /// Role of plain members on its databases; `Write` when not said.
+    pub base_role: Option<Role>,
+}
+
+impl NewOrganization {
+    /// One with nothing but a name.
+    pub fn named(name: OwnerName) -> Self {
+        Self { name, display_name: None, description: None, base_role: None }
+    }
+}
+
+/// Changes to an organization; absent fields stay.
+#[derive(Debug, Clone, Default)]
+pub struct EditOrganization {
+    /// New display name; empty clears.
+    pub display_name: Option<DisplayName>,
+    /// New description; empty clears.
+    pub description: Option<Description>,
+    /// New role of plain members on its databases.
+    pub base_role: Option<Role>,
+}
+
+/// An organization as one caller sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrganizationView {
+    /// The organization.
+    pub organization: Organization,
+    /// The caller's role in it, if there is one.
+    pub role: Option<MemberRole>,
+}
+
+/// Organizations.
+pub struct Organizations<'a>(&'a Inner);
+
+impl<'a> Organizations<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Decides whether `caller` may do what `S` allows in the organization called `name`.
+    ///
+    /// # Errors
+    /// [`OrganizationError::SignInRequired`] before any look-up where the standing needs a person;
+    /// [`OrganizationError::NoSuchOrganization`]; [`OrganizationError::Denied`] when the role is too low.
+    pub fn access<S: Standing>(&self, caller: &Caller, name: &str) -> Result<OrganizationAccess<S>, OrganizationError> {
+        if S::who(caller).is_none() {
+            return Err(OrganizationError::SignInRequired);
+        }
+        let name = OwnerName::parse(name).map_err(|_| OrganizationError::NoSuchOrganization)?;
+        let mut unit = self.0.ports.metadata.read()?;
+        let account = unit.account_by_name(&name)?.filter(|account| account.kind == AccountKind::Organization);
+        let account = account.ok_or(OrganizationError::NoSuchOrganization)?;
+        let organization = unit.organization_get(account.id)?.ok_or(OrganizationError::NoSuchOrganization)?;
+        let member = match caller.user() {
+            Some(user) => unit.member_get(organization.id, user.id)?,
+            None => None,
+        };
+        OrganizationAccess::grant(organization, caller, member.map(|member| member.role))
+            .ok_or(OrganizationError::Denied(S::NAME))
+    }
+
+    /// Makes an organization owned by `owner`.
+    ///
+    /// # Errors
+    /// [`OrganizationError::People`] with a name that is taken or reserved.
+    pub fn create(
+        &self,
+        owner: &User,
+        wanted: NewOrganization,
+        once: Option<&Once<'_, OrganizationView>>,
+    ) -> Result<OrganizationView, OrganizationError> {
+        refuse_reserved(self.0, &wanted.name)?;
+        let now = self.0.now();
+        let organization = Organization {
+            id: AccountId::from_uuid(self.0.ports.ids.uuid(now)),
+            name: wanted.name,
+            display_name: wanted.display_name.map(DisplayName::into_string).filter(|text| !text.is_empty()),
+            description: wanted.description.map(Description::into_string).filter(|text| !text.is_empty()),
+            base_role: wanted.base_role.unwrap_or(Role::Write),
+            created_at: now,
+        };
+        let mut unit = self.0.ports.metadata.write()?;
+        taken(unit.organization_add(&organization), &organization.name)?;
+        unit.member_put(organization.id, owner.id, MemberRole::Owner, now)?;
+        let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
+        once::keep(self.0, unit.as_mut(), once, &view, now)?;
+        unit.save()?;
+        Ok(view)
+    }
+
+    /// The organization as the holder of the access sees it.
+    pub fn get<S: Standing>(&self, access: &OrganizationAccess<S>) -> OrganizationView {
+        OrganizationView { organization: access.organization().clone(), role: access.role() }
+    }
+
+    /// The organizations of a user, by lower-case name, after `after`.
+    ///
+    /// # Errors
+    /// [`OrganizationError::Fault`].
+    pub fn list(
+        &self,
+        user: &User,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<OrganizationView>, OrganizationError> {
+        let found = self.0.ports.metadata.read()?.organization_list(user.id, after, limit)?;
+        let view = |(organization, role)| OrganizationView { organization, role: Some(role) };
+        Ok(found.into_iter().map(view).collect())
+    }
+
+    /// Changes what an organization says of itself, and what its members may do.
+    ///
+    /// # Errors
+    /// [`OrganizationError::Changed`] when `expected` says that it is not as the caller saw it.
+    pub fn edit(
+        &self,
+        access: &OrganizationAccess<Own>,
+        edit: EditOrganization,
+        expected: Option<&dyn Fn(&OrganizationView) -> bool>,
+    ) -> Result<OrganizationView, OrganizationError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let mut view = seen(unit.as_mut(), access, expected)?;
+        let organization = &mut view.organization;
+        if let Some(text) = edit.display_name {
+            organization.display_name = Some(text.into_string()).filter(|text| !text.is_empty());
+        }
+        if let Some(text) = edit.description {
+            organization.description = Some(text.into_string()).filter(|text| !text.is_empty());
+        }
+        if let Some(role) = edit.base_role {
+            organization.base_role = role;
+        }
+        unit.organization_update(organization)?;
+        unit.save()?;
+        Ok(view)
+    }
+
+    /// Deletes an organization that owns no databases; gives it as it was. Its name is free at once.
+    ///
+    /// # Errors
+    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
+    /// saw it.
+    pub fn delete(
+        &self,
+        access: &OrganizationAccess<Own>,
+        expected: Option<&dyn Fn(&OrganizationView) -> bool>,
+    ) -> Result<OrganizationView, OrganizationError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let owned = unit.database_count(access.organization().id)?;
+        if owned > 0 {
+            return Err(OrganizationError::OwnsDatabases(owned));
+        }
+        let view = seen(unit.as_mut(), access, expected)?;
+        unit.organization_remove(view.organization.id, self.0.now())?;
+        unit.save()?;
+        Ok(view)
+    }
+}
+
+/// The organization in the unit that changes it, which must be as `expected`.
+fn seen(
+    unit: &mut dyn Unit,
+    access: &OrganizationAccess<Own>,
+    expected: Option<&dyn Fn(&OrganizationView) -> bool>,
+) -> Result<OrganizationView, OrganizationError> {
+    let view = OrganizationView { organization: live(unit, access)?, role: access.role() };
+    match expected {
+        Some(matches) if !matches(&view) => Err(OrganizationError::Changed),
+        _ => Ok(view),
+    }
+}
+
+/// The organization, if it is still there.
+pub(super) fn live<S: Standing>(
+    unit: &mut dyn Unit,
+    access: &OrganizationAccess<S>,
+) -> Result<Organization, OrganizationError> {
+    unit.organization_get(access.organization().id)?.ok_or(OrganizationError::NoSuchOrganization)
+}

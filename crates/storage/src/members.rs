@@ -1,0 +1,110 @@
+//! Memberships in organizations.
+
+use branchyard_domain::entities::{Member, MemberRole};
+use branchyard_domain::ports::{MemberRepository, MetadataError};
+use branchyard_domain::values::{AccountId, Timestamp};
+use diesel::prelude::*;
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, all, count, limit, one, read, time};
+use crate::error::Failed;
+use crate::schema::{accounts, members};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+type Row = (String, String, String, i64);
+
+fn member((user_id, name, role, added_at): Row) -> Read<Member> {
+    Ok(Member {
+        user_id: read("members.user_id", user_id)?,
+        username: read("accounts.name", name)?,
+        role: read("members.role", role)?,
+        added_at: time(added_at),
+    })
+}
+
+fn get(
+    conn: &mut AnyConnection,
+    organization: AccountId,
+    user: AccountId,
+) -> std::result::Result<Option<Member>, Failed> {
+    let row: Option<Row> = members::table
+        .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
+        .filter(members::organization_id.eq(organization.to_string()))
+        .filter(members::user_id.eq(user.to_string()))
+        .select((members::user_id, accounts::name, members::role, members::added_at))
+        .first(conn)
+        .optional()?;
+    one(row, member)
+}
+
+impl MemberRepository for SqlUnit {
+    fn member_put(
+        &mut self,
+        organization: AccountId,
+        user: AccountId,
+        role: MemberRole,
+        at: Timestamp,
+    ) -> Result<bool> {
+        self.run("put a member", |conn| {
+            let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))
+                .set(members::role.eq(role.word()))
+                .execute(conn)?;
+            if changed > 0 {
+                return Ok(false);
+            }
+            diesel::insert_into(members::table)
+                .values((
+                    members::organization_id.eq(organization.to_string()),
+                    members::user_id.eq(user.to_string()),
+                    members::role.eq(role.word()),
+                    members::added_at.eq(at.as_micros()),
+                ))
+                .execute(conn)?;
+            Ok(true)
+        })
+    }
+
+    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        self.run("read a member", |conn| get(conn, organization, user))
+    }
+
+    fn member_remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        self.run("remove a member", |conn| {
+            let found = get(conn, organization, user)?;
+            if found.is_some() {
+                diesel::delete(members::table.find((organization.to_string(), user.to_string()))).execute(conn)?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn member_list(&mut self, organization: AccountId, after: Option<&str>, most: usize) -> Result<Vec<Member>> {
+        self.run("list members", |conn| {
+            let mut query = members::table
+                .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
+                .filter(members::organization_id.eq(organization.to_string()))
+                .into_boxed();
+            if let Some(after) = after {
+                query = query.filter(accounts::name_key.gt(after.to_owned()));
+            }
+            let rows: Vec<Row> = query
+                .order(accounts::name_key)
+                .limit(limit(most))
+                .select((members::user_id, accounts::name, members::role, members::added_at))
+                .load(conn)?;
+            all(rows, member)
+        })
+    }
+
+    fn owner_count(&mut self, organization: AccountId) -> Result<u64> {
+        self.run("count owners", |conn| {
+            let rows = members::table
+                .filter(members::organization_id.eq(organization.to_string()))
+                .filter(members::role.eq(MemberRole::Owner.word()))
+                .count()
+                .get_result(conn)?;
+            Ok(count(rows))
+        })
+    }
+}
