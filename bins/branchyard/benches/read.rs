@@ -20,6 +20,7 @@ use branchyard::compose::{Pending, Stores, World};
 use branchyard::config::Config;
 use branchyard_domain::ports::{Column, Engine as _, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_testkit::Actor;
 
 const ROWS: u64 = 10_000;
 
@@ -72,26 +73,13 @@ fn prepare(dir: &std::path::Path) -> String {
         .unwrap();
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
     let (mut child, address) = start(dir);
-    let mut client = TcpStream::connect(address).unwrap();
-    let post = |client: &mut TcpStream, path: &str, body: &str| {
-        let head = format!(
-            "Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-            body.len()
-        );
-        request(client, "POST", path, &head, body)
-    };
-    post(&mut client, "/api/v2/databases", r#"{"owner":"bench","name":"bench","visibility":"private"}"#);
-    let q = format!(
+    let client = Actor::new(format!("http://{address}"), Some(token.clone()), "bench");
+    client.database("bench");
+    let fill = format!(
         "create table t (id integer primary key, name text, value real); insert into t with recursive n(i) as (select 1 union all \
          select i + 1 from n where i < {ROWS}) select i, 'row number ' || i, i / 7.0 from n"
     );
-    let body = serde_json::json!({"from_branch": "main", "to_branch": "main", "q": q}).to_string();
-    post(&mut client, "/api/v2/databases/bench/bench/sql-writes", &body);
-    let head = format!("Authorization: Bearer {token}\r\n");
-    let path = "/api/v2/databases/bench/bench/sql?q=select+count(*)+from+t";
-    while !request(&mut client, "GET", path, &head, "").contains(&ROWS.to_string()) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    client.write("bench/bench", "main", &fill);
     child.kill().unwrap();
     child.wait().unwrap();
     token
