@@ -63,7 +63,10 @@ impl Stores {
             }
             Pending::Refuse => metadata.require_current()?,
         }
-        let options = branchyard_engine_doltlite::Options::default();
+        let options = branchyard_engine_doltlite::Options {
+            statement_memory: config.sql.max_memory_bytes,
+            ..branchyard_engine_doltlite::Options::default()
+        };
         let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
         let engine = Arc::new(engine);
         let blobs = FolderBlobs::open(dir.uploads()).context("cannot open the folder of uploads")?;

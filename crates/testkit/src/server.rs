@@ -24,11 +24,12 @@ impl Server {
         Self::start_with(|_| {})
     }
 
-    /// Starts a server with a changed configuration.
+    /// Starts a server with a changed configuration. Rate limits are off unless the change puts them on.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
+        config.rate_limit.enabled = false;
         change(&mut config);
         let running = Running::start(&config, &World::default(), Pending::Migrate).expect("the server starts");
         Self { running: Some(running), dir }

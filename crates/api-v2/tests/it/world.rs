@@ -76,6 +76,7 @@ impl World {
     pub(crate) fn with(change: impl FnOnce(&mut HttpConfig)) -> Self {
         let fakes = fakes::hub();
         let mut config = HttpConfig::new("https://yard.test".to_owned());
+        config.rate_limits = None;
         change(&mut config);
         let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
         Self { fakes, state }
