@@ -5,7 +5,7 @@ use actix_web::{HttpResponse, web};
 use branchyard_api_common::{Endpoint, Failure, layer};
 
 use crate::handlers::{
-    branches, databases, forks, history, imports, operations, pull_changes, pulls, releases, sql, tags, user,
+    branches, databases, document, forks, history, imports, operations, pull_changes, pulls, releases, sql, tags, user,
 };
 
 /// Mounts the API. Needs `web::Data<AppState>` in the application's data.
@@ -26,6 +26,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     const D: &str = "/databases/{owner}/{database}";
     let at = |rest: &str| Endpoint::at(&format!("{D}{rest}"));
     vec![
+        Endpoint::at("/openapi.json").get(document::get_openapi_document),
         Endpoint::at("/user").get(user::get_current_user),
         Endpoint::at("/databases").get(databases::list_databases).post(databases::create_database),
         at("").get(databases::get_database).delete(databases::delete_database),
