@@ -158,6 +158,8 @@ fn listen(
     });
     let server = server
         .max_connections(MAX_CONNECTIONS)
+        // Who closes their side has gone away: what they asked for ends (a SQL read above all).
+        .h1_allow_half_closed(false)
         .client_request_timeout(head_timeout)
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals()

@@ -4,9 +4,11 @@
 mod conventions;
 mod databases;
 mod imports;
+mod manners;
 mod operations;
 mod paging;
 mod pulls;
+mod rates;
 mod refs;
 mod sql;
 mod world;

@@ -105,8 +105,14 @@ impl World {
             password: None,
             is_admin: false,
         };
-        let user = self.fakes.hub.people().create_user(wanted).unwrap();
-        let seed = name.bytes().fold(0_u64, |sum, byte| sum * 257 + u64::from(byte));
+        self.fakes.hub.people().create_user(wanted).unwrap();
+        self.token(name, 1)
+    }
+
+    /// Makes a token of a user, another one for each number.
+    pub(crate) fn token(&self, name: &str, number: u64) -> String {
+        let user = self.fakes.hub.people().find_user(&OwnerName::parse(name).unwrap()).unwrap();
+        let seed = name.bytes().fold(number, |sum, byte| sum * 257 + u64::from(byte));
         let secret = PlainToken::mint(&mut StdRng::seed_from_u64(seed));
         let minted = self.fakes.hub.tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
         minted.secret.expose().to_owned()
