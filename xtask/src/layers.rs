@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("api-v1alpha1", ADAPTER),
     ("api-hosted-v1", ADAPTER),
     ("web", Uses::Only(&["api-common", "domain", "auth"])),
+    ("openapi-check", Uses::Only(&[])),
     ("testkit", Uses::All),
     ("branchyard", Uses::AllButTestkit),
     ("xtask", Uses::Only(&[])),
@@ -144,9 +145,10 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the fakes and contract suites of `domain` with the tokens they need, and their own crate
+    // Tests may also use testkit, the check of answers, the fakes and contract suites of `domain` with the tokens they need, and their own crate
     // with another feature.
-    let in_tests = dependency.kind == Kind::Dev && (["testkit", "domain", "auth"].contains(&to) || from == to);
+    let in_tests =
+        dependency.kind == Kind::Dev && (["testkit", "openapi-check", "domain", "auth"].contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,
         Uses::AllButTestkit => to != "testkit",

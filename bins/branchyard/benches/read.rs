@@ -202,7 +202,7 @@ fn bare(dir: &std::path::Path, connections: u64, seconds: u64) -> f64 {
 async fn read(state: web::Data<Bare>, id: web::Path<u64>) -> HttpResponse {
     let row = web::block(move || {
         let sql = format!("select * from t where id={id}");
-        let query = ReadQuery { sql: &sql, timeout: Duration::from_secs(30) };
+        let query = ReadQuery::new(&sql, Duration::from_secs(30));
         let mut row = Row::default();
         state.stores.engine.read(state.database, &state.commit, &query, &mut row).unwrap();
         row.0

@@ -57,7 +57,10 @@ impl Stores {
     pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
-        let options = branchyard_engine_doltlite::Options::default();
+        let options = branchyard_engine_doltlite::Options {
+            statement_memory: config.sql.max_memory_bytes,
+            ..branchyard_engine_doltlite::Options::default()
+        };
         let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
         let engine = Arc::new(engine);
         let metadata = open_metadata(config, &dir)?;

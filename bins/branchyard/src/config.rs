@@ -1,17 +1,23 @@
 //! Configuration: defaults, then the file, then `BRANCHYARD_*` from the environment (`__` nests), then flags.
 //! Unknown keys are errors that name their source.
 
+mod http;
+mod ranges;
+mod span;
+mod unknown;
+
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use branchyard_api_common::{HttpConfig, SqlLimits};
 use branchyard_domain::usecases::Limits;
 use figment::Figment;
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
 use crate::cli;
+
+pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use span::Span;
 
 /// Everything that can be configured. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +37,14 @@ pub struct Config {
     pub metadata_url_file: Option<PathBuf>,
     /// HTTP.
     pub http: Http,
+    /// Calls from browsers.
+    pub cors: Cors,
+    /// Pages of lists.
+    pub pagination: Pagination,
+    /// Idempotency keys.
+    pub idempotency: Idempotency,
+    /// Rate limits.
+    pub rate_limit: RateLimit,
     /// Tokens.
     pub tokens: Tokens,
     /// Quotas.
@@ -43,20 +57,14 @@ pub struct Config {
     pub sql: Sql,
 }
 
-/// HTTP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Http {
-    /// Bytes of a JSON body.
-    pub max_json_body_bytes: usize,
-}
-
 /// Tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tokens {
     /// Live tokens of a user.
     pub max_per_user: u64,
+    /// How often the last use of a token is noted.
+    pub last_used_interval: Span,
 }
 
 /// Quotas.
@@ -95,6 +103,10 @@ pub struct Imports {
     pub max_open_sessions_per_user: u64,
     /// Milliseconds an import may take.
     pub timeout_ms: u64,
+    /// How long the address of a part is good.
+    pub url_ttl: Span,
+    /// How long an upload session lives.
+    pub session_ttl: Span,
 }
 
 /// SQL.
@@ -119,6 +131,16 @@ pub struct Sql {
     pub read_queue_length: usize,
     /// Milliseconds a read waits for a slot.
     pub read_queue_wait_ms: u64,
+    /// Bytes of a statement in a body.
+    pub max_statement_bytes: usize,
+    /// Bytes of a statement in an address.
+    pub max_statement_bytes_get: usize,
+    /// Bytes of a JSON answer.
+    pub max_response_bytes: usize,
+    /// Bytes of memory of a statement.
+    pub max_memory_bytes: usize,
+    /// Milliseconds a client may take nothing of a streamed result.
+    pub stream_stall_ms: u64,
 }
 
 impl Default for Config {
@@ -131,6 +153,10 @@ impl Default for Config {
             metadata_url: None,
             metadata_url_file: None,
             http: Http::default(),
+            cors: Cors::default(),
+            pagination: Pagination::default(),
+            idempotency: Idempotency::default(),
+            rate_limit: RateLimit::default(),
             tokens: Tokens::default(),
             limits: Quotas::default(),
             operations: Operations::default(),
@@ -140,15 +166,9 @@ impl Default for Config {
     }
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        Self { max_json_body_bytes: 2 << 20 }
-    }
-}
-
 impl Default for Tokens {
     fn default() -> Self {
-        Self { max_per_user: 100 }
+        Self { max_per_user: 100, last_used_interval: Span::seconds(30) }
     }
 }
 
@@ -167,6 +187,8 @@ impl Default for Imports {
             max_value_bytes: 16 << 20,
             max_open_sessions_per_user: 20,
             timeout_ms: 600_000,
+            url_ttl: Span::seconds(600),
+            session_ttl: Span::seconds(3_600),
         }
     }
 }
@@ -183,6 +205,11 @@ impl Default for Sql {
             max_concurrent_reads_per_caller: 8,
             read_queue_length: 256,
             read_queue_wait_ms: 5_000,
+            max_statement_bytes: 1 << 20,
+            max_statement_bytes_get: 32 << 10,
+            max_response_bytes: 15 << 20,
+            max_memory_bytes: 256 << 20,
+            stream_stall_ms: 30_000,
         }
     }
 }
@@ -193,7 +220,8 @@ impl Config {
     /// # Errors
     /// Names the key and where it came from.
     pub fn load(place: &cli::Place) -> anyhow::Result<Self> {
-        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        let defaults = Figment::from(Serialized::defaults(Self::default()));
+        let mut figment = defaults.clone();
         if let Some(file) = &place.config {
             if !file.is_file() {
                 bail!("the configuration file {} does not exist", file.display());
@@ -203,7 +231,9 @@ impl Config {
         // BRANCHYARD_TEST_… speaks to the tests, not to the server.
         let environment =
             Env::prefixed("BRANCHYARD_").filter(|key| !key.as_str().to_ascii_lowercase().starts_with("test_"));
-        let mut config: Self = figment.merge(environment.split("__")).extract().context("configuration")?;
+        let figment = figment.merge(environment.split("__"));
+        unknown::refuse(&defaults, &figment)?;
+        let mut config: Self = figment.extract().context("configuration")?;
         if let Some(dir) = &place.data_dir {
             config.data_dir.clone_from(dir);
         }
@@ -231,19 +261,12 @@ impl Config {
     }
 
     fn validate(&self) -> anyhow::Result<()> {
-        let is_origin = |url: &str| {
-            let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-            host.is_some_and(|host| !host.is_empty() && !host.ends_with('/') && !host.contains('?'))
-        };
         if let Some(url) = self.public_url.as_deref().filter(|url| !is_origin(url)) {
             bail!("configuration: public_url is '{url}'; write it as https://host, without a slash at the end");
         }
-        if self.sql.default_limit > self.sql.row_cap {
-            bail!("configuration: sql.default_limit is above sql.row_cap");
-        }
-        if self.sql.default_timeout_ms > self.sql.timeout_cap_ms {
-            bail!("configuration: sql.default_timeout_ms is above sql.timeout_cap_ms");
-        }
+        ranges::check(self)?;
+        self.cors.check()?;
+        self.http.proxies()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -264,27 +287,6 @@ impl Config {
         self.metadata_url.clone().map_or_else(path, Ok)
     }
 
-    /// What the HTTP side is told, for a server reached at `public_url`.
-    pub fn http_config(&self, public_url: String) -> HttpConfig {
-        let mut http = HttpConfig::new(public_url);
-        if let Some(errors_url) = &self.errors_url {
-            http.errors_url.clone_from(errors_url);
-        }
-        http.max_json_body_bytes = self.http.max_json_body_bytes;
-        http.sql = SqlLimits {
-            default_limit: self.sql.default_limit,
-            row_cap: self.sql.row_cap,
-            default_timeout_ms: self.sql.default_timeout_ms,
-            timeout_cap_ms: self.sql.timeout_cap_ms,
-            max_concurrent_reads: self.sql.max_concurrent_reads,
-            max_concurrent_reads_per_caller: self.sql.max_concurrent_reads_per_caller,
-            read_queue_length: self.sql.read_queue_length,
-            read_queue_wait: Duration::from_millis(self.sql.read_queue_wait_ms),
-            ..SqlLimits::default()
-        };
-        http
-    }
-
     /// The domain's limits.
     pub fn domain_limits(&self) -> Limits {
         Limits {
@@ -296,10 +298,17 @@ impl Config {
             open_uploads_per_user: self.imports.max_open_sessions_per_user,
             write_timeout_ms: self.sql.write_timeout_ms,
             import_timeout_ms: self.imports.timeout_ms,
+            upload_session_seconds: self.imports.session_ttl.as_seconds(),
+            answer_retention_seconds: self.idempotency.ttl.as_seconds(),
             reserved_names: self.limits.reserved_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             ..Limits::default()
         }
     }
+}
+
+fn is_origin(url: &str) -> bool {
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && !host.ends_with('/') && !host.contains('?'))
 }
 
 #[cfg(test)]
@@ -322,12 +331,61 @@ mod tests {
     #[test]
     fn unknown_keys_are_named_with_their_source() {
         let error = format!("{:#}", load("[sql]\nrow_kap = 5").unwrap_err());
-        assert!(error.contains("row_kap") && error.contains("branchyard.toml"), "{error}");
+        assert!(error.contains("sql.row_kap") && error.contains("branchyard.toml"), "{error}");
+        assert!(error.contains("did you mean sql.row_cap?"), "{error}");
+        let error = format!("{:#}", load("[http]\nstream_stall_ms = 5").unwrap_err());
+        assert!(error.contains("did you mean sql.stream_stall_ms?"), "{error}");
+        let error = format!("{:#}", load("entirely_else = 5").unwrap_err());
+        assert!(error.contains("docs/configuration.md"), "{error}");
     }
 
     #[test]
     fn a_public_url_with_a_slash_is_refused() {
         let error = format!("{:#}", load("public_url = \"https://yard.test/\"").unwrap_err());
         assert!(error.contains("public_url"), "{error}");
+    }
+
+    #[test]
+    fn values_outside_their_range_are_refused_by_name() {
+        for (toml, key) in [
+            ("[http]\nmax_head_bytes = 131073", "http.max_head_bytes"),
+            ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
+            ("[http]\nmax_json_body_bytes = 10", "http.max_json_body_bytes"),
+            ("[http]\ntrusted_proxies = [\"10.0.0.0/99\"]", "http.trusted_proxies"),
+            ("[http]\nforwarded_header = \"x-real-ip\"", "http.forwarded_header"),
+            ("[cors]\nallowed_origins = [\"https://a.test/path\"]", "cors.allowed_origins"),
+            ("[pagination]\nmax_page_size = 0", "pagination.max_page_size"),
+            ("[pagination]\ndefault_page_size = 101", "pagination.default_page_size"),
+            ("[pagination]\nmax_page_bytes = 8388609", "pagination.max_page_bytes"),
+            ("[idempotency]\nttl = \"59s\"", "idempotency.ttl"),
+            ("[idempotency]\nttl = \"a day\"", "idempotency.ttl"),
+            ("[rate_limit]\nuser_per_hour = -1", "rate_limit.user_per_hour"),
+            ("[tokens]\nlast_used_interval = 0", "tokens.last_used_interval"),
+            ("[imports]\nurl_ttl = \"2h\"", "imports.url_ttl"),
+            ("[sql]\nrow_cap = 10", "sql.default_limit"),
+            ("[sql]\nmax_response_bytes = 15728641", "sql.max_response_bytes"),
+            ("[sql]\nmax_statement_bytes = 4000000", "sql.max_statement_bytes"),
+            ("[sql]\nmax_statement_bytes_get = 61441", "sql.max_statement_bytes_get"),
+            ("[sql]\nmax_memory_bytes = 1", "sql.max_memory_bytes"),
+            ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
+        ] {
+            let error = format!("{:#}", load(toml).unwrap_err());
+            assert!(error.contains(key), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_reach_the_http_side() {
+        let toml = "[http]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nforwarded_header = \"Forwarded\"\n\
+            [rate_limit]\nuser_per_hour = 0\n[idempotency]\nttl = \"2h\"\n[imports]\nurl_ttl = 90\n\
+            [cors]\nallowed_origins = [\"https://a.test:8443\"]";
+        let config = load(toml).unwrap();
+        let http = config.http_config("http://x".to_owned()).unwrap();
+        assert_eq!(http.proxies.trusted.len(), 2);
+        assert_eq!(http.rate_limits.unwrap().user_per_hour, 0);
+        assert_eq!(http.part_url_seconds, 90);
+        assert_eq!(config.domain_limits().answer_retention_seconds, 7_200);
+        let off = load("[rate_limit]\nenabled = false").unwrap();
+        assert_eq!(off.http_config("http://x".to_owned()).unwrap().rate_limits, None);
     }
 }

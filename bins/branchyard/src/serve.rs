@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
+use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
-use branchyard_api_common::{AppState, ServerKeys};
+use branchyard_api_common::{AppState, ServerKeys, head_limit};
 use branchyard_domain::Hub;
 
 use crate::commands::print;
@@ -83,10 +84,11 @@ impl Running {
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-        let state = AppState::new(hub.clone(), config.http_config(public_url), ServerKeys::from_secret(secret));
+        let state = AppState::new(hub.clone(), config.http_config(public_url)?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let server = runtime.block_on(async { listen(listener, state, Arc::clone(&draining)) })?;
+        let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
+        let server = runtime.block_on(async { listen(listener, state, Arc::clone(&draining), head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
@@ -141,10 +143,16 @@ impl Running {
     }
 }
 
-fn listen(listener: TcpListener, state: AppState, draining: Arc<AtomicBool>) -> std::io::Result<Server> {
+fn listen(
+    listener: TcpListener,
+    state: AppState,
+    draining: Arc<AtomicBool>,
+    head_timeout: Duration,
+) -> std::io::Result<Server> {
     let draining = web::Data::from(draining);
     let server = HttpServer::new(move || {
         App::new()
+            .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
             .app_data(draining.clone())
             .configure(branchyard_api_v2::configure)
@@ -152,7 +160,9 @@ fn listen(listener: TcpListener, state: AppState, draining: Arc<AtomicBool>) -> 
     });
     let server = server
         .max_connections(MAX_CONNECTIONS)
-        .client_request_timeout(Duration::from_secs(15))
+        // Who closes their side has gone away: what they asked for ends (a SQL read above all).
+        .h1_allow_half_closed(false)
+        .client_request_timeout(head_timeout)
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals()
         .listen(listener)?;

@@ -6,6 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, Responder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::coding::{Coding, TaggedCoding};
 use crate::conditional;
 
 /// An answer with a JSON body, ready to be sent or to be saved under an idempotency key.
@@ -19,6 +20,8 @@ pub struct Answer {
     no_store: bool,
     #[serde(skip)]
     replayed: bool,
+    #[serde(skip)]
+    coding: Option<Coding>,
 }
 
 /// The JSON of a value. Our wire types cannot fail to serialize: their maps have string keys.
@@ -59,7 +62,16 @@ impl Answer {
 
     /// A body made elsewhere.
     pub fn with_body(status: u16, body: String) -> Self {
-        Self { status, body, location: None, etag: None, retry_after: None, no_store: false, replayed: false }
+        Self {
+            status,
+            body,
+            location: None,
+            etag: None,
+            retry_after: None,
+            no_store: false,
+            replayed: false,
+            coding: None,
+        }
     }
 
     /// With `Location`.
@@ -73,6 +85,13 @@ impl Answer {
     #[must_use]
     pub fn tagged(mut self, etag: Option<String>) -> Self {
         self.etag = etag;
+        self
+    }
+
+    /// Its entity tag covers this content coding.
+    #[must_use]
+    pub fn coded(mut self, coding: Coding) -> Self {
+        self.coding = Some(coding);
         self
     }
 
@@ -108,6 +127,9 @@ impl Answer {
     /// The response.
     pub(crate) fn into_response(self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
+        if let Some(coding) = self.coding {
+            response.extensions_mut().insert(TaggedCoding(coding));
+        }
         response.insert_header((header::CONTENT_TYPE, "application/json"));
         let optional = [
             (header::LOCATION, self.location),

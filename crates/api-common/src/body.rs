@@ -1,5 +1,7 @@
 //! Bodies of requests, bounded.
 
+use std::time::Duration;
+
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::header;
@@ -9,8 +11,23 @@ use futures_util::StreamExt as _;
 
 use crate::failure::Failure;
 
-/// Reads a body of at most `limit` bytes that is JSON by its type, or empty.
-pub(crate) async fn read_json(request: &HttpRequest, mut payload: Payload, limit: usize) -> Result<Bytes, Failure> {
+/// Reads a body of at most `limit` bytes that is JSON by its type, or empty. It has to be there within `patience`.
+pub(crate) async fn read_json(
+    request: &HttpRequest,
+    payload: Payload,
+    limit: usize,
+    patience: Duration,
+) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(patience, read(request, payload, limit)).await {
+        Ok(read) => read,
+        Err(_) => {
+            let detail = format!("the body did not arrive within {} seconds", patience.as_secs_f32());
+            Err(Problem::new(ErrorCode::ValidationFailed, detail).into())
+        }
+    }
+}
+
+async fn read(request: &HttpRequest, mut payload: Payload, limit: usize) -> Result<Bytes, Failure> {
     let too_large = || Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"));
     if declared(request).is_some_and(|length| length > limit as u64) {
         return Err(too_large().into());

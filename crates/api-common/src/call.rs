@@ -16,7 +16,8 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::answer::Answer;
 use crate::body;
-use crate::caller::{address_of, caller_of};
+use crate::caller::{address_of, address_text, caller_of};
+use crate::coding::Coding;
 use crate::conditional::{self, IfMatch};
 use crate::failure::Failure;
 use crate::fields::{self, Fields};
@@ -37,7 +38,8 @@ pub enum Shown {
     Later,
 }
 
-/// One request. Extracting it checks the credential (401), then the size (413) and the type (415) of the body.
+/// One request. Extracting it checks the credential (401), counts the request
+/// against the caller's quota (429), then checks the size (413) and the type (415) of the body.
 pub struct Call {
     /// What all handlers share.
     pub state: AppState,
@@ -61,7 +63,10 @@ impl FromRequest for Call {
             let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
             // Read first, reported second: a client that is refused while it sends might not see why.
             let body = match takes_body {
-                true => body::read_json(&request, payload, state.config.max_json_body_bytes).await,
+                true => {
+                    let config = &state.config;
+                    body::read_json(&request, payload, config.max_json_body_bytes, config.patience.json_body).await
+                }
                 false => Ok(Bytes::new()),
             };
             let caller = caller_of(&state, &request, &id).await?;
@@ -117,7 +122,12 @@ impl Call {
 
     /// The network address of the client.
     pub fn address(&self) -> String {
-        address_of(&self.request)
+        address_text(address_of(&self.state, &self.request))
+    }
+
+    /// The content coding the client likes best.
+    pub fn coding(&self) -> Coding {
+        Coding::accepted(&self.request)
     }
 
     /// The id of the request.

@@ -1,16 +1,19 @@
 //! Who asks: the `Authorization` header, checked.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use actix_web::HttpRequest;
 use actix_web::http::header;
+use actix_web::{HttpMessage as _, HttpRequest};
 use branchyard_auth::{PlainToken, TokenFormatError};
 use branchyard_domain::access::Caller;
 use branchyard_problem_details::Problem;
 
+use crate::address::client_address;
 use crate::call::explain;
 use crate::failure::Failure;
 use crate::last_use;
+use crate::rate::{Counted, Shown};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 
@@ -38,20 +41,63 @@ fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
     Ok(Some(token))
 }
 
-/// The caller of a request. A bad credential is refused also where none is needed.
+/// The caller of a request, counted against their quota. A bad credential is refused also where none is needed, and counts
+/// against the address (v2 §1.10, §2.5).
 pub(crate) async fn caller_of(state: &AppState, request: &HttpRequest, id: &RequestId) -> Result<Caller, Failure> {
-    let Some(token) = token_of(request)? else { return Ok(Caller::Anonymous) };
-    let (hub, hash) = (state.hub.clone(), token.hash());
+    let (address, now) = (address_of(state, request), state.hub.now());
+    let sent = token_of(request);
+    let token = match sent {
+        Ok(None) => {
+            let shown = state.rates.count_address(address, now);
+            return settle(request, shown).map(|()| Caller::Anonymous);
+        }
+        Ok(Some(token)) => Ok((token.hash(), token)),
+        Err(problem) => Err(problem),
+    };
+    let known = token.as_ref().is_ok_and(|(hash, _)| state.rates.accepted(hash.as_bytes()));
+    if !known {
+        // Before any look-up: guessing costs us nothing once the address has used up its quota.
+        let shown = state.rates.look_address(address, now);
+        settle(request, shown)?;
+    }
+    let reject = |problem: Problem| {
+        let shown = state.rates.count_address(address, now);
+        settle(request, shown).err().unwrap_or_else(|| problem.into())
+    };
+    let (hash, _) = token.map_err(reject)?;
+    // A fault of ours counts against nobody.
+    request.extensions_mut().insert(Counted::Free);
+    let hub = state.hub.clone();
+    let accepted = *hash.as_bytes();
     let found = state.reads.run(move || hub.tokens().check(&hash)).await?;
     let found = found.map_err(|fault| explain(fault.into(), id))?;
-    let (token, user) = found.ok_or_else(|| Problem::invalid_token("the token is unknown, expired or revoked"))?;
-    last_use::note(state, &token, address_of(request), user_agent_of(request));
+    let Some((token, user)) = found else {
+        return Err(reject(Problem::invalid_token("the token is unknown, expired or revoked")));
+    };
+    state.rates.accept(accepted);
+    let shown = state.rates.count_user(user.id, now);
+    settle(request, shown)?;
+    last_use::note(state, &token, address_text(address), user_agent_of(request));
     Ok(Caller::User(Arc::new(user)))
 }
 
+/// Keeps what was counted for the headers of the response; refuses a request that was one too many.
+fn settle(request: &HttpRequest, shown: Option<Shown>) -> Result<(), Failure> {
+    request.extensions_mut().insert(Counted::As(shown));
+    match shown.and_then(|shown| shown.refusal()) {
+        Some(problem) => Err(problem.into()),
+        None => Ok(()),
+    }
+}
+
 /// The network address of the client.
-pub(crate) fn address_of(request: &HttpRequest) -> String {
-    request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default()
+pub(crate) fn address_of(state: &AppState, request: &HttpRequest) -> Option<IpAddr> {
+    client_address(request.peer_addr(), request.headers(), &state.config.proxies)
+}
+
+/// An address for people.
+pub(crate) fn address_text(address: Option<IpAddr>) -> String {
+    address.map(|address| address.to_string()).unwrap_or_default()
 }
 
 fn user_agent_of(request: &HttpRequest) -> String {

@@ -2,6 +2,60 @@
 
 use std::time::Duration;
 
+use ipnet::IpNet;
+
+/// How many requests a caller may make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimits {
+    /// Requests of a user per hour, over all their tokens; 0 = no limit.
+    pub user_per_hour: u32,
+    /// Requests without a credential per minute and address (IPv6: per /64); 0 = no limit.
+    pub anonymous_per_minute: u32,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        Self { user_per_hour: 5_000, anonymous_per_minute: 600 }
+    }
+}
+
+/// The header in which trusted proxies say for whom they forward. Only one is believed: a proxy that sets one of them passes
+/// the other on as the client sent it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239)
+    Forwarded,
+}
+
+/// Proxies in front of the server.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies {
+    /// Networks whose word is believed; none by default.
+    pub trusted: Vec<IpNet>,
+    /// What they say it in.
+    pub header: ForwardedHeader,
+}
+
+/// How long clients may take to send.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    /// For a whole JSON body.
+    pub json_body: Duration,
+    /// Without a byte of an upload part.
+    pub part_stall: Duration,
+    /// Bytes per second of a part on average, once `part_stall` has passed.
+    pub part_bytes_per_second: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { json_body: Duration::from_secs(30), part_stall: Duration::from_secs(30), part_bytes_per_second: 8 << 10 }
+    }
+}
+
 /// Limits of SQL reads over HTTP.
 #[derive(Debug, Clone)]
 pub struct SqlLimits {
@@ -82,6 +136,14 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// Bytes of a JSON request body.
     pub max_json_body_bytes: usize,
+    /// Bytes of a request line with its headers.
+    pub max_head_bytes: usize,
+    /// Requests of a caller; `None` = limits are off.
+    pub rate_limits: Option<RateLimits>,
+    /// Proxies in front of the server.
+    pub proxies: Proxies,
+    /// How long clients may take to send.
+    pub patience: Patience,
     /// Items of a page when the request does not say.
     pub default_page_size: usize,
     /// Items of a page at most.
@@ -109,6 +171,10 @@ impl HttpConfig {
             public_url,
             allowed_origins: vec!["*".to_owned()],
             max_json_body_bytes: 2 << 20,
+            max_head_bytes: 128 << 10,
+            rate_limits: Some(RateLimits::default()),
+            proxies: Proxies::default(),
+            patience: Patience::default(),
             default_page_size: 30,
             max_page_size: 100,
             long_page_size: 1_000,

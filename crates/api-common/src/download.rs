@@ -1,9 +1,10 @@
 //! A body written by a blocking thread while the client reads it, through a bounded channel.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::web::Bytes;
+use branchyard_domain::ports::Canceled;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::runtime::Handle;
@@ -13,6 +14,24 @@ use tokio::sync::mpsc;
 const CHUNKS: usize = 4;
 /// Bytes of a chunk, about.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How long rows wait for a chunk to fill.
+const CHUNK_WAIT: Duration = Duration::from_millis(200);
+
+/// Somebody waits for a result; says so when they no longer do, because the client went away.
+pub struct Waiting(Canceled);
+
+impl Waiting {
+    /// To be kept as long as somebody waits.
+    pub fn new(canceled: &Canceled) -> Self {
+        Self(canceled.clone())
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
 
 /// How a body ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +53,13 @@ pub struct DownloadWriter<T> {
     runtime: Handle,
     stall: Duration,
     buffer: Vec<u8>,
+    sent: Instant,
 }
 
 /// The sending side.
 pub struct Download<T> {
     pieces: mpsc::Receiver<Piece<T>>,
+    _waiting: Waiting,
 }
 
 /// What is known once there is something to send.
@@ -51,13 +72,12 @@ pub enum First<T> {
     Lost,
 }
 
-/// Both sides. A client that takes nothing for `stall` is given up. To be called on the server's worker.
-pub fn download_channel<T>(stall: Duration) -> (DownloadWriter<T>, Download<T>) {
-    let (sender, receiver) = mpsc::channel(CHUNKS);
-    (
-        DownloadWriter { pieces: sender, runtime: Handle::current(), stall, buffer: Vec::new() },
-        Download { pieces: receiver },
-    )
+/// Both sides. A client that takes nothing for `stall` is given up, and one that goes away cancels what is written. To be
+/// called on the server's worker.
+pub fn download_channel<T>(stall: Duration, canceled: &Canceled) -> (DownloadWriter<T>, Download<T>) {
+    let (pieces, receiver) = mpsc::channel(CHUNKS);
+    let writer = DownloadWriter { pieces, runtime: Handle::current(), stall, buffer: Vec::new(), sent: Instant::now() };
+    (writer, Download { pieces: receiver, _waiting: Waiting::new(canceled) })
 }
 
 impl<T> DownloadWriter<T> {
@@ -66,13 +86,15 @@ impl<T> DownloadWriter<T> {
         &mut self.buffer
     }
 
-    /// Sends what was written when it is enough for a chunk; gives whether the client still takes it.
-    pub fn flush_if_full(&mut self) -> bool {
-        if self.buffer.len() < CHUNK_BYTES {
+    /// Sends what was written when it is enough for a chunk or has waited a while; gives whether the client still takes it.
+    pub fn flush_if_due(&mut self) -> bool {
+        if self.buffer.len() < CHUNK_BYTES && self.sent.elapsed() < CHUNK_WAIT {
             return true;
         }
         let piece = Piece::Bytes(Bytes::from(std::mem::take(&mut self.buffer)));
-        self.send(piece)
+        let taken = self.send(piece);
+        self.sent = Instant::now();
+        taken
     }
 
     /// Ends the body.
@@ -116,6 +138,8 @@ impl<T> Download<T> {
 
 #[cfg(test)]
 mod tests {
+    use branchyard_domain::ports::Canceled;
+
     use super::{Download, DownloadWriter, Ending, First, download_channel};
     use futures_util::StreamExt as _;
     use std::time::Duration;
@@ -128,7 +152,7 @@ mod tests {
         std::thread::spawn(move || {
             for taken in 0..chunks {
                 writer.buffer().extend_from_slice(&[b'x'; super::CHUNK_BYTES]);
-                if !writer.flush_if_full() {
+                if !writer.flush_if_due() {
                     return taken;
                 }
             }
@@ -150,7 +174,7 @@ mod tests {
 
     #[actix_web::test]
     async fn short_bodies_come_whole() {
-        let (writer, download) = download_channel(Duration::from_secs(5));
+        let (writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
         write(writer, 0, Some(Ending::Broken(7)));
         let First::All(bytes, ending) = download.first().await else { panic!("all") };
         assert_eq!((&bytes[..], ending), (&b"end"[..], Ending::Broken(7)));
@@ -159,7 +183,7 @@ mod tests {
     #[actix_web::test]
     async fn long_bodies_come_in_pieces_and_show_how_they_ended() {
         for (ending, whole) in [(Some(Ending::Whole(1)), true), (Some(Ending::Broken(1)), false), (None, false)] {
-            let (writer, download) = download_channel(Duration::from_secs(5));
+            let (writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
             write(writer, 20, ending);
             let (bytes, good) = read(download).await;
             assert_eq!((bytes, good), (20 * super::CHUNK_BYTES + if whole { 3 } else { 0 }, whole));
@@ -168,10 +192,33 @@ mod tests {
 
     #[actix_web::test]
     async fn a_client_that_takes_nothing_is_given_up() {
-        let (writer, download) = download_channel(Duration::from_millis(20));
+        let (writer, download) = download_channel(Duration::from_millis(20), &Canceled::default());
         let writing = write(writer, 100, None);
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(download);
         assert!(writing.join().unwrap() < 10);
+    }
+
+    #[actix_web::test]
+    async fn rows_do_not_wait_for_a_full_chunk() {
+        let (mut writer, download) = download_channel::<u8>(Duration::from_secs(5), &Canceled::default());
+        let writing = std::thread::spawn(move || {
+            std::thread::sleep(super::CHUNK_WAIT);
+            writer.buffer().extend_from_slice(b"row");
+            assert!(writer.flush_if_due());
+            writer
+        });
+        let First::Begun(begun, download) = download.first().await else { panic!("begun") };
+        assert_eq!(&begun[..], b"row");
+        drop((writing.join().unwrap(), download));
+    }
+
+    #[actix_web::test]
+    async fn whoever_goes_away_cancels() {
+        let canceled = Canceled::default();
+        let (_writer, download) = download_channel::<u8>(Duration::from_secs(5), &canceled);
+        assert!(!canceled.is_canceled());
+        drop(download);
+        assert!(canceled.is_canceled());
     }
 }

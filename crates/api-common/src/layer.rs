@@ -1,14 +1,21 @@
 //! What every request passes through: its id, problem documents, CORS, cache headers.
 
-use actix_web::body::{BoxBody, MessageBody};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
-use actix_web::{Error, HttpMessage as _, HttpResponse, web};
+use actix_web::web::Bytes;
+use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, web};
 use branchyard_problem_details::{ErrorCode, PROBLEM_MEDIA_TYPE, Problem};
 
+use crate::caller::address_of;
+use crate::coding;
 use crate::failure::Failure;
+use crate::rate::{Counted, Shown};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 
@@ -40,6 +47,11 @@ pub async fn layer(
     Ok(about.finish(&state, response))
 }
 
+/// Takes a request out of the rate limits: uploads of parts carry their own credential.
+pub fn uncounted(request: &HttpRequest) {
+    request.extensions_mut().insert(Counted::Free);
+}
+
 /// What of a request its response needs.
 struct About {
     id: RequestId,
@@ -47,6 +59,7 @@ struct About {
     has_credential: bool,
     origin: Option<HeaderValue>,
     is_preflight: bool,
+    is_head: bool,
 }
 
 impl About {
@@ -59,6 +72,7 @@ impl About {
             origin: allowed_origin(headers, &state.config.allowed_origins),
             is_preflight: request.method() == Method::OPTIONS
                 && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+            is_head: request.method() == Method::HEAD,
         }
     }
 
@@ -70,8 +84,25 @@ impl About {
             }
             None => response,
         };
+        let shown = self.quota(state, response.request());
         self.add_headers(response.headers_mut());
-        response
+        if let Some(shown) = shown {
+            shown.add_headers(response.headers_mut());
+        }
+        let response = coding::apply(response);
+        if self.is_head { response.map_body(|_, body| BoxBody::new(HeadBody(body.size()))) } else { response }
+    }
+
+    /// The caller's quota, after this request. What was not counted so far came to no handler, and counts against the address.
+    fn quota(&self, state: &AppState, request: &HttpRequest) -> Option<Shown> {
+        let counted = request.extensions().get::<Counted>().copied();
+        let (address, now) = (address_of(state, request), state.hub.now());
+        match counted {
+            Some(Counted::As(shown)) => shown,
+            Some(Counted::Free) => state.rates.look_address(address, now),
+            None if self.is_preflight => state.rates.look_address(address, now),
+            None => state.rates.count_address(address, now),
+        }
     }
 
     fn render(&self, state: &AppState, problem: &Problem) -> HttpResponse {
@@ -103,6 +134,21 @@ impl About {
         } else {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, fixed(EXPOSED));
         }
+    }
+}
+
+/// The body of an answer to `HEAD`: it says how long the body would be, and is empty. Whatever made it is ended.
+struct HeadBody(BodySize);
+
+impl MessageBody for HeadBody {
+    type Error = std::convert::Infallible;
+
+    fn size(&self) -> BodySize {
+        self.0
+    }
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Poll::Ready(None)
     }
 }
 

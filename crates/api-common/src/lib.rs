@@ -18,15 +18,18 @@
 //! A handler takes a [`Call`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
 //! [`Answer`]. What goes wrong is a [`Failure`]; the layer renders it as a problem document.
 
+mod address;
 mod answer;
 mod body;
 mod call;
 mod caller;
+mod coding;
 mod conditional;
 mod config;
 mod download;
 mod failure;
 mod fields;
+mod head;
 mod idempotency;
 mod json;
 mod keys;
@@ -36,6 +39,7 @@ mod paging;
 mod parts;
 mod pool;
 mod query;
+mod rate;
 mod refusal;
 mod request_id;
 mod routes;
@@ -47,15 +51,17 @@ mod urls;
 
 pub use answer::{Answer, etag_of};
 pub use call::{Call, Shown};
+pub use coding::{Coding, TaggedCoding};
 pub use conditional::IfMatch;
-pub use config::{HttpConfig, PoolSizes, SqlLimits};
-pub use download::{Download, DownloadWriter, Ending, First, download_channel};
+pub use config::{ForwardedHeader, HttpConfig, Patience, PoolSizes, Proxies, RateLimits, SqlLimits};
+pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
 pub use failure::Failure;
 pub use fields::{Faults, Fields};
+pub use head::head_limit;
 pub use idempotency::Key;
 pub use json::Json;
 pub use keys::ServerKeys;
-pub use layer::layer;
+pub use layer::{layer, uncounted};
 pub use paging::{Listed, PageRequest, page};
 pub use pool::{Pool, PoolError};
 pub use query::Query;
@@ -65,5 +71,5 @@ pub use routes::Endpoint;
 pub use slots::{ReadSlot, Slots};
 pub use state::AppState;
 pub use time::{parse_http_seconds, rfc3339};
-pub use upload::{UploadBody, UploadReader, upload_channel};
+pub use upload::{Pumped, UploadBody, UploadReader, upload_channel};
 pub use urls::{Urls, segment};

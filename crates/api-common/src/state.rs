@@ -10,6 +10,7 @@ use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
 use crate::pool::Pool;
+use crate::rate::Rates;
 use crate::slots::Slots;
 
 /// What all handlers share. Cheap to clone; one per process, also when there are many workers.
@@ -36,6 +37,7 @@ pub struct Shared {
     pub config: HttpConfig,
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
+    pub(crate) rates: Rates,
 }
 
 impl AppState {
@@ -53,6 +55,7 @@ impl AppState {
             hub,
             keys,
             in_flight: InFlight::default(),
+            rates: Rates::new(config.rate_limits.as_ref()),
             last_uses: LastUses::new(config.token_use_seconds),
             config,
         }))

@@ -5,8 +5,8 @@ use actix_web::{HttpResponse, web};
 use branchyard_api_common::{Endpoint, Failure, layer};
 
 use crate::handlers::{
-    branches, collaborators, databases, forks, history, imports, members, operations, organizations, pull_changes,
-    pulls, releases, sql, tags, tokens, user,
+    branches, collaborators, databases, document, forks, history, imports, members, operations, organizations,
+    pull_changes, pulls, releases, sql, tags, tokens, user,
 };
 
 /// Mounts the API. Needs `web::Data<AppState>` in the application's data.
@@ -38,6 +38,7 @@ fn endpoints() -> Vec<Endpoint> {
     const D: &str = "/databases/{owner}/{database}";
     let at = |rest: &str| Endpoint::at(&format!("{D}{rest}"));
     vec![
+        Endpoint::at("/openapi.json").get(document::get_openapi_document),
         Endpoint::at("/user").get(user::get_current_user),
         Endpoint::at("/user/tokens").get(tokens::list_user_tokens).post(tokens::create_user_token),
         Endpoint::at("/user/tokens/{token_id}").delete(tokens::delete_user_token),

@@ -126,7 +126,7 @@ impl RowSink for StreamSink {
         }
         buffer.push(b'\n');
         self.rows += 1;
-        let taken = self.writer.flush_if_full();
+        let taken = self.writer.flush_if_due();
         if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::fakes::{self, Collected};
+use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 
@@ -47,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut rows = Collected::default();
     let head = hub.sql().resolve(&person, Some("main"))?;
-    hub.sql().read(&person, &head, "SELECT * FROM parts ORDER BY name", Duration::from_secs(5), &mut rows)?;
+    let query = ReadQuery::new("SELECT * FROM parts ORDER BY name", Duration::from_secs(5));
+    hub.sql().read(&person, &head, &query, &mut rows)?;
     assert_eq!(rows.lines(), ["2|card", "1|gear"]);
     Ok(())
 }

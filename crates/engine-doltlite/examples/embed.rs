@@ -5,6 +5,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::fakes::{Collected, FixedClock, MemoryBlobs, MemoryMetadata, PlainFormats, SeededIds};
+use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{Limits, MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_domain::{Hub, Ports};
@@ -51,7 +52,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut rows = Collected::default();
     let head = hub.sql().resolve(&person, Some("main"))?;
-    hub.sql().read(&person, &head, "SELECT * FROM parts ORDER BY name", Duration::from_secs(5), &mut rows)?;
+    let query = ReadQuery::new("SELECT * FROM parts ORDER BY name", Duration::from_secs(5));
+    hub.sql().read(&person, &head, &query, &mut rows)?;
     assert_eq!(rows.lines(), ["2|card", "1|gear"]);
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use branchyard_domain::ports::Canceled;
 use branchyard_domain::values::CommitHash;
 use rusqlite::OpenFlags;
 
@@ -76,7 +77,17 @@ impl Connection {
 
     /// Bounds what runs from now until the result is dropped.
     pub(crate) fn limit_time(&self, watchdog: &Watchdog, timeout: Duration) -> rusqlite::Result<Timed<'_>> {
-        let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout);
+        self.limit_time_or(watchdog, timeout, Canceled::default())
+    }
+
+    /// The same; `canceled` ends it early.
+    pub(crate) fn limit_time_or(
+        &self,
+        watchdog: &Watchdog,
+        timeout: Duration,
+        canceled: Canceled,
+    ) -> rusqlite::Result<Timed<'_>> {
+        let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout, canceled);
         let deadline = Arc::clone(watch.deadline());
         self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.expired()))?;
         Ok(Timed { connection: self, watch })

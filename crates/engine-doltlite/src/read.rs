@@ -20,7 +20,7 @@ pub(crate) fn read(
 ) -> Result<ReadReport, EngineError> {
     let place = Place::all(query.sql, Mode::Reader);
     let timed = connection
-        .limit_time(&engine.watchdog, query.timeout)
+        .limit_time_or(&engine.watchdog, query.timeout, query.canceled.clone())
         .map_err(|error| errors::fault("set a time limit", error))?;
     let outcome = {
         let _entered = connection.enter(Mode::Reader);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use branchyard_domain::ports::Canceled;
 use rusqlite::InterruptHandle;
 
 const STOPPED: u64 = u64::MAX;
@@ -21,19 +22,21 @@ pub(crate) struct Deadline {
     start: Instant,
     due_nanos: AtomicU64,
     expired: AtomicBool,
+    canceled: Canceled,
 }
 
 impl Deadline {
-    fn new(timeout: Duration) -> Self {
-        Self { start: Instant::now(), due_nanos: AtomicU64::new(nanos(timeout)), expired: AtomicBool::new(false) }
+    fn new(timeout: Duration, canceled: Canceled) -> Self {
+        let due_nanos = AtomicU64::new(nanos(timeout));
+        Self { start: Instant::now(), due_nanos, expired: AtomicBool::new(false), canceled }
     }
 
-    /// Whether time ran out; stays true.
+    /// Whether time ran out, or nobody waits any more; stays true.
     pub(crate) fn expired(&self) -> bool {
         if self.expired.load(Ordering::Relaxed) {
             return true;
         }
-        let late = nanos(self.start.elapsed()) >= self.due_nanos.load(Ordering::Relaxed);
+        let late = self.canceled.is_canceled() || nanos(self.start.elapsed()) >= self.due_nanos.load(Ordering::Relaxed);
         if late {
             self.expired.store(true, Ordering::Relaxed);
         }
@@ -82,7 +85,7 @@ impl Shared {
                     handle.interrupt();
                     wait = wait.min(AGAIN);
                 } else {
-                    // A stopped clock may start again at any time: look at it from time to time.
+                    // A stopped clock may start again at any time, and so may the wish to cancel: look from time to time.
                     wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), Duration::from_millis(50)));
                 }
             }
@@ -105,9 +108,9 @@ impl Watchdog {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Interrupts the connection of `handle` once `timeout` is over, until the watch is dropped.
-    pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration) -> Watch {
-        let deadline = Arc::new(Deadline::new(timeout));
+    /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
+    pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration, canceled: Canceled) -> Watch {
+        let deadline = Arc::new(Deadline::new(timeout, canceled));
         let mut watched = self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let id = watched.next;
         watched.next += 1;

@@ -43,9 +43,11 @@ impl Actor {
         }
     }
 
-    /// Sends a request that was completed.
+    /// Sends a request that was completed. An answer that the OpenAPI document does not allow fails the test.
     pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> Answer {
-        Answer::read(request.send().unwrap())
+        let request = request.build().unwrap();
+        let method = request.method().to_string();
+        Answer::read(&method, self.client.execute(request).unwrap())
     }
 
     /// GET.

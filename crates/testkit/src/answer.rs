@@ -1,7 +1,12 @@
 //! What came back.
 
+use std::sync::LazyLock;
+
+use branchyard_openapi_check::{Answer as Checked, Checker};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
+
+static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
 
 /// A response, read whole.
 #[derive(Debug, Clone)]
@@ -15,8 +20,17 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn read(response: reqwest::blocking::Response) -> Self {
-        Self { status: response.status().as_u16(), headers: response.headers().clone(), text: response.text().unwrap() }
+    /// Reads a response, and fails the test when it is of the API and its OpenAPI document does not allow it.
+    pub(crate) fn read(method: &str, response: reqwest::blocking::Response) -> Self {
+        let path = response.url().path().to_owned();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = response.bytes().unwrap();
+        if path.starts_with(branchyard_api_v2::BASE) && !headers.contains_key("content-encoding") {
+            let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+            let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+            DOCUMENT.check(&Checked { method, path: &path, status, headers, body: &body }).unwrap();
+        }
+        Self { status, headers, text: String::from_utf8_lossy(&body).into_owned() }
     }
 
     /// The body as JSON; `null` when it is empty.

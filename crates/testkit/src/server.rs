@@ -14,6 +14,7 @@ use crate::Actor;
 /// A server with a folder of its own, stopped when dropped.
 pub struct Server {
     running: Option<Running>,
+    config: Config,
     /// Its data folder.
     pub dir: TempDir,
 }
@@ -24,14 +25,29 @@ impl Server {
         Self::start_with(|_| {})
     }
 
-    /// Starts a server with a changed configuration.
+    /// Starts a server with a changed configuration. Rate limits are off unless the change puts them on.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
+        config.rate_limit.enabled = false;
         change(&mut config);
         let running = Running::start(&config, &World::default(), Pending::Migrate).expect("the server starts");
-        Self { running: Some(running), dir }
+        Self { running: Some(running), config, dir }
+    }
+
+    /// Stops the server and starts it again on the same folder, at another port. Actors go on with [`Server::again`].
+    pub fn restart(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop().expect("the server stops cleanly");
+        }
+        let running = Running::start(&self.config, &World::default(), Pending::Migrate);
+        self.running = Some(running.expect("the server starts"));
+    }
+
+    /// An actor from before a restart.
+    pub fn again(&self, actor: &Actor) -> Actor {
+        Actor::new(self.address(), actor.token().map(str::to_owned), actor.name())
     }
 
     fn running(&self) -> &Running {

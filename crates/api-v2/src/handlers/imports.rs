@@ -2,11 +2,14 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use branchyard_api_common::{Answer, AppState, Call, Failure, Fields, Refusal, Urls, upload_channel};
+use branchyard_api_common::{
+    Answer, AppState, Call, Failure, Fields, Pumped, Refusal, Urls, uncounted, upload_channel,
+};
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain::values::{Timestamp, UploadId};
+use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
 use super::{Outcome, accepted, urls};
@@ -70,6 +73,7 @@ pub(crate) async fn put_part(
     request: HttpRequest,
     payload: web::Payload,
 ) -> Result<HttpResponse, Failure> {
+    uncounted(&request);
     let segment = |name: &str| request.match_info().get(name).unwrap_or_default();
     let (upload, number) = state.part_of(segment("upload_id"), segment("part_number"), request.query_string())?;
     let expected = content_md5(&request)?;
@@ -77,7 +81,14 @@ pub(crate) async fn put_part(
     let hub = state.hub.clone();
     let stored =
         state.uploads.run(move || hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from));
-    let (stored, ()) = join(stored, body.pump()).await;
+    let patience = &state.config.patience;
+    let (stored, pumped) = join(stored, body.pump(patience)).await;
+    if pumped == Pumped::TooSlow {
+        let (stall, pace) = (patience.part_stall.as_secs_f32(), patience.part_bytes_per_second);
+        let detail =
+            format!("the part came too slowly: nothing for {stall} seconds, or less than {pace} bytes a second");
+        return Err(Problem::new(ErrorCode::ValidationFailed, detail).into());
+    }
     let md5 = stored?.map_err(|refusal| Failure::of(refusal, &request))?;
     let hex: String = md5.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(HttpResponse::Ok().insert_header((header::ETAG, format!("\"{hex}\""))).finish())

@@ -3,6 +3,7 @@
 pub(crate) mod branches;
 pub(crate) mod collaborators;
 pub(crate) mod databases;
+pub(crate) mod document;
 pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod imports;

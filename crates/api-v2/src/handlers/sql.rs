@@ -2,11 +2,13 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use actix_web::{Either, HttpResponse};
-use branchyard_api_common::{Answer, Call, Ending, Failure, Fields, First, Query, ReadSlot, download_channel};
+use branchyard_api_common::{
+    Answer, Call, Coding, Ending, Failure, Fields, First, Query, ReadSlot, TaggedCoding, Waiting, download_channel,
+};
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::SqlFailure;
+use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_problem_details::{ErrorCode, Problem};
@@ -90,20 +92,20 @@ async fn read(call: &Call, access: DatabaseAccess<Read>, asked: Asked) -> Answer
         })
         .await?;
     let granted = Granted { access, commit, q, limit, timeout_ms, slot };
-    let format = Format::accepted(call.header("accept"));
-    let etag = granted.etag(call, format);
+    let (format, coding) = (Format::accepted(call.header("accept")), call.coding());
+    let etag = granted.etag(call, format, coding);
     // Only this server can make such a tag, and it does so only for results that never change.
     if call.has(&etag) {
         return Ok(Either::Left(Answer::with_body(200, String::new()).tagged(Some(etag))));
     }
     match format {
-        Format::Json => granted.whole(call, etag).await.map(Either::Left),
-        Format::Ndjson | Format::Csv => granted.streamed(call, format, etag).await.map(Either::Right),
+        Format::Json => granted.whole(call, coding, etag).await.map(Either::Left),
+        Format::Ndjson | Format::Csv => granted.streamed(call, format, coding, etag).await.map(Either::Right),
     }
 }
 
 impl Granted {
-    fn etag(&self, call: &Call, format: Format) -> String {
+    fn etag(&self, call: &Call, format: Format, coding: Coding) -> String {
         let limits = &call.state.config.sql;
         let in_force = match format {
             Format::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),
@@ -113,11 +115,14 @@ impl Granted {
         let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let timeout = self.timeout_ms.to_string();
         let request = [&id, self.commit.as_str(), &self.q, &limit, &timeout];
-        call.state.keys.entity_tag(&[&request[..], &[&in_force, format.media_type(), "identity"]].concat())
+        call.state.keys.entity_tag(&[&request[..], &[&in_force, format.media_type(), coding.name()]].concat())
     }
 
     /// The result as one JSON document, limited.
-    async fn whole(self, call: &Call, etag: String) -> Outcome {
+    async fn whole(self, call: &Call, coding: Coding, etag: String) -> Outcome {
+        let canceled = Canceled::default();
+        // When the client goes away this future ends before its answer, and so shall the statement.
+        let _waiting = Waiting::new(&canceled);
         let limits = &call.state.config.sql;
         let own_limit = self.limit.is_some_and(|limit| limit <= limits.row_cap);
         let limit = self.limit.unwrap_or(limits.default_limit).min(limits.row_cap);
@@ -126,24 +131,32 @@ impl Granted {
             .run(&call.state.sql, move |hub| -> Result<_, ReadError> {
                 let _slot = self.slot;
                 let mut rows = JsonSink::new(limit, own_limit, max_bytes);
-                let timeout = Duration::from_millis(self.timeout_ms);
-                Ok(match hub.sql().read(&self.access, &self.commit, &self.q, timeout, &mut rows)? {
+                let query = ReadQuery { sql: &self.q, timeout: Duration::from_millis(self.timeout_ms), canceled };
+                Ok(match hub.sql().read(&self.access, &self.commit, &query, &mut rows)? {
                     ReadEnd::Done(report) => (rows.finish(), report.deterministic),
                     ReadEnd::Failed(failure) => (sink::failed(status_of(&failure), failure.to_string()), false),
                 })
             })
             .await?;
-        Ok(Answer::data(200, &result).tagged((lasting && call.is_read()).then_some(etag)))
+        let answer = Answer::data(200, &result);
+        Ok(if lasting && call.is_read() { answer.tagged(Some(etag)).coded(coding) } else { answer })
     }
 
     /// The whole result, row by row.
-    async fn streamed(self, call: &Call, format: Format, etag: String) -> Result<HttpResponse, Failure> {
-        let (writer, download) = download_channel(call.state.config.sql.stream_stall);
+    async fn streamed(
+        self,
+        call: &Call,
+        format: Format,
+        coding: Coding,
+        etag: String,
+    ) -> Result<HttpResponse, Failure> {
+        let canceled = Canceled::default();
+        let (writer, download) = download_channel(call.state.config.sql.stream_stall, &canceled);
         let running = call.spawn(&call.state.sql, move |hub| -> Result<(), ReadError> {
             let _slot = self.slot;
             let mut rows = StreamSink::new(format, self.limit, writer);
-            let timeout = Duration::from_millis(self.timeout_ms);
-            let end = match hub.sql().read(&self.access, &self.commit, &self.q, timeout, &mut rows)? {
+            let query = ReadQuery { sql: &self.q, timeout: Duration::from_millis(self.timeout_ms), canceled };
+            let end = match hub.sql().read(&self.access, &self.commit, &query, &mut rows)? {
                 ReadEnd::Done(report) => Ok(report.deterministic),
                 ReadEnd::Failed(failure) => Err((status_of(&failure), failure.to_string())),
             };
@@ -160,6 +173,7 @@ impl Granted {
             First::All(body, Ending::Whole(end) | Ending::Broken(end)) => {
                 if end.is_ok_and(|lasting| lasting && call.is_read()) {
                     response.insert_header((header::ETAG, etag));
+                    response.extensions_mut().insert(TaggedCoding(coding));
                 }
                 Ok(response.body(body))
             }

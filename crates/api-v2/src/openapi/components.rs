@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::{constraints, headers, responses};
 use crate::wire;
 
 /// `{"$ref": "#/components/{kind}/{name}"}`
@@ -16,10 +17,8 @@ pub(super) fn all() -> Value {
     json!({
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
         "parameters": parameters(),
-        "responses": {"Problem": {
-            "description": "An RFC 9457 problem document",
-            "content": {"application/problem+json": {"schema": reference("schemas", "Problem")}},
-        }},
+        "headers": headers::components(),
+        "responses": responses::problems(),
         "schemas": schemas(),
     })
 }
@@ -121,6 +120,7 @@ fn tidy(name: &str, schema: &mut Value) {
         if field.ends_with("_at") && property["type"] == "string" {
             property["format"] = "date-time".into();
         }
+        constraints::add(name, field, property);
     }
     if is_closed(name) {
         schema["additionalProperties"] = false.into();
@@ -185,24 +185,25 @@ fn parameters() -> Value {
     let path = |name: &str, text_of: &str| parameter(name, "path", true, &text, text_of);
     let query = |name: &str, schema: &Value, text_of: &str| parameter(name, "query", false, schema, text_of);
     json!({
-        "owner": path("owner", "A user or organization, in any letter case."),
+        "owner": parameter("owner", "path", true, &constraints::owner(), "A user or organization, in any letter case."),
         "of_owner": query("owner", &text, "Only databases of this owner."),
-        "organization": path("organization", "Name of the organization, in any letter case."),
-        "username": path("username", "Name of the user, in any letter case."),
+        "organization": parameter("organization", "path", true, &constraints::owner(), "Name of the organization, in any letter case."),
+        "username": parameter("username", "path", true, &constraints::owner(), "Name of the user, in any letter case."),
         "token_id": path("token_id", "The `id` of a token."),
-        "database": path("database", "Name of the database, in any letter case."),
-        "branch": path("branch", "A `/` in it is sent as `%2F`, or raw."),
-        "tag": path("tag", "A `/` in it is sent as `%2F`, or raw."),
+        "database": parameter("database", "path", true, &constraints::database(), "Name of the database, in any letter case."),
+        "branch": path("branch", "Name of a branch. A `/` in it is sent as `%2F`, or raw."),
+        "tag": path("tag", "Name of a tag. A `/` in it is sent as `%2F`, or raw."),
         "pull_number": parameter("pull_number", "path", true, &json!({"type": "string", "pattern": "^[1-9][0-9]*$"}), "Number of the pull request."),
         "operation_id": path("operation_id", "The `id` of an operation as one segment, with raw slashes, its UUID alone, or its `href`."),
-        "upload_id": path("upload_id", "Part of the address a session gave."),
+        "upload_id": path("upload_id", "Part of the address a session gave: its id."),
         "part_number": path("part_number", "Part of the address a session gave."),
         "expires": parameter("expires", "query", true, &text, "Part of the address a session gave."),
         "signature": parameter("signature", "query", true, &text, "Part of the address a session gave."),
-        "page_token": query("page_token", &text, "`next_page_token` of the page before."),
-        "page_size": query("page_size", &count, "Items at most."),
-        "q": query("q", &text, "A part of the name or the description, in any letter case."),
-        "sql_q": parameter("q", "query", true, &text, "The statement; at most 32 KiB."),
+        "page_token": query("page_token", &json!({"type": "string", "maxLength": 4096}), "`next_page_token` of the page before; absent or empty = the first page. Keep the filters."),
+        "page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 30}), "Items at most; above 100 means 100. A page may hold fewer and still be followed by another."),
+        "long_page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 1000}), "Items at most; above 1,000 means 1,000."),
+        "q": query("q", &json!({"type": "string", "minLength": 1, "maxLength": 200}), "A part of the name or the description, in any letter case."),
+        "sql_q": parameter("q", "query", true, &json!({"type": "string", "minLength": 1, "maxLength": 32_768}), "The statement; at most 32 KiB."),
         "visibility": query("visibility", &words(&["public", "private"]), "Only such databases."),
         "state": query("state", &words(&["open", "closed", "merged"]), "Only such pull requests."),
         "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
@@ -212,9 +213,11 @@ fn parameters() -> Value {
         "to": parameter("to", "query", true, &text, "The later ref."),
         "table": query("table", &text, "Only this table."),
         "merge_base": query("merge_base", &words(&["true", "false"]), "`true`: from the merge base of both."),
-        "limit": query("limit", &count, "Rows at most."),
-        "timeout_ms": query("timeout_ms", &count, "Milliseconds the read may take."),
-        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &text, "Makes repeating the request harmless for 24 h."),
+        "limit": query("limit", &count, "Rows at most; 1,000 when absent, never more than 10,000 in JSON."),
+        "timeout_ms": query("timeout_ms", &count, "Milliseconds the read may take; 30,000 when absent, never more than 60,000."),
+        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &json!({"type": "string", "minLength": 1, "maxLength": 257}), "1 to 255 printable ASCII characters, with or without quotes around them. Makes repeating the request harmless for 24 h."),
+        "If-None-Match": parameter("If-None-Match", "header", false, &text, "Answer 304 if it still has this ETag; lists and `*` are allowed."),
+        "Content-MD5": parameter("Content-MD5", "header", false, &json!({"type": "string", "minLength": 24, "maxLength": 24}), "Base64 of the MD5 of the part, which is then verified."),
         "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
     })
 }

@@ -1,15 +1,41 @@
 //! The OpenAPI document: the table of operations, and the schemas of the wire types.
 
 mod components;
+mod constraints;
+mod descriptions;
+mod examples;
+mod headers;
 mod operations;
+mod responses;
 
 use std::collections::BTreeMap;
 
-use operations::{Body, Docs, OPERATIONS, Sends};
+use operations::{Body, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 
-/// The OpenAPI 3.1 document of this API, as pretty JSON.
+const INTRODUCTION: &str = "Versioned SQL databases: branches, pull requests, releases, imports, SQL. Compatible with DoltHub API v2.\n\n\
+Every success has its result in `data`; lists have `meta.next_page_token` while there is more. Every other answer is a problem document: \
+branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` \
+names the methods of a route. Unknown query parameters are ignored; a known one given twice is refused. Send `X-Request-Id` to find a request in the server's log.";
+
+/// Tags in the order they are used, so that a new one needs no second entry.
+fn tags() -> Value {
+    let mut names: Vec<&str> = Vec::new();
+    for docs in OPERATIONS {
+        if !names.contains(&docs.tag) {
+            names.push(docs.tag);
+        }
+    }
+    names.into_iter().map(|name| json!({"name": name})).collect()
+}
+
+/// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
 pub fn openapi() -> String {
+    serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
+}
+
+/// The document for a server reached at `public_url`.
+pub(crate) fn document(public_url: &str) -> Value {
     let mut paths: Map<String, Value> = Map::new();
     for docs in OPERATIONS {
         let path = paths.entry(format!("{}{}", crate::BASE, docs.path)).or_insert_with(|| json!({}));
@@ -20,15 +46,15 @@ pub fn openapi() -> String {
         "info": {
             "title": "Branchyard API",
             "version": "v2",
-            "description": "Versioned SQL databases: branches, pull requests, releases, imports, SQL. Compatible with DoltHub API v2.",
+            "description": INTRODUCTION,
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
-        "servers": [{"url": "{base_url}", "variables": {"base_url": {"default": "http://localhost"}}}],
-        "tags": [{"name": "User"}, {"name": "Organization"}, {"name": "Database"}, {"name": "Operations"}],
+        "servers": [{"url": "{base_url}", "variables": {"base_url": {"default": public_url}}}],
+        "tags": tags(),
         "paths": paths,
         "components": components::all(),
     });
-    serde_json::to_string_pretty(&sorted(document)).unwrap_or_default()
+    sorted(document)
 }
 
 /// Members by name, whether or not this build of `serde_json` keeps the order they were put in.
@@ -51,7 +77,7 @@ fn operation(docs: &Docs) -> Value {
         "tags": [docs.tag],
         "summary": docs.summary,
         "security": security(docs),
-        "responses": responses(docs),
+        "responses": responses::of(docs),
     });
     if docs.errors.contains('K') {
         parameters.push(components::reference("parameters", "Idempotency-Key"));
@@ -59,13 +85,22 @@ fn operation(docs: &Docs) -> Value {
     if docs.errors.contains('M') {
         parameters.push(components::reference("parameters", "If-Match"));
     }
+    if responses::may_be_unmodified(docs) {
+        parameters.push(components::reference("parameters", "If-None-Match"));
+    }
+    if docs.id == "putImportPart" {
+        parameters.push(components::reference("parameters", "Content-MD5"));
+    }
+    if let Some(text) = descriptions::of(docs.id) {
+        shown["description"] = text.into();
+    }
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
     match docs.body {
         Body::None => {}
-        Body::Json(name) => shown["requestBody"] = request_body(true, name),
-        Body::OptionalJson(name) => shown["requestBody"] = request_body(false, name),
+        Body::Json(name) => shown["requestBody"] = request_body(true, name, docs.id),
+        Body::OptionalJson(name) => shown["requestBody"] = request_body(false, name, docs.id),
         Body::Bytes => {
             let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
             shown["requestBody"] = json!({"required": true, "content": content});
@@ -87,64 +122,12 @@ fn security(docs: &Docs) -> Value {
     }
 }
 
-fn request_body(required: bool, schema: &str) -> Value {
-    json!({"required": required, "content": {"application/json": {"schema": components::reference("schemas", schema)}}})
-}
-
-fn responses(docs: &Docs) -> Value {
-    let mut responses: Map<String, Value> = Map::new();
-    responses.insert(docs.status.to_string(), success(docs));
-    if docs.method == "put" && matches!(docs.sends, Sends::One(_)) {
-        // What is put may not have been there.
-        responses.insert("201".to_owned(), success(docs));
+fn request_body(required: bool, schema: &str, id: &str) -> Value {
+    let mut content = json!({"schema": components::reference("schemas", schema)});
+    if let Some(example) = examples::of(id).and_then(|example| example.request) {
+        content["example"] = example;
     }
-    for status in statuses(docs) {
-        responses.insert(status.to_string(), components::reference("responses", "Problem"));
-    }
-    responses.into()
-}
-
-fn success(docs: &Docs) -> Value {
-    let schema = match docs.sends {
-        Sends::Nothing => return json!({"description": "Stored.", "headers": {"ETag": {"schema": {"type": "string"}}}}),
-        Sends::One(name) => {
-            json!({"type": "object", "required": ["data"], "properties": {"data": components::reference("schemas", name)}})
-        }
-        Sends::List(name) => json!({
-            "type": "object",
-            "required": ["data", "meta"],
-            "properties": {
-                "data": {"type": "array", "items": components::reference("schemas", name)},
-                "meta": components::reference("schemas", "Meta"),
-            },
-        }),
-    };
-    let mut content = json!({"application/json": {"schema": schema}});
-    if docs.path.ends_with("/sql") {
-        content["application/x-ndjson"] = json!({"schema": {"type": "string"}});
-        content["text/csv"] = json!({"schema": {"type": "string"}});
-    }
-    json!({"description": docs.summary, "content": content})
-}
-
-/// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
-fn statuses(docs: &Docs) -> Vec<u16> {
-    let mut all = vec![401, 405, 429, 500, 503];
-    for set in docs.errors.chars() {
-        all.extend_from_slice(match set {
-            'D' => &[404],
-            'L' => &[400],
-            'B' => &[400, 413, 415],
-            'K' => &[400, 409, 422],
-            'P' => &[403],
-            'M' => &[412],
-            _ => &[],
-        });
-    }
-    all.extend_from_slice(docs.own);
-    all.sort_unstable();
-    all.dedup();
-    all
+    json!({"required": required, "content": {"application/json": content}})
 }
 
 #[cfg(test)]
@@ -209,9 +192,43 @@ mod tests {
         for target in &found {
             assert!(document.pointer(target.trim_start_matches('#')).is_some(), "{target}");
         }
-        for kind in ["parameters", "responses"] {
+        for kind in ["parameters", "responses", "headers"] {
             for name in document["components"][kind].as_object().unwrap().keys() {
                 assert!(found.contains(&format!("#/components/{kind}/{name}")), "{kind} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_body_has_an_example_that_fits_its_schema() {
+        let checker = branchyard_openapi_check::Checker::new(&super::openapi());
+        let document = document();
+        for docs in super::OPERATIONS {
+            let operation = &document["paths"][format!("{}{}", crate::BASE, docs.path)][docs.method];
+            let success = &operation["responses"][docs.status.to_string()]["content"]["application/json"];
+            for content in [&operation["requestBody"]["content"]["application/json"], success] {
+                if content.is_null() {
+                    continue;
+                }
+                assert!(content.get("example").is_some(), "{} needs an entry in openapi/examples.rs", docs.id);
+                let fits = checker.validate(&content["schema"], &content["example"]);
+                assert_eq!(fits, Ok(()), "{}", docs.id);
+            }
+        }
+        let problem = serde_json::json!({"$ref": "#/components/schemas/Problem"});
+        for response in document["components"]["responses"].as_object().unwrap().values() {
+            for example in response["content"]["application/problem+json"]["examples"].as_object().unwrap().values() {
+                assert_eq!(checker.validate(&problem, &example["value"]), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn every_parameter_and_header_is_described() {
+        let document = document();
+        for kind in ["parameters", "headers"] {
+            for (name, component) in document["components"][kind].as_object().unwrap() {
+                assert!(component["description"].as_str().is_some_and(|text| text.len() > 5), "{kind} {name}");
             }
         }
     }

@@ -24,6 +24,8 @@ pub(super) enum Body {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Sends {
     Nothing,
+    /// Not in an envelope.
+    Document,
     One(&'static str),
     List(&'static str),
 }
@@ -69,7 +71,7 @@ macro_rules! operations {
 }
 
 use Body::{Bytes, Json, OptionalJson};
-use Sends::{List, Nothing, One};
+use Sends::{Document, List, Nothing, One};
 
 operations! {
     "/user" {
@@ -133,7 +135,7 @@ operations! {
         delete "deleteTag" "Database" "Delete a tag" Required [] Body::None => 200 One("Tag"), "DPM" [409];
     }
     "/databases/{owner}/{database}/forks" {
-        get "listForks" "Database" "Direct forks the caller sees" Optional ["page_token", "page_size"] Body::None => 200 List("DatabaseRef"), "DL" [];
+        get "listForks" "Database" "Direct forks the caller sees" Optional ["page_token", "long_page_size"] Body::None => 200 List("DatabaseRef"), "DL" [];
         post "createFork" "Database" "Fork a database" Required [] Json("CreateForkRequest") => 202 One("OperationRef"), "DBK" [403, 422];
     }
     "/databases/{owner}/{database}/releases" {
@@ -154,7 +156,7 @@ operations! {
         patch "updatePull" "Database" "Edit, close or reopen a pull request" Required [] Json("UpdatePullRequest") => 200 One("Pull"), "DBPM" [409, 422];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}/comments" {
-        get "listPullComments" "Database" "Comments, oldest first" Optional ["page_token", "page_size"] Body::None => 200 List("PullComment"), "DL" [];
+        get "listPullComments" "Database" "Comments, oldest first" Optional ["page_token", "long_page_size"] Body::None => 200 List("PullComment"), "DL" [];
         post "createPullComment" "Database" "Comment on a pull request" Required [] Json("CreatePullCommentRequest") => 201 One("PullComment"), "DBK" [];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}/merge" {
@@ -205,5 +207,8 @@ operations! {
     }
     "/operations/{operation_id}/cancel" {
         post "cancelOperation" "Operations" "Cancel a queued operation" Required [] Body::None => 200 One("Operation"), "BK" [403, 404, 409];
+    }
+    "/openapi.json" {
+        get "getOpenapiDocument" "Document" "The OpenAPI document of this API" Optional [] Body::None => 200 Document, "" [];
     }
 }

@@ -1,5 +1,7 @@
 //! A server in the process, and people who use it.
 
+use std::sync::LazyLock;
+
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
 use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
@@ -7,6 +9,7 @@ use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::fakes::{self, FakeHub};
 use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::OwnerName;
+use branchyard_openapi_check::{Answer as Checked, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
@@ -68,6 +71,17 @@ impl Answer {
     }
 }
 
+/// Fails the test when the OpenAPI document does not allow an answer.
+fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]) {
+    static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
+    let plain = headers.get("content-encoding").is_none();
+    let headers: Vec<_> =
+        headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+    if plain {
+        DOCUMENT.check(&Checked { method, path, status, headers, body }).unwrap();
+    }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         Self::with(|_| {})
@@ -83,6 +97,7 @@ impl World {
 
     fn over(fakes: FakeHub, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
+        config.rate_limits = None;
         change(&mut config);
         let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
         Self { fakes, state }
@@ -97,8 +112,14 @@ impl World {
             password: None,
             is_admin: false,
         };
-        let user = self.fakes.hub.people().create_user(wanted).unwrap();
-        let seed = name.bytes().fold(0_u64, |sum, byte| sum * 257 + u64::from(byte));
+        self.fakes.hub.people().create_user(wanted).unwrap();
+        self.token(name, 1)
+    }
+
+    /// Makes a token of a user, another one for each number.
+    pub(crate) fn token(&self, name: &str, number: u64) -> String {
+        let user = self.fakes.hub.people().find_user(&OwnerName::parse(name).unwrap()).unwrap();
+        let seed = name.bytes().fold(number, |sum, byte| sum * 257 + u64::from(byte));
         let secret = PlainToken::mint(&mut StdRng::seed_from_u64(seed));
         let minted = self.fakes.hub.tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
         minted.secret.expose().to_owned()
@@ -108,9 +129,13 @@ impl World {
     pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
         let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v2::configure);
         let app = test::init_service(app).await;
-        let response = test::call_service(&app, request.to_request()).await;
+        let request = request.to_request();
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let response = test::call_service(&app, request).await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = String::from_utf8(test::read_body(response).await.to_vec()).unwrap();
+        let body = test::read_body(response).await;
+        self::check(&method, &path, status, &headers, &body);
+        let text = String::from_utf8_lossy(&body).into_owned();
         Answer { status, headers, text }
     }
 

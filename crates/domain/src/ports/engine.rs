@@ -2,6 +2,8 @@
 //!
 //! The engine knows no branch and no tag of the user: every call names commits. A commit that no ref names is garbage.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::formats::{FormatError, RowSource};
@@ -136,6 +138,22 @@ pub trait RowSink {
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow;
 }
 
+/// Says that nobody waits for a result any more. Clones say the same.
+#[derive(Debug, Clone, Default)]
+pub struct Canceled(Arc<AtomicBool>);
+
+impl Canceled {
+    /// Says so.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was said.
+    pub fn is_canceled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A read statement of a stranger.
 #[derive(Debug, Clone)]
 pub struct ReadQuery<'a> {
@@ -143,6 +161,15 @@ pub struct ReadQuery<'a> {
     pub sql: &'a str,
     /// Time the engine may compute; waiting for the sink does not count.
     pub timeout: Duration,
+    /// Ends the statement early, as if its time had run out.
+    pub canceled: Canceled,
+}
+
+impl<'a> ReadQuery<'a> {
+    /// A query that nobody will cancel.
+    pub fn new(sql: &'a str, timeout: Duration) -> Self {
+        Self { sql, timeout, canceled: Canceled::default() }
+    }
 }
 
 /// How a read went.

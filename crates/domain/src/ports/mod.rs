@@ -9,8 +9,8 @@ mod metadata;
 pub use blobs::{Blobs, BlobsError};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
-    ReadReport, RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
+    Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
+    ReadQuery, ReadReport, RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
 };
 pub use formats::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use metadata::{

@@ -102,7 +102,7 @@ impl<'a> Db<'a> {
 
     fn try_read(&self, at: &CommitHash, sql: &str) -> Result<Collected, EngineError> {
         let mut rows = Collected::default();
-        self.engine.read(self.id, at, &ReadQuery { sql, timeout: LONG }, &mut rows)?;
+        self.engine.read(self.id, at, &ReadQuery::new(sql, LONG), &mut rows)?;
         Ok(rows)
     }
 
@@ -284,7 +284,7 @@ pub fn reads(engine: &dyn Engine) {
     assert_eq!((none.columns.len(), none.rows.len()), (1, 0));
 
     let mut one = Collected::stopping_after(1);
-    let query = ReadQuery { sql: "SELECT id FROM t ORDER BY id", timeout: LONG };
+    let query = ReadQuery::new("SELECT id FROM t ORDER BY id", LONG);
     let report = engine.read(db.id, &head, &query, &mut one).unwrap();
     assert_eq!((one.lines(), report.deterministic), (vec!["1".to_owned()], true));
 

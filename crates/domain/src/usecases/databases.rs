@@ -72,8 +72,14 @@ impl<'a> Databases<'a> {
             return Err(AccessError::NoSuchDatabase);
         };
         let mut unit = self.0.ports.metadata.read()?;
-        let database = unit.database_by_name(&owner, &name)?.ok_or(AccessError::NoSuchDatabase)?;
-        grant(unit.as_mut(), caller, database)
+        match unit.database_by_name(&owner, &name)? {
+            Some(database) => grant(unit.as_mut(), caller, database),
+            None => {
+                // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
+                deny_like_a_hidden_one(unit.as_mut(), caller)?;
+                Err(AccessError::NoSuchDatabase)
+            }
+        }
     }
 
     /// The same for a database known by id.
@@ -366,6 +372,14 @@ pub(super) fn role_of(
 /// The database, if it is still there.
 pub(super) fn live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Database, AccessError> {
     unit.database_get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+}
+
+/// What [`role_of`] asks for somebody without a role, asked in vain.
+fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: &Caller) -> Result<(), Fault> {
+    let Some(user) = caller.user().map(|user| user.id) else { return Ok(()) };
+    unit.member_get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
+    unit.collaborator_get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
+    Ok(())
 }
 
 fn grant<L: Level>(unit: &mut dyn Unit, caller: &Caller, database: Database) -> Result<DatabaseAccess<L>, AccessError> {

@@ -1,7 +1,5 @@
 //! SQL reads at a ref.
 
-use std::time::Duration;
-
 use super::{Inner, revisions, show};
 use crate::access::{DatabaseAccess, Level};
 use crate::errors::{Fault, ReadError};
@@ -33,7 +31,7 @@ impl<'a> Sql<'a> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
     }
 
-    /// Runs one statement at a commit that [`Sql::resolve`] gave.
+    /// Runs one statement at a commit that [`Sql::resolve`] gave, until `canceled` says that nobody wants its rows any more.
     ///
     /// # Errors
     /// [`ReadError::Fault`]; what the statement is to blame for is [`ReadEnd::Failed`].
@@ -41,15 +39,14 @@ impl<'a> Sql<'a> {
         &self,
         access: &DatabaseAccess<L>,
         at: &CommitHash,
-        statement: &str,
-        timeout: Duration,
+        query: &ReadQuery<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<ReadEnd, ReadError> {
         let database = access.database();
         let engine = self.0.ports.engine.as_ref();
-        let ended = match show::parse(statement) {
+        let ended = match show::parse(query.sql) {
             Some(asked) => show::answer(engine, database, at, asked, sink),
-            None => engine.read(database.id, at, &ReadQuery { sql: statement, timeout }, sink),
+            None => engine.read(database.id, at, query, sink),
         };
         match ended {
             Ok(report) => Ok(ReadEnd::Done(report)),

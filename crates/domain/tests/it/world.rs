@@ -7,7 +7,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
 use branchyard_domain::fakes::{self, Collected, FakeHub};
-use branchyard_domain::ports::{Metadata as _, Unit};
+use branchyard_domain::ports::{Metadata as _, ReadQuery, Unit};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
 
@@ -143,7 +143,8 @@ impl World {
         let access = self.access_to::<Read>(&self.ada, locator);
         let at = self.hub.sql().resolve(&access, Some(revision)).unwrap();
         let mut rows = Collected::default();
-        self.hub.sql().read(&access, &at, "SELECT * FROM t ORDER BY id", Duration::from_secs(1), &mut rows).unwrap();
+        let query = ReadQuery::new("SELECT * FROM t ORDER BY id", Duration::from_secs(1));
+        self.hub.sql().read(&access, &at, &query, &mut rows).unwrap();
         rows.lines()
     }
 

@@ -68,7 +68,7 @@ fn missing_commits_and_databases() {
     assert!(is_missing(yard.engine.merge_base(id(1), &yard.base, &missing).unwrap_err()));
     assert!(is_missing(yard.engine.is_ancestor(id(1), &yard.base, &missing).unwrap_err()));
     assert!(!yard.engine.is_ancestor(id(1), &missing, &yard.base).unwrap());
-    let query = ReadQuery { sql: "select 1", timeout: LONG };
+    let query = ReadQuery::new("select 1", LONG);
     assert!(is_missing(yard.engine.read(id(1), &missing, &query, &mut Taken::default()).unwrap_err()));
     assert!(matches!(yard.engine.commit(id(7), &missing), Err(EngineError::Damaged(_))));
     // Nothing was made by asking.
@@ -174,7 +174,7 @@ fn determinism() {
     let yard = Yard::new();
     let at = yard.write(&yard.base, T);
     let deterministic = |sql: &str| {
-        yard.engine.read(id(1), &at, &ReadQuery { sql, timeout: LONG }, &mut Taken::default()).unwrap().deterministic
+        yard.engine.read(id(1), &at, &ReadQuery::new(sql, LONG), &mut Taken::default()).unwrap().deterministic
     };
     assert!(deterministic("select *, upper(v) from t"));
     assert!(deterministic("select * from dolt_log"));
@@ -203,9 +203,25 @@ fn a_slow_sink_costs_no_time_and_can_stop() {
     let yard = Yard::new();
     let mut sink = FirstOnly(0);
     let sql = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
-    let query = ReadQuery { sql, timeout: std::time::Duration::from_millis(100) };
+    let query = ReadQuery::new(sql, std::time::Duration::from_millis(100));
     yard.engine.read(id(1), &yard.base, &query, &mut sink).unwrap();
     assert_eq!(sink.0, 2);
+}
+
+#[test]
+fn a_read_that_nobody_waits_for_ends() {
+    let yard = Yard::new();
+    let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+    let query = ReadQuery::new(endless, LONG);
+    let began = std::time::Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(std::time::Duration::from_millis(100));
+            query.canceled.cancel();
+        });
+        yard.engine.read(id(1), &yard.base, &query, &mut Taken::default()).unwrap_err();
+    });
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[test]

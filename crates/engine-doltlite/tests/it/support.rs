@@ -101,7 +101,7 @@ impl Yard {
 
     pub(crate) fn try_read(&self, at: &CommitHash, sql: &str, timeout: Duration) -> Result<Taken, SqlFailure> {
         let mut taken = Taken::default();
-        match self.engine.read(id(1), at, &ReadQuery { sql, timeout }, &mut taken) {
+        match self.engine.read(id(1), at, &ReadQuery::new(sql, timeout), &mut taken) {
             Ok(_) => Ok(taken),
             Err(EngineError::Sql { failure, statement: 1 }) => Err(failure),
             Err(other) => panic!("{sql}: {other:?}"),

@@ -1,0 +1,79 @@
+//! What numbers may be, checked before anything is opened.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use anyhow::bail;
+
+use super::{Config, Span};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// An hour, in milliseconds.
+const HOUR_MS: u64 = 3_600_000;
+
+fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> anyhow::Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    bail!("configuration: {key} is {value}; it must be from {} to {}", range.start(), range.end())
+}
+
+fn ordered<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> anyhow::Result<()> {
+    if low.1 <= high.1 {
+        return Ok(());
+    }
+    bail!("configuration: {} is {}, above {}, which is {}", low.0, low.1, high.0, high.1)
+}
+
+/// Checks every number that could stop a server from working, or is ordered by another.
+pub(super) fn check(config: &Config) -> anyhow::Result<()> {
+    check_http(config)?;
+    check_sql(config)?;
+    let (second, day) = (Span::seconds(1), Span::seconds(86_400));
+    within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
+    within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
+    ordered(("imports.url_ttl", config.imports.url_ttl), ("imports.session_ttl", config.imports.session_ttl))?;
+    within("idempotency.ttl", config.idempotency.ttl, Span::seconds(60)..=Span::seconds(30 * 86_400))?;
+    within("tokens.last_used_interval", config.tokens.last_used_interval, second..=day)
+}
+
+fn check_http(config: &Config) -> anyhow::Result<()> {
+    let (http, pages) = (&config.http, &config.pagination);
+    within("http.max_json_body_bytes", http.max_json_body_bytes, KIB..=64 * MIB)?;
+    // The parser of requests takes no more.
+    within("http.max_head_bytes", http.max_head_bytes, KIB..=128 * KIB)?;
+    within("http.head_timeout_ms", http.head_timeout_ms, 100..=600_000)?;
+    within("pagination.max_page_size", pages.max_page_size, 1..=1_000)?;
+    within("pagination.default_page_size", pages.default_page_size, 1..=1_000)?;
+    ordered(
+        ("pagination.default_page_size", pages.default_page_size),
+        ("pagination.max_page_size", pages.max_page_size),
+    )?;
+    // Published clients refuse answers above 16 MiB, and the last item may go beyond the cut.
+    within("pagination.max_page_bytes", pages.max_page_bytes, KIB..=8 * MIB)
+}
+
+fn check_sql(config: &Config) -> anyhow::Result<()> {
+    let sql = &config.sql;
+    within("sql.default_limit", sql.default_limit, 1..=1_000_000)?;
+    within("sql.row_cap", sql.row_cap, 1..=1_000_000)?;
+    ordered(("sql.default_limit", sql.default_limit), ("sql.row_cap", sql.row_cap))?;
+    within("sql.default_timeout_ms", sql.default_timeout_ms, 1..=HOUR_MS)?;
+    within("sql.timeout_cap_ms", sql.timeout_cap_ms, 1..=HOUR_MS)?;
+    ordered(("sql.default_timeout_ms", sql.default_timeout_ms), ("sql.timeout_cap_ms", sql.timeout_cap_ms))?;
+    within("sql.write_timeout_ms", sql.write_timeout_ms, 1..=HOUR_MS)?;
+    within("sql.max_statement_bytes", sql.max_statement_bytes, KIB..=16 * MIB)?;
+    ordered(
+        ("sql.max_statement_bytes", sql.max_statement_bytes),
+        ("http.max_json_body_bytes", config.http.max_json_body_bytes),
+    )?;
+    within("sql.max_statement_bytes_get", sql.max_statement_bytes_get, 256..=60 * KIB)?;
+    within("sql.max_response_bytes", sql.max_response_bytes, 16 * KIB..=15 * MIB)?;
+    within("sql.max_memory_bytes", sql.max_memory_bytes, 16 * MIB..=64 << 30)?;
+    within("sql.max_concurrent_reads", sql.max_concurrent_reads, 1..=4_096)?;
+    within("sql.max_concurrent_reads_per_caller", sql.max_concurrent_reads_per_caller, 1..=4_096)?;
+    within("sql.read_queue_length", sql.read_queue_length, 0..=65_536)?;
+    within("sql.read_queue_wait_ms", sql.read_queue_wait_ms, 0..=60_000)?;
+    within("sql.stream_stall_ms", sql.stream_stall_ms, 100..=600_000)
+}

@@ -1,0 +1,76 @@
+//! Keys that do not exist, with the one that was probably meant.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use figment::Figment;
+use figment::value::{Dict, Value};
+
+/// Keys without a default value, which the defaults therefore do not show.
+const WITHOUT_DEFAULT: &[&str] = &["public_url", "errors_url", "metadata_url", "metadata_url_file"];
+
+/// Refuses keys that the defaults do not have, naming where each was written.
+pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
+    let mut known = keys(defaults)?;
+    known.extend(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()));
+    let Some(key) = keys(settings)?.into_iter().find(|key| !known.contains(key)) else { return Ok(()) };
+    let place = settings.find_metadata(&key).map_or_else(String::new, |metadata| {
+        let source = metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string);
+        format!(" in {source}")
+    });
+    match nearest(&key, &known) {
+        Some(meant) => bail!("configuration: unknown key {key}{place}; did you mean {meant}?"),
+        None => bail!("configuration: unknown key {key}{place}; docs/configuration.md lists every key"),
+    }
+}
+
+fn keys(figment: &Figment) -> anyhow::Result<BTreeSet<String>> {
+    fn collect(dict: &Dict, prefix: &str, found: &mut BTreeSet<String>) {
+        for (name, value) in dict {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                Value::Dict(_, inner) if !inner.is_empty() => collect(inner, &key, found),
+                Value::Empty(..) => {}
+                _ => drop(found.insert(key)),
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(&figment.extract::<Dict>()?, "", &mut found);
+    Ok(found)
+}
+
+/// The known key with the least edits, when they are few.
+fn nearest<'a>(key: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
+    let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
+    let same_name = known.iter().find(|other| last(other) == last(key));
+    let near = known.iter().map(|other| (edits(key, other), other)).min().filter(|(edits, _)| *edits <= 4);
+    near.map(|(_, other)| other).or(same_name).map(String::as_str)
+}
+
+/// How many letters have to be put in, taken out or changed (Levenshtein).
+fn edits(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, other) in to.iter().enumerate() {
+            let change = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = change.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::edits;
+
+    #[test]
+    fn distances() {
+        for (from, to, distance) in [("", "abc", 3), ("abc", "abc", 0), ("row_kap", "row_cap", 1), ("ab", "ba", 2)] {
+            assert_eq!(edits(from, to), distance, "{from} {to}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which address a request comes from, behind proxies or not.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use actix_web::http::header::HeaderMap;
+
+use crate::config::{ForwardedHeader, Proxies};
+
+/// The address of the client: that of the connection, or what a trusted proxy says it is.
+///
+/// The list a proxy sends is read from its end, where the nearest proxy wrote; the first entry that is no trusted proxy is
+/// the client. What stands before it was sent by the client and is not believed.
+pub(crate) fn client_address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &Proxies) -> Option<IpAddr> {
+    let mut client = peer?.ip().to_canonical();
+    let trusted = |address: IpAddr| proxies.trusted.iter().any(|network| network.contains(&address));
+    if !trusted(client) {
+        return Some(client);
+    }
+    for entry in forwarded_for(headers, proxies.header).into_iter().rev() {
+        let Some(address) = entry else { break };
+        client = address;
+        if !trusted(client) {
+            break;
+        }
+    }
+    Some(client)
+}
+
+/// The addresses of the header, first to last; `None` for what is no address (`unknown`, `_hidden`).
+fn forwarded_for(headers: &HeaderMap, header: ForwardedHeader) -> Vec<Option<IpAddr>> {
+    let name = match header {
+        ForwardedHeader::XForwardedFor => "x-forwarded-for",
+        ForwardedHeader::Forwarded => "forwarded",
+    };
+    let values = headers.get_all(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let list = values.collect::<Vec<_>>().join(",");
+    let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries
+        .map(|entry| match header {
+            ForwardedHeader::XForwardedFor => parse(entry),
+            ForwardedHeader::Forwarded => entry
+                .split(';')
+                .filter_map(|pair| pair.split_once('='))
+                .find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))
+                .and_then(|(_, value)| parse(value.trim().trim_matches('"'))),
+        })
+        .collect()
+}
+
+/// An address, with or without brackets and port.
+fn parse(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(address, _)| address);
+    let address: IpAddr = bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|socket| socket.ip()))?;
+    Some(address.to_canonical())
+}
+
+/// What addresses are counted together: an IPv4 address, an IPv6 /64.
+pub(crate) fn counted_as(address: IpAddr) -> u128 {
+    const UPPER_HALF: u128 = u128::MAX << 64;
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(v6) => Ipv6Addr::to_bits(v6) & UPPER_HALF,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{client_address, counted_as};
+    use crate::config::{ForwardedHeader, Proxies};
+    use actix_web::test::TestRequest;
+
+    fn seen(peer: &str, proxies: &Proxies, headers: &[(&str, &str)]) -> String {
+        let mut request = TestRequest::default();
+        for (name, value) in headers {
+            request = request.append_header((*name, *value));
+        }
+        let request = request.to_http_request();
+        client_address(Some(peer.parse().unwrap()), request.headers(), proxies).unwrap().to_string()
+    }
+
+    fn trusting(networks: &[&str], header: ForwardedHeader) -> Proxies {
+        Proxies { trusted: networks.iter().map(|network| network.parse().unwrap()).collect(), header }
+    }
+
+    #[test]
+    fn nobody_is_believed_by_default() {
+        let none = Proxies::default();
+        assert_eq!(seen("192.0.2.1:5", &none, &[("X-Forwarded-For", "203.0.113.9")]), "192.0.2.1");
+        let other = trusting(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+        assert_eq!(seen("192.0.2.1:5", &other, &[("X-Forwarded-For", "203.0.113.9")]), "192.0.2.1");
+    }
+
+    #[test]
+    fn a_trusted_proxy_names_the_client_and_the_client_names_nobody() {
+        let proxies = trusting(&["10.0.0.0/8", "fd00::/8"], ForwardedHeader::XForwardedFor);
+        let ask = |headers: &[(&str, &str)]| seen("10.0.0.1:5", &proxies, headers);
+        assert_eq!(ask(&[("X-Forwarded-For", "203.0.113.9")]), "203.0.113.9");
+        assert_eq!(ask(&[("X-Forwarded-For", "1.1.1.1, 203.0.113.9, 10.0.0.2")]), "203.0.113.9");
+        assert_eq!(ask(&[("X-Forwarded-For", "1.1.1.1"), ("X-Forwarded-For", "203.0.113.9:4711")]), "203.0.113.9");
+        assert_eq!(ask(&[("X-Forwarded-For", "203.0.113.9, unknown")]), "10.0.0.1");
+        assert_eq!(ask(&[("X-Forwarded-For", "[2001:db8::1]:99")]), "2001:db8::1");
+        assert_eq!(ask(&[("X-Forwarded-For", "::ffff:203.0.113.9")]), "203.0.113.9");
+        assert_eq!(ask(&[("Forwarded", "for=203.0.113.9")]), "10.0.0.1");
+        assert_eq!(ask(&[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn the_standard_header_is_read_when_it_is_chosen() {
+        let proxies = trusting(&["10.0.0.0/8"], ForwardedHeader::Forwarded);
+        let ask = |value: &str| seen("10.0.0.1:5", &proxies, &[("Forwarded", value), ("X-Forwarded-For", "1.1.1.1")]);
+        assert_eq!(ask("for=1.2.3.4, proto=https;For=203.0.113.9;by=10.0.0.3"), "203.0.113.9");
+        assert_eq!(ask("for=\"[2001:db8::1]:4711\""), "2001:db8::1");
+        assert_eq!(ask("for=_hidden"), "10.0.0.1");
+    }
+
+    #[test]
+    fn an_ipv6_network_counts_as_one() {
+        let key = |text: &str| counted_as(text.parse().unwrap());
+        assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
+        assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
+        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+    }
+}

@@ -1,0 +1,83 @@
+//! `Accept-Encoding`.
+
+use actix_web::http::header::{self, HeaderMap};
+
+use super::Coding;
+
+/// In the order we prefer them.
+const OURS: [(&[&str], Coding); 3] =
+    [(&["zstd"], Coding::Zstd), (&["br"], Coding::Brotli), (&["gzip", "x-gzip"], Coding::Gzip)];
+
+/// What the client likes best; identity when it asks for nothing we have. Nothing is ever refused for its coding.
+pub(super) fn best(headers: &HeaderMap) -> Coding {
+    let values = headers.get_all(header::ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+    let wanted: Vec<(String, u16)> = values.flat_map(|value| value.split(',')).filter_map(weighted).collect();
+    let weight = |names: &[&str]| {
+        let named = wanted.iter().find(|(name, _)| names.contains(&name.as_str()));
+        named.or_else(|| wanted.iter().find(|(name, _)| name == "*")).map_or(0, |(_, weight)| *weight)
+    };
+    let identity = wanted.iter().find(|(name, _)| name == "identity").map_or(0, |(_, weight)| *weight);
+    let mut best = (Coding::Identity, identity);
+    for (names, coding) in OURS {
+        let weight = weight(names);
+        // At equal weight any coding is better than none, and the first of ours better than the others.
+        if weight > best.1 || (weight > 0 && weight == best.1 && best.0 == Coding::Identity) {
+            best = (coding, weight);
+        }
+    }
+    best.0
+}
+
+/// `gzip;q=0.5` as a name in lower case and thousandths.
+fn weighted(part: &str) -> Option<(String, u16)> {
+    let mut pieces = part.split(';').map(str::trim);
+    let name = pieces.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
+    let weight = pieces.find_map(|piece| piece.strip_prefix("q=").or_else(|| piece.strip_prefix("Q=")));
+    let weight = match weight {
+        None => 1_000,
+        Some(text) => thousandths(text)?,
+    };
+    Some((name, weight))
+}
+
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
+    match whole {
+        "0" => Some(fraction),
+        "1" if fraction == 0 => Some(1_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Coding, best};
+    use actix_web::test::TestRequest;
+
+    #[test]
+    fn the_client_decides_and_we_where_it_does_not_care() {
+        let cases = [
+            ("", Coding::Identity),
+            ("deflate, compress", Coding::Identity),
+            ("gzip", Coding::Gzip),
+            ("X-GZIP", Coding::Gzip),
+            ("gzip, deflate, br, zstd", Coding::Zstd),
+            ("gzip, br", Coding::Brotli),
+            ("gzip;q=1.0, br;q=0.9", Coding::Gzip),
+            ("gzip;q=0", Coding::Identity),
+            ("zstd;q=0, *", Coding::Brotli),
+            ("*;q=0.1", Coding::Zstd),
+            ("identity, gzip;q=0.5", Coding::Identity),
+            ("identity;q=0.5, gzip;q=0.5", Coding::Gzip),
+            ("gzip;q=7, br;q=0.0001", Coding::Identity),
+        ];
+        for (text, expected) in cases {
+            let request = TestRequest::default().insert_header(("Accept-Encoding", text)).to_http_request();
+            assert_eq!(best(request.headers()), expected, "{text}");
+        }
+    }
+}

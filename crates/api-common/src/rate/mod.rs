@@ -1,0 +1,135 @@
+//! Rate limits (v2 §1.10): who counts as whom, and the headers that say how much is left.
+
+mod table;
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use branchyard_domain::values::{AccountId, Timestamp};
+use branchyard_problem_details::{ErrorCode, Problem};
+
+use crate::address::counted_as;
+use crate::config::RateLimits;
+use table::{Standing, Table};
+
+/// Tokens remembered as good; beyond that all are forgotten, and each is at worst refused until its address may ask again.
+const ACCEPTED: usize = 10_000;
+
+/// Whose quota a request uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    User,
+    Anonymous,
+}
+
+/// What the headers of a response say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shown {
+    policy: Policy,
+    quota: u32,
+    window: i64,
+    standing: Standing,
+}
+
+/// What was done about the quota of a request before its response; kept with the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Counted; where there is no limit, there is nothing to show.
+    As(Option<Shown>),
+    /// Not to be counted.
+    Free,
+}
+
+/// The counters of all callers.
+pub(crate) struct Rates {
+    users: Option<Table>,
+    addresses: Option<Table>,
+    accepted: Mutex<HashSet<[u8; 32]>>,
+}
+
+impl Rates {
+    pub(crate) fn new(limits: Option<&RateLimits>) -> Self {
+        let table = |quota: u32, window: i64| (quota > 0).then(|| Table::new(quota, window));
+        Self {
+            users: limits.and_then(|limits| table(limits.user_per_hour, 3_600)),
+            addresses: limits.and_then(|limits| table(limits.anonymous_per_minute, 60)),
+            accepted: Mutex::default(),
+        }
+    }
+
+    /// Counts a request of a user.
+    pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<Shown> {
+        let table = self.users.as_ref()?;
+        Some(shown(Policy::User, table, table.count(user.as_uuid().as_u128(), now.as_seconds())))
+    }
+
+    /// Counts a request of an address.
+    pub(crate) fn count_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<Shown> {
+        let table = self.addresses.as_ref()?;
+        Some(shown(Policy::Anonymous, table, table.count(key(address), now.as_seconds())))
+    }
+
+    /// Where an address stands.
+    pub(crate) fn look_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<Shown> {
+        let table = self.addresses.as_ref()?;
+        Some(shown(Policy::Anonymous, table, table.look(key(address), now.as_seconds())))
+    }
+
+    /// Remembers a token that was good: its requests are checked although their address has used up its quota, so that
+    /// others behind the same address cannot lock its user out.
+    pub(crate) fn accept(&self, token: [u8; 32]) {
+        if self.addresses.is_none() {
+            return;
+        }
+        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        if accepted.len() >= ACCEPTED && !accepted.contains(&token) {
+            accepted.clear();
+        }
+        accepted.insert(token);
+    }
+
+    /// Whether a token was good a short time ago.
+    pub(crate) fn accepted(&self, token: &[u8; 32]) -> bool {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
+    }
+}
+
+/// Connections without an address (there are none over TCP) are counted together.
+fn key(address: Option<IpAddr>) -> u128 {
+    address.map_or(0, counted_as)
+}
+
+fn shown(policy: Policy, table: &Table, standing: Standing) -> Shown {
+    Shown { policy, quota: table.quota(), window: table.window(), standing }
+}
+
+impl Shown {
+    /// 429 when the request was one too many.
+    pub(crate) fn refusal(&self) -> Option<Problem> {
+        self.standing.over.then(|| {
+            let Self { quota, window, standing: Standing { reset, .. }, .. } = self;
+            let detail = format!("{quota} requests per {window} seconds are used up; try again in {reset} seconds");
+            Problem::new(ErrorCode::RateLimited, detail).retry_after(u32::try_from(*reset).unwrap_or(1))
+        })
+    }
+
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
+        let name = match self.policy {
+            Policy::User => "user",
+            Policy::Anonymous => "anonymous",
+        };
+        let Self { quota, window, standing: Standing { left, reset, .. }, .. } = self;
+        let values = [
+            ("ratelimit-policy", format!("\"{name}\";q={quota};w={window}")),
+            ("ratelimit", format!("\"{name}\";r={left};t={reset}")),
+        ];
+        for (name, value) in values {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What the types of fields cannot say: lengths, patterns, meanings.
+
+use serde_json::{Value, json};
+
+const HASH: &str = "^[0-9a-f]{40}$";
+const HASH_IN: &str = "^[0-9A-Fa-f]{40}$";
+const OWNER: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
+
+/// Adds what is known of a field; what the type says already stays.
+pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
+    let request = schema.ends_with("Request") || matches!(schema, "RevisionRef" | "CompletedPart");
+    for known in [by_name(field, request), of_field(schema, field)].into_iter().flatten() {
+        let Value::Object(known) = known else { continue };
+        // Beside a reference a description may stand, but no constraint.
+        let referred = property.get("$ref").is_some();
+        for (name, value) in known {
+            if property.get(&name).is_none() && (!referred || name == "description") {
+                property[name] = value;
+            }
+        }
+    }
+}
+
+pub(super) fn owner() -> Value {
+    json!({"type": "string", "minLength": 3, "maxLength": 32, "pattern": OWNER})
+}
+
+pub(super) fn database() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 64, "pattern": OWNER})
+}
+
+/// Fields that mean the same wherever they are.
+fn by_name(field: &str, request: bool) -> Option<Value> {
+    Some(match field {
+        "owner" => json!({"minLength": 3, "maxLength": 32, "pattern": OWNER, "description": "User or organization."}),
+        "commit_sha" | "head_commit_sha" | "merge_commit_sha" | "sha" => {
+            json!({"pattern": if request { HASH_IN } else { HASH }, "description": "40 hex digits."})
+        }
+        "parents" => json!({"items": {"type": "string", "pattern": HASH}}),
+        "title" if request => json!({"minLength": 1, "maxLength": 256, "description": "Not blank."}),
+        "page_token" | "next_page_token" => json!({"maxLength": 4096}),
+        "pull_number" | "pull_id" => json!({"minimum": 1}),
+        "truncated_columns" => json!({"description": "Columns whose cells were cut at 64 KiB."}),
+        _ => return None,
+    })
+}
+
+fn of_field(schema: &str, field: &str) -> Option<Value> {
+    let branch = json!({"minLength": 1, "maxLength": 200});
+    let long = json!({"maxLength": 65_536, "description": "At most 65,536 bytes."});
+    Some(match (schema, field) {
+        ("CreateDatabaseRequest" | "Database" | "DatabaseRef", "name") => {
+            json!({"minLength": 1, "maxLength": 64, "pattern": OWNER, "description": "Unique per owner, in any letter case."})
+        }
+        ("Organization" | "CreateOrganizationRequest", "name") => {
+            json!({"minLength": 3, "maxLength": 32, "pattern": OWNER, "description": "Unique over users and organizations, in any letter case."})
+        }
+        ("Token" | "CreateUserTokenRequest", "name") => json!({"minLength": 1, "maxLength": 100}),
+        ("Token", "token") => {
+            json!({"pattern": "^hsat\\.v1\\.[0-9A-Za-z]{49}$", "description": "Only in the answer that makes it."})
+        }
+        ("Token", "expired") => json!({"description": "Expired tokens stay listed until they are deleted."}),
+        ("UpdateDatabaseRequest" | "CreateOrganizationRequest" | "UpdateOrganizationRequest", "description") => {
+            json!({"maxLength": 4096, "description": "At most 4,096 bytes."})
+        }
+        ("UpdateReleaseRequest", "description") => long,
+        ("CreateDatabaseRequest", "description") => json!({"maxLength": 4096, "description": "At most 4,096 bytes."}),
+        ("CreateDatabaseRequest", "default_branch") => json!({"minLength": 1, "maxLength": 200, "default": "main"}),
+        ("CreateBranchRequest" | "CreateTagRequest", "name") | ("BranchRef", "branch_name") => branch,
+        ("SqlWriteRequest", "from_branch") => {
+            json!({"minLength": 1, "maxLength": 200, "description": "An existing branch."})
+        }
+        ("SqlWriteRequest", "to_branch") => {
+            json!({"minLength": 1, "maxLength": 200, "description": "Created from the head of `from_branch` when it is missing; may be the same."})
+        }
+        ("RevisionRef", "commit") => json!({"pattern": HASH_IN}),
+        ("RevisionRef", "branch") => json!({"minLength": 1, "description": "An existing branch."}),
+        ("CreateTagRequest" | "MergePullRequest", "message")
+        | ("CreateReleaseRequest" | "CreatePullRequest" | "UpdatePullRequest", "description")
+        | ("SqlWriteRequest" | "CreateImportRequest", "commit_message") => long,
+        ("CreatePullCommentRequest", "body") => {
+            json!({"minLength": 1, "maxLength": 65_536, "description": "Not blank; at most 65,536 bytes."})
+        }
+        ("CreateReleaseRequest", "tag") => json!({"minLength": 1, "description": "The tag the release is of."}),
+        ("CreateReleaseRequest", "create_tag_if_not_exists") => json!({"default": false}),
+        ("CreateForkRequest", "owner") => json!({"description": "Who gets the fork."}),
+        ("SqlReadRequest" | "SqlWriteRequest", "q") => {
+            json!({"minLength": 1, "maxLength": 1_048_576, "description": "SQL; at most 1 MiB."})
+        }
+        ("SqlReadRequest", "ref") => {
+            json!({"minLength": 1, "description": "A branch, tag, commit or expression; absent = the default branch."})
+        }
+        ("SqlReadRequest", "limit") => {
+            json!({"description": "Rows at most; 1,000 when absent, never more than 10,000 in JSON."})
+        }
+        ("SqlReadRequest", "timeout_ms") => {
+            json!({"description": "Milliseconds; 30,000 when absent, never more than 60,000."})
+        }
+        ("CreateImportUploadRequest", "content_length") => {
+            json!({"maximum": 1_i64 << 30, "description": "Bytes of the file."})
+        }
+        ("CreateImportUploadRequest", "num_parts") => json!({"description": "At most one part per byte."}),
+        ("CreateImportRequest", "branch_name") => json!({"minLength": 1, "description": "An existing branch."}),
+        ("CreateImportRequest", "table_name") => {
+            json!({"maxLength": 128, "description": "Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`."})
+        }
+        ("CreateImportRequest", "file_name") => json!({"minLength": 1, "maxLength": 255, "pattern": "^[^/]*$"}),
+        ("CreateImportRequest", "file_size") => {
+            json!({"minimum": 1, "description": "Equal to `content_length` of the session."})
+        }
+        ("CreateImportRequest", "token" | "contents_key") => json!({"description": "As the session gave it."}),
+        ("CreateImportRequest", "completed_parts") => json!({"description": "Each part once, in any order."}),
+        ("CreateImportRequest", "primary_keys") => json!({"description": "Key columns; may be empty, never null."}),
+        ("CreateImportRequest", "pull_request_branch_name") => {
+            json!({"minLength": 1, "description": "The data lands on this branch, and a pull request to `branch_name` is opened."})
+        }
+        ("CreateImportRequest", "column_map") => json!({"description": "New names for columns of the file."}),
+        ("CompletedPart", "etag") => {
+            json!({"minLength": 1, "description": "`ETag` of the part, with or without its quotes."})
+        }
+        ("OperationRef", "href") => json!({"format": "uri", "description": "Address to poll."}),
+        ("OperationRef" | "Operation", "id") => json!({"description": "Opaque."}),
+        ("Operation", "created_by") => json!({"description": "User name."}),
+        ("Operation", "cancelable") => json!({"description": "True exactly while `queued`."}),
+        ("OperationError", "status") => json!({"minimum": 400, "maximum": 599}),
+        ("OperationResult", "commit_sha") => json!({"description": "Head of the branch that was written to."}),
+        ("OperationResult", "pull_id") => json!({"description": "Number of the pull request."}),
+        ("ImportUpload", "token") => json!({"description": "Secret; good for one import."}),
+        ("ImportUpload", "http_method") => json!({"const": "PUT"}),
+        ("ImportUpload", "headers") => json!({"description": "To send with each part."}),
+        ("ImportUploadPart", "url") => {
+            json!({"format": "uri", "description": "The credential for this part: a secret."})
+        }
+        ("QueryResult", "rows") => json!({"description": "Cells as text or null; a BLOB is the text `\"<binary>\"`."}),
+        ("QueryResult", "message") => json!({"description": "Present unless `status` is `success`."}),
+        ("TableDiff", "rows_added" | "rows_removed" | "rows_modified") => {
+            json!({"description": "Absent, all three, when counting takes longer than 30 s."})
+        }
+        _ => return None,
+    })
+}

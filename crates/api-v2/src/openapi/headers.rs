@@ -1,0 +1,66 @@
+//! Headers of answers.
+
+use serde_json::{Value, json};
+
+use super::components::reference;
+
+/// On every answer, whatever it is.
+const ALWAYS: &[&str] = &["X-Request-Id", "Cache-Control", "Vary", "RateLimit", "RateLimit-Policy"];
+
+/// The headers of one answer: those of every answer, and these.
+pub(super) fn of(own: &[&str]) -> Value {
+    let mut headers = json!({});
+    for name in ALWAYS.iter().chain(own) {
+        let shown = name.trim_end_matches('!').trim_end_matches('?');
+        headers[shown] = reference("headers", &component(name));
+    }
+    headers
+}
+
+/// `ETag!` is always there, `ETag` may be.
+fn component(name: &str) -> String {
+    match name.strip_suffix('!') {
+        Some(name) => format!("Required-{name}"),
+        None => name.to_owned(),
+    }
+}
+
+pub(super) fn components() -> Value {
+    let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
+    let always = |mut header: Value| {
+        header["required"] = true.into();
+        header
+    };
+    let seconds = json!({"description": "Whole seconds to wait before the next try.", "schema": {"type": "integer", "minimum": 0}});
+    let etag = json!({
+        "description": "Strong entity tag; changes whenever the JSON for this caller changes. Send it as `If-None-Match` or `If-Match`.",
+        "schema": {"type": "string", "pattern": "^\"[^\"]+\"$"},
+    });
+    let location =
+        json!({"description": "Absolute address of what was created.", "schema": {"type": "string", "format": "uri"}});
+    json!({
+        "X-Request-Id": always(json!({
+            "description": "The request's own, where it fits `[A-Za-z0-9._:-]{1,128}`, else a new one.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+        })),
+        "Cache-Control": always(json!({
+            "description": "`no-store` on secrets, else `private, no-cache` with a credential and `public, no-cache` without.",
+            "schema": {"type": "string", "enum": ["no-store", "private, no-cache", "public, no-cache"]},
+        })),
+        "Vary": always(text("What of the request the answer depends on.")),
+        "RateLimit": text("Requests left and seconds to reset, when limits are on: `\"user\";r=4999;t=3600`."),
+        "RateLimit-Policy": text("Quota and window in seconds, when limits are on: `\"user\";q=5000;w=3600`."),
+        "ETag": etag.clone(),
+        "Required-ETag": always(etag),
+        "Location": location.clone(),
+        "Required-Location": always(location),
+        "Retry-After": seconds.clone(),
+        "Required-Retry-After": always(seconds),
+        "Required-WWW-Authenticate": always(text("How to authenticate, and what was wrong with the credential.")),
+        "Required-Allow": always(text("The methods of the route.")),
+        "Idempotent-Replayed": json!({
+            "description": "This is the saved answer of the idempotency key.",
+            "schema": {"type": "string", "const": "true"},
+        }),
+    })
+}

@@ -1,0 +1,163 @@
+//! Answers: the success of an operation, and problems by status.
+
+use branchyard_problem_details::ErrorCode;
+use serde_json::{Map, Value, json};
+
+use super::components::reference;
+use super::operations::{Body, Docs, Sends};
+use super::{examples, headers};
+
+/// Statuses of problems with the name of their component.
+const PROBLEMS: &[(u16, &str)] = &[
+    (400, "ValidationFailed"),
+    (401, "Unauthenticated"),
+    (403, "PermissionDenied"),
+    (404, "NotFound"),
+    (405, "MethodNotAllowed"),
+    (409, "Conflict"),
+    (412, "PreconditionFailed"),
+    (413, "PayloadTooLarge"),
+    (415, "UnsupportedMediaType"),
+    (422, "Unprocessable"),
+    (429, "RateLimited"),
+    (500, "Internal"),
+    (503, "ServiceUnavailable"),
+];
+
+/// Codes that only the error of an operation has.
+const OF_OPERATIONS: &[ErrorCode] = &[ErrorCode::Canceled, ErrorCode::MergeConflict, ErrorCode::OperationFailed];
+
+/// All answers of an operation.
+pub(super) fn of(docs: &Docs) -> Value {
+    let mut responses: Map<String, Value> = Map::new();
+    responses.insert(docs.status.to_string(), success(docs));
+    if docs.method == "put" && matches!(docs.sends, Sends::One(_)) {
+        // What is put may not have been there.
+        responses.insert("201".to_owned(), success(docs));
+    }
+    if may_be_unmodified(docs) {
+        let unmodified =
+            json!({"description": "The client has it already.", "headers": headers::of(&["ETag!", "Retry-After"])});
+        responses.insert("304".to_owned(), unmodified);
+    }
+    for status in statuses(docs) {
+        let name = PROBLEMS.iter().find(|(known, _)| *known == status).map_or("Internal", |(_, name)| name);
+        responses.insert(status.to_string(), reference("responses", name));
+    }
+    responses.into()
+}
+
+/// Whether `If-None-Match` does anything.
+pub(super) fn may_be_unmodified(docs: &Docs) -> bool {
+    docs.method == "get" && matches!(docs.sends, Sends::One(_) | Sends::Document)
+}
+
+fn success(docs: &Docs) -> Value {
+    let schema = match docs.sends {
+        Sends::Nothing => {
+            return json!({"description": "Done.", "headers": headers::of(&["ETag!"])});
+        }
+        Sends::Document => json!({"type": "object", "additionalProperties": true}),
+        Sends::One(name) => {
+            json!({"type": "object", "required": ["data"], "properties": {"data": reference("schemas", name)}})
+        }
+        Sends::List(name) => json!({
+            "type": "object",
+            "required": ["data", "meta"],
+            "properties": {
+                "data": {"type": "array", "items": reference("schemas", name)},
+                "meta": reference("schemas", "Meta"),
+            },
+        }),
+    };
+    let mut content = json!({"application/json": {"schema": schema}});
+    if let Some(example) = examples::of(docs.id).and_then(|example| example.success) {
+        content["application/json"]["example"] = example;
+    }
+    if is_sql_read(docs) {
+        let of =
+            |text: &str, example: &str| json!({"schema": {"type": "string", "description": text}, "example": example});
+        content["application/x-ndjson"] =
+            of("A line with the columns, a line per row, a line that says how it ended.", examples::NDJSON);
+        content["text/csv"] = of("RFC 4180 with LF. A result that breaks off breaks the connection.", examples::CSV);
+    }
+    json!({"description": docs.summary, "headers": headers::of(&own_headers(docs)), "content": content})
+}
+
+fn is_sql_read(docs: &Docs) -> bool {
+    docs.path.ends_with("/sql")
+}
+
+fn own_headers(docs: &Docs) -> Vec<&'static str> {
+    let mut own = Vec::new();
+    match (docs.method, docs.status) {
+        ("get", _) if is_sql_read(docs) => own.push("ETag"),
+        ("get", _) if may_be_unmodified(docs) => own.push("ETag!"),
+        ("post", 201) => own.extend(["ETag", "Location"]),
+        ("post", 200) if !is_sql_read(docs) => own.push("ETag"),
+        ("patch" | "put", _) => own.extend(["ETag", "Location"]),
+        (_, 202) => own.extend(["Location!", "Retry-After!"]),
+        _ => {}
+    }
+    if matches!(docs.sends, Sends::One("Operation")) {
+        own.push("Retry-After");
+    }
+    if docs.errors.contains('K') {
+        own.push("Idempotent-Replayed");
+    }
+    own
+}
+
+/// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
+fn statuses(docs: &Docs) -> Vec<u16> {
+    let mut all = vec![401, 405, 429, 500, 503];
+    for set in docs.errors.chars() {
+        all.extend_from_slice(match set {
+            'D' => &[404],
+            'L' => &[400],
+            'B' => &[400, 413, 415],
+            'K' => &[400, 409, 422],
+            'P' => &[403],
+            'M' => &[412],
+            _ => &[],
+        });
+    }
+    // A body nobody asked for is still read.
+    if docs.method == "post" && matches!(docs.body, Body::None) {
+        all.extend_from_slice(&[400, 413, 415]);
+    }
+    all.extend_from_slice(docs.own);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The problems, each with the codes that have its status.
+pub(super) fn problems() -> Value {
+    let mut all = json!({});
+    for (status, name) in PROBLEMS {
+        let codes: Vec<ErrorCode> = ErrorCode::ALL
+            .iter()
+            .copied()
+            .filter(|code| code.status() == *status && !OF_OPERATIONS.contains(code))
+            .collect();
+        let meanings: Vec<String> =
+            codes.iter().map(|code| format!("`{}`: {}", code.as_str(), code.explanation().meaning)).collect();
+        let own: &[&str] = match status {
+            401 => &["WWW-Authenticate!"],
+            405 => &["Allow!"],
+            429 | 503 => &["Retry-After!"],
+            409 => &["Retry-After"],
+            _ => &[],
+        };
+        all[*name] = json!({
+            "description": meanings.join("\n\n"),
+            "headers": headers::of(own),
+            "content": {"application/problem+json": {
+                "schema": reference("schemas", "Problem"),
+                "examples": codes.iter().map(|code| (code.as_str().to_owned(), json!({"value": examples::problem(*code)}))).collect::<Map<_, _>>(),
+            }},
+        });
+    }
+    all
+}

@@ -1,0 +1,223 @@
+//! Checks what a server answered against its OpenAPI 3.1 document: status declared, media type, body by its schema, headers.
+//!
+//! For test clients: every answer that passes through one is checked, so that a test cannot pass on an answer which the
+//! document does not allow. Fields that the document does not name fail too, although clients have to ignore them.
+//!
+//! ```
+//! # let document = r#"{"paths": {"/x": {"get": {"responses": {"204": {"description": "Done."}}}}}}"#;
+//! use branchyard_openapi_check::{Answer, Checker};
+//! let checker = Checker::new(document);
+//! let answer = Answer { method: "GET", path: "/x", status: 204, headers: vec![], body: b"" };
+//! assert_eq!(checker.check(&answer), Ok(()));
+//! ```
+
+mod path;
+mod strict;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+const PROBLEM: &str = "application/problem+json";
+/// Headers that mean something to clients: where one is sent, the document has to say so.
+const TELLING: &[&str] = &[
+    "allow",
+    "etag",
+    "idempotent-replayed",
+    "location",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    "www-authenticate",
+];
+
+/// One answer, with what of the request says which operation it belongs to.
+#[derive(Debug, Clone)]
+pub struct Answer<'a> {
+    /// Method of the request.
+    pub method: &'a str,
+    /// Path of the request as it was sent, without the query.
+    pub path: &'a str,
+    /// Status code.
+    pub status: u16,
+    /// Headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Body, decoded.
+    pub body: &'a [u8],
+}
+
+impl Answer<'_> {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    fn media_type(&self) -> &str {
+        self.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default().trim()
+    }
+
+    /// Answers that have no body whatever the document says.
+    fn is_bare(&self) -> bool {
+        self.method == "HEAD" || matches!(self.status, 204 | 304)
+    }
+}
+
+/// A document, ready to check answers.
+pub struct Checker {
+    document: Value,
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+impl Checker {
+    /// # Panics
+    /// When the document is no JSON.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "a test stops where its set-up fails")]
+    pub fn new(document: &str) -> Self {
+        let mut document: Value = serde_json::from_str(document).expect("the document is JSON");
+        strict::close_objects(&mut document);
+        Self { document, validators: Mutex::default() }
+    }
+
+    /// Whether the document allows an answer.
+    ///
+    /// # Errors
+    /// Says what is not allowed.
+    pub fn check(&self, answer: &Answer<'_>) -> Result<(), String> {
+        let at = format!("{} {} answered {}", answer.method, answer.path, answer.status);
+        self.find(answer)
+            .and_then(|response| self.check_response(answer, &response))
+            .map_err(|fault| format!("{at}: {fault}"))
+    }
+
+    /// The response of the document that the answer has to fit.
+    fn find(&self, answer: &Answer<'_>) -> Result<Value, String> {
+        let templates = self.document["paths"].as_object().into_iter().flatten().map(|(template, _)| template.as_str());
+        let Some(template) = path::template(templates, answer.path) else {
+            return match answer.status {
+                404 => Ok(self.problem("NotFound")),
+                other => Err(format!("the document has no such path, so {other} should be 404")),
+            };
+        };
+        let item = &self.document["paths"][template];
+        let method = if answer.method == "HEAD" { "get".to_owned() } else { answer.method.to_lowercase() };
+        let Some(operation) = item.get(&method) else {
+            let any = json!({"schema": {}});
+            return match (answer.method, answer.status, answer.header("allow")) {
+                ("OPTIONS", 204, Some(_)) => {
+                    Ok(json!({"headers": {"Allow": any, "RateLimit": any, "RateLimit-Policy": any}}))
+                }
+                (_, 405, Some(_)) => Ok(self.problem("MethodNotAllowed")),
+                _ => Err("the method is not in the document, so it should be 405 (OPTIONS: 204) with Allow".into()),
+            };
+        };
+        match operation["responses"].get(answer.status.to_string()) {
+            Some(response) => Ok(self.resolved(response).clone()),
+            None => Err(format!("{} does not declare this status", operation["operationId"])),
+        }
+    }
+
+    fn problem(&self, name: &str) -> Value {
+        self.document["components"]["responses"][name].clone()
+    }
+
+    fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let target = value["$ref"].as_str().and_then(|target| target.strip_prefix('#'));
+        target.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(value)
+    }
+
+    fn check_response(&self, answer: &Answer<'_>, response: &Value) -> Result<(), String> {
+        self.check_headers(answer, response)?;
+        let content = response["content"].as_object().filter(|content| !content.is_empty());
+        if answer.is_bare() || content.is_none() {
+            let empty = answer.body.is_empty();
+            return empty.then_some(()).ok_or_else(|| "there should be no body".to_owned());
+        }
+        let media_type = answer.media_type();
+        let declared = content.and_then(|content| content.get(media_type));
+        let Some(schema) = declared.map(|declared| &declared["schema"]) else {
+            return Err(format!("the media type {media_type:?} is not declared"));
+        };
+        match media_type {
+            "application/json" | PROBLEM => self.check_json(answer.body, schema)?,
+            "application/x-ndjson" => check_lines(answer.body)?,
+            _ => {}
+        }
+        if media_type == PROBLEM { check_problem(answer) } else { Ok(()) }
+    }
+
+    fn check_headers(&self, answer: &Answer<'_>, response: &Value) -> Result<(), String> {
+        let declared = response["headers"].as_object();
+        let lower = |name: &str| name.to_ascii_lowercase();
+        for (name, header) in declared.into_iter().flatten() {
+            let header = self.resolved(header);
+            let Some(sent) = answer.header(&lower(name)) else {
+                // A body that is not sent has no type or length of its own to speak of.
+                if header["required"] == true {
+                    return Err(format!("the header {name} is missing"));
+                }
+                continue;
+            };
+            let value = sent.parse::<i64>().map_or_else(|_| json!(sent), |number| json!(number));
+            let as_declared = if header["schema"]["type"] == "integer" { value } else { json!(sent) };
+            self.validate(&header["schema"], &as_declared).map_err(|fault| format!("header {name}: {fault}"))?;
+        }
+        let names: Vec<String> = declared.into_iter().flatten().map(|(name, _)| lower(name)).collect();
+        let telling = answer.headers.iter().find(|(name, _)| TELLING.contains(&name.as_str()) && !names.contains(name));
+        telling.map_or(Ok(()), |(name, _)| Err(format!("the header {name} is sent and not declared")))
+    }
+
+    fn check_json(&self, body: &[u8], schema: &Value) -> Result<(), String> {
+        let body: Value = serde_json::from_slice(body).map_err(|error| format!("the body is no JSON: {error}"))?;
+        self.validate(schema, &body)
+    }
+
+    /// Whether a value fits a schema of the document.
+    ///
+    /// # Errors
+    /// Says where it does not.
+    pub fn validate(&self, schema: &Value, value: &Value) -> Result<(), String> {
+        let key = schema.to_string();
+        let known = self.validators.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let validator = match known {
+            Some(validator) => validator,
+            None => Arc::new(self.compile(schema)?),
+        };
+        self.validators.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&validator));
+        let faults: Vec<String> =
+            validator.iter_errors(value).take(5).map(|error| format!("{}: {error}", error.instance_path())).collect();
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+    }
+
+    fn compile(&self, schema: &Value) -> Result<Validator, String> {
+        let mut whole = json!({"allOf": [schema]});
+        whole["components"] = self.document["components"].clone();
+        let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true);
+        options.build(&whole).map_err(|error| format!("the schema is wrong: {error}"))
+    }
+}
+
+fn check_lines(body: &[u8]) -> Result<(), String> {
+    let lines = body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for line in lines {
+        serde_json::from_slice::<Value>(line).map_err(|error| format!("a line is no JSON: {error}"))?;
+    }
+    Ok(())
+}
+
+/// What a problem repeats of its response has to be the same.
+fn check_problem(answer: &Answer<'_>) -> Result<(), String> {
+    let body: Value = serde_json::from_slice(answer.body).unwrap_or_default();
+    if body["status"] != answer.status {
+        return Err(format!("the problem says status {}", body["status"]));
+    }
+    let id = answer.header("x-request-id").unwrap_or_default();
+    if body["request_id"] != id {
+        return Err(format!("the problem says request id {}, the header {id}", body["request_id"]));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,7 @@
+//! What only a whole server over real sockets shows.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
+
+mod connection;
+mod idempotency;
+mod pages;
+mod streams;

@@ -1,0 +1,97 @@
+//! Results as they come, and clients that go away.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::{Actor, Server};
+use reqwest::Method;
+use serde_json::json;
+
+const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
+
+fn yard(change: impl FnOnce(&mut branchyard::config::Config)) -> (Server, Actor) {
+    let server = Server::start_with(|config| {
+        config.sql.max_concurrent_reads_per_caller = 1;
+        change(config);
+    });
+    let ada = server.user("ada");
+    ada.database("rivers");
+    (server, ada)
+}
+
+/// Begins a read on a connection of its own.
+fn begin(server: &Server, who: &Actor, accept: &str, statement: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
+    let body = json!({"q": statement, "timeout_ms": 60_000}).to_string();
+    let head = format!(
+        "POST /api/v2/databases/ada/rivers/sql HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\naccept: {accept}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        who.token().unwrap(),
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    stream
+}
+
+/// How long the one place for reads of this caller stays taken.
+fn until_free(who: &Actor) -> Duration {
+    let began = Instant::now();
+    while who.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status == 429 {
+        assert!(began.elapsed() < Duration::from_secs(30), "the read goes on without its client");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    began.elapsed()
+}
+
+#[test]
+fn a_read_ends_when_its_client_goes_away() {
+    let (server, ada) = yard(|_| {});
+    for (accept, statement) in [
+        ("application/json", SLOW),
+        ("application/x-ndjson", SLOW),
+        ("text/csv", ENDLESS),
+        ("application/x-ndjson", ENDLESS),
+    ] {
+        let mut stream = begin(&server, &ada, accept, statement);
+        if statement == ENDLESS {
+            stream.read_exact(&mut [0; 1_000]).unwrap();
+        } else {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        assert_eq!(ada.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status, 429, "{accept}");
+        drop(stream);
+        assert!(until_free(&ada) < Duration::from_secs(5), "{accept}");
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_cut_off() {
+    let (server, ada) = yard(|config| config.sql.stream_stall_ms = 300);
+    let mut stream = begin(&server, &ada, "text/csv", ENDLESS);
+    stream.read_exact(&mut [0; 1_000]).unwrap();
+    assert!(until_free(&ada) < Duration::from_secs(10));
+    // It learns so: the body has no end.
+    let mut rest = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(!rest.ends_with(b"0\r\n\r\n"));
+}
+
+#[test]
+fn coded_rows_flow_while_the_statement_runs() {
+    let (_server, ada) = yard(|_| {});
+    for coding in ["gzip", "br", "zstd"] {
+        let body = json!({"q": ENDLESS, "timeout_ms": 1_500});
+        let request = ada.request(Method::POST, "/databases/ada/rivers/sql");
+        let request = request.header("Accept", "application/x-ndjson").header("Accept-Encoding", coding).json(&body);
+        let mut answer = request.send().unwrap();
+        assert_eq!(answer.headers()["content-encoding"], coding);
+        let began = Instant::now();
+        answer.read_exact(&mut [0; 100]).unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{coding}");
+        drop(answer);
+        until_free(&ada);
+    }
+}
