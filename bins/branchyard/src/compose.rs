@@ -70,6 +70,7 @@ impl Stores {
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,
+            expanded_bytes: config.imports.max_expanded_bytes,
         };
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use branchyard_domain::entities::{Commit, Conflict, RowChange, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    WriteJob,
+    ScriptJob, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -300,6 +300,16 @@ impl Engine for DoltliteEngine {
     ) -> Result<CommitHash, EngineError> {
         let turn = self.queues.enter(database);
         crate::import::import(self, &turn, job, rows)
+    }
+
+    fn run_script(
+        &self,
+        database: DatabaseId,
+        job: &ScriptJob<'_>,
+        script: &mut dyn std::io::Read,
+    ) -> Result<CommitHash, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::script::run_script(self, &turn, job, script)
     }
 
     fn changed_tables(

@@ -26,6 +26,7 @@ mod pool;
 mod queue;
 mod read;
 mod schema;
+mod script;
 mod sql;
 mod verify;
 mod watchdog;
