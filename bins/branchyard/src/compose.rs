@@ -76,7 +76,7 @@ impl Stores {
             metadata: Arc::clone(&metadata) as _,
             engine: Arc::clone(&engine) as _,
             blobs: Arc::new(blobs),
-            formats: Arc::new(FileFormats { limits }),
+            formats: Arc::new(FileFormats { limits, engine: Arc::clone(&engine) }),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
         };

@@ -1,14 +1,18 @@
-//! The formats port on `branchyard-imports`.
+//! The formats port on `branchyard-imports`, and on the engine for files of its own kind.
+
+use std::sync::Arc;
 
 use branchyard_domain::entities::{Cell, FileType, RowProblem};
 use branchyard_domain::ports::{
     FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn,
 };
+use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, ReadSeek, RowErrors, Rows, Scan, Value};
 
 /// Every format this build reads.
 pub(crate) struct FileFormats {
     pub(crate) limits: Limits,
+    pub(crate) engine: Arc<DoltliteEngine>,
 }
 
 fn format_of(file_type: FileType) -> Option<Format> {
@@ -19,16 +23,20 @@ fn format_of(file_type: FileType) -> Option<Format> {
         FileType::Yaml => Some(Format::Yaml),
         FileType::Xlsx => Some(Format::Xlsx),
         FileType::Parquet => Some(Format::Parquet),
+        // The engine reads these.
         FileType::Sql | FileType::Sqlite => None,
     }
 }
 
 impl Formats for FileFormats {
     fn supports(&self, file_type: FileType) -> bool {
-        format_of(file_type).is_some()
+        file_type == FileType::Sqlite || format_of(file_type).is_some()
     }
 
     fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
+        if input.file_type == FileType::Sqlite {
+            return crate::sqlite::scan(&self.engine, &input, self.limits);
+        }
         let unknown = || FormatError::File("this server cannot read that format".to_owned());
         let format = format_of(input.file_type).ok_or_else(unknown)?;
         let file = File { format, table: input.table, limits: self.limits, open: input.open };

@@ -12,5 +12,6 @@ pub mod demo;
 mod formats;
 mod pages;
 pub mod serve;
+mod sqlite;
 pub mod system;
 mod workers;

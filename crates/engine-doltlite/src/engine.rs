@@ -171,6 +171,11 @@ impl DoltliteEngine {
         })
     }
 
+    /// Names of all virtual table modules, in lower case.
+    pub(crate) fn modules(&self) -> Arc<HashSet<String>> {
+        Arc::clone(&self.modules)
+    }
+
     /// Forgets connections, after or before the file of a database is exchanged.
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
