@@ -74,12 +74,13 @@ impl Stores {
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,
+            expanded_bytes: config.imports.max_expanded_bytes,
         };
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,
             engine: Arc::clone(&engine) as _,
             blobs: Arc::new(blobs),
-            formats: Arc::new(FileFormats { limits }),
+            formats: Arc::new(FileFormats { limits, engine: Arc::clone(&engine) }),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
         };

@@ -99,6 +99,8 @@ pub struct Imports {
     pub max_columns: usize,
     /// Bytes of a value.
     pub max_value_bytes: usize,
+    /// Bytes the compressed parts of a file may expand to.
+    pub max_expanded_bytes: u64,
     /// Unused upload sessions of a user.
     pub max_open_sessions_per_user: u64,
     /// Milliseconds an import may take.
@@ -185,6 +187,7 @@ impl Default for Imports {
             max_parts: 1_000,
             max_columns: 2_000,
             max_value_bytes: 16 << 20,
+            max_expanded_bytes: 8 << 30,
             max_open_sessions_per_user: 20,
             timeout_ms: 600_000,
             url_ttl: Span::seconds(600),
@@ -295,6 +298,7 @@ impl Config {
             queued_per_database: self.operations.max_queued_per_database,
             import_bytes: self.imports.max_bytes,
             import_parts: self.imports.max_parts,
+            import_value_bytes: self.imports.max_value_bytes,
             open_uploads_per_user: self.imports.max_open_sessions_per_user,
             write_timeout_ms: self.sql.write_timeout_ms,
             import_timeout_ms: self.imports.timeout_ms,

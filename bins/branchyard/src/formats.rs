@@ -1,49 +1,74 @@
-//! The formats port on `branchyard-imports`.
+//! The formats port on `branchyard-imports`, and on the engine for files of its own kind.
 
-use std::io::Read;
+use std::sync::Arc;
 
 use branchyard_domain::entities::{Cell, FileType, RowProblem};
-use branchyard_domain::ports::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
-use branchyard_imports::{Affinity, ColumnType, Format, ImportError, Limits, RowErrors, Rows, Value};
+use branchyard_domain::ports::{
+    FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn,
+};
+use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, ReadSeek, RowErrors, Rows, Scan, Value};
 
 /// Every format this build reads.
 pub(crate) struct FileFormats {
     pub(crate) limits: Limits,
+    pub(crate) engine: Arc<DoltliteEngine>,
 }
 
 fn format_of(file_type: FileType) -> Option<Format> {
     match file_type {
         FileType::Csv => Some(Format::Csv),
         FileType::Psv => Some(Format::Psv),
-        FileType::Xlsx | FileType::Json | FileType::Sql | FileType::Yaml | FileType::Parquet | FileType::Sqlite => None,
+        FileType::Json => Some(Format::Json),
+        FileType::Yaml => Some(Format::Yaml),
+        FileType::Xlsx => Some(Format::Xlsx),
+        FileType::Parquet => Some(Format::Parquet),
+        // The engine reads these.
+        FileType::Sql | FileType::Sqlite => None,
     }
 }
 
 impl Formats for FileFormats {
     fn supports(&self, file_type: FileType) -> bool {
-        format_of(file_type).is_some()
+        file_type == FileType::Sqlite || format_of(file_type).is_some()
     }
 
-    fn scan<'a>(&self, file_type: FileType, open: Box<Opener<'a>>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
-        let format =
-            format_of(file_type).ok_or_else(|| FormatError::File("this server cannot read that format".to_owned()))?;
-        let scan = branchyard_imports::scan(open().map_err(FormatError::Io)?, format, self.limits).map_err(refused)?;
-        let columns = scan.columns.into_iter().zip(scan.types);
-        let columns =
-            columns.map(|(name, kind)| InferredColumn { name, declared_type: declared(kind).to_owned() }).collect();
-        Ok(Box::new(Scanned { open, format, limits: self.limits, columns }))
-    }
-}
-
-fn declared(kind: ColumnType) -> &'static str {
-    match kind {
-        ColumnType::Integer => "INTEGER",
-        ColumnType::Real => "REAL",
-        ColumnType::Text => "TEXT",
+    fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
+        if input.file_type == FileType::Sqlite {
+            return crate::sqlite::scan(&self.engine, &input, self.limits);
+        }
+        let unknown = || FormatError::File("this server cannot read that format".to_owned());
+        let format = format_of(input.file_type).ok_or_else(unknown)?;
+        let file = File { format, table: input.table, limits: self.limits, open: input.open };
+        let scan = file.with(branchyard_imports::scan).map_err(refused)?;
+        Ok(Box::new(Scanned { columns: columns(&scan), file, scan }))
     }
 }
 
-fn refused(error: ImportError) -> FormatError {
+/// A file as `branchyard-imports` opens it.
+struct File<'a> {
+    format: Format,
+    table: &'a str,
+    limits: Limits,
+    open: Box<Opener<'a>>,
+}
+
+impl File<'_> {
+    fn with<T>(&self, read: impl FnOnce(&Input<'_>) -> T) -> T {
+        let open = || Ok(Box::new((self.open)()?) as Box<dyn ReadSeek>);
+        read(&Input { format: self.format, table: self.table, limits: self.limits, open: &open })
+    }
+}
+
+pub(crate) fn columns(scan: &Scan) -> Vec<InferredColumn> {
+    let column = |(name, kind): (&String, &branchyard_imports::ColumnType)| InferredColumn {
+        name: name.clone(),
+        declared_type: kind.declared().to_owned(),
+    };
+    scan.columns.iter().zip(&scan.types).map(column).collect()
+}
+
+pub(crate) fn refused(error: ImportError) -> FormatError {
     match error {
         ImportError::Rows(rows) => FormatError::Rows(problems(&rows)),
         ImportError::File { line: Some(line), detail } => {
@@ -64,9 +89,8 @@ fn problems(rows: &RowErrors) -> Vec<RowProblem> {
 }
 
 struct Scanned<'a> {
-    open: Box<Opener<'a>>,
-    format: Format,
-    limits: Limits,
+    file: File<'a>,
+    scan: Scan,
     columns: Vec<InferredColumn>,
 }
 
@@ -76,22 +100,33 @@ impl ImportFile for Scanned<'_> {
     }
 
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
-        let bytes: Box<dyn Read + Send> = (self.open)().map_err(FormatError::Io)?;
-        let affinity = |name: &str| {
-            let at = self.columns.iter().position(|column| column.name == name);
-            match at.and_then(|at| targets.get(at)) {
-                Some(TargetColumn::Typed(declared)) => Affinity::of_declared_type(declared),
-                None => Affinity::Text,
-            }
-        };
-        let rows = branchyard_imports::rows(bytes, self.format, self.limits, affinity).map_err(refused)?;
-        Ok(Box::new(Converted { rows, errors: RowErrors::default() }))
+        let affinity = affinities(&self.columns, targets);
+        let rows = self.file.with(|input| branchyard_imports::rows(input, &self.scan, affinity)).map_err(refused)?;
+        Ok(Box::new(Converted::new(rows)))
     }
 }
 
-struct Converted<'a> {
+/// What the table wants of each column of the file.
+pub(crate) fn affinities(columns: &[InferredColumn], targets: &[TargetColumn]) -> impl Fn(&str) -> Affinity {
+    move |name| {
+        let at = columns.iter().position(|column| column.name == name);
+        match at.and_then(|at| targets.get(at)) {
+            Some(TargetColumn::Typed(declared)) => Affinity::of_declared_type(declared),
+            None => Affinity::Text,
+        }
+    }
+}
+
+/// Rows as the engine takes them.
+pub(crate) struct Converted<'a> {
     rows: Box<dyn Rows + 'a>,
     errors: RowErrors,
+}
+
+impl<'a> Converted<'a> {
+    pub(crate) fn new(rows: Box<dyn Rows + 'a>) -> Self {
+        Self { rows, errors: RowErrors::default() }
+    }
 }
 
 impl RowSource for Converted<'_> {

@@ -13,5 +13,6 @@ mod formats;
 mod manifest;
 mod pages;
 pub mod serve;
+mod sqlite;
 pub mod system;
 mod workers;

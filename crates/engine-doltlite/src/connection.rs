@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::values::CommitHash;
@@ -60,6 +60,25 @@ impl Connection {
         Ok(Self { raw, guard })
     }
 
+    /// Opens a file in SQLite's own format, which nobody else has open, for reading.
+    pub(crate) fn open_sqlite(path: &Path, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
+        // Immutable: a journal beside it is not looked for, nor would one be applied.
+        let uri = format!("file:{}?doltlite_engine=sqlite&mode=ro&immutable=1", in_uri(path));
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let raw = rusqlite::Connection::open_with_flags(uri, flags)?;
+        raw.execute_batch(
+            "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA query_only = on; PRAGMA cell_size_check = on;
+             PRAGMA mmap_size = 0;",
+        )?;
+        let guard = Guard::install(&raw, Arc::clone(modules))?;
+        Ok(Self { raw, guard })
+    }
+
+    /// Ends whatever runs at a point in time, for good.
+    pub(crate) fn stop_at(&self, deadline: Instant) -> rusqlite::Result<()> {
+        self.raw.progress_handler(PROGRESS_EVERY, Some(move || Instant::now() >= deadline))
+    }
+
     /// The connection itself, for statements of ours.
     pub(crate) fn raw(&self) -> &rusqlite::Connection {
         &self.raw
@@ -97,6 +116,13 @@ impl Connection {
     pub(crate) fn roll_back(&self) -> rusqlite::Result<()> {
         if self.raw.is_autocommit() { Ok(()) } else { self.raw.execute_batch("ROLLBACK") }
     }
+}
+
+/// A path as it stands in a URI.
+fn in_uri(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let escaped = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    path.as_os_str().as_encoded_bytes().iter().map(escaped).collect()
 }
 
 /// A time limit in force.

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    WriteJob,
+    ScriptJob, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -201,6 +201,11 @@ impl DoltliteEngine {
         })
     }
 
+    /// Names of all virtual table modules, in lower case.
+    pub(crate) fn modules(&self) -> Arc<HashSet<String>> {
+        Arc::clone(&self.modules)
+    }
+
     /// Forgets connections, after or before the file of a database is exchanged.
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
@@ -328,6 +333,16 @@ impl Engine for DoltliteEngine {
     ) -> Result<CommitHash, EngineError> {
         let turn = self.queues.enter(database);
         crate::import::import(self, &turn, job, rows)
+    }
+
+    fn run_script(
+        &self,
+        database: DatabaseId,
+        job: &ScriptJob<'_>,
+        script: &mut dyn std::io::Read,
+    ) -> Result<CommitHash, EngineError> {
+        let turn = self.queues.enter(database);
+        crate::script::run_script(self, &turn, job, script)
     }
 
     fn changed_tables(

@@ -37,7 +37,8 @@ pub(crate) fn import(
     })
 }
 
-fn set_foreign_keys(connection: &Connection, on: bool) -> Result<(), EngineError> {
+/// Whether references are held to; can be switched outside of a transaction only.
+pub(crate) fn set_foreign_keys(connection: &Connection, on: bool) -> Result<(), EngineError> {
     let sql = if on { "PRAGMA foreign_keys = on" } else { "PRAGMA foreign_keys = off" };
     connection.raw().execute_batch(sql).map_err(|error| errors::fault("switch foreign keys", error))
 }
@@ -284,7 +285,7 @@ fn same(a: &str, b: &str) -> bool {
 }
 
 /// Rows that refer to nothing, in the table and in those that refer to it.
-fn broken_references(
+pub(crate) fn broken_references(
     connection: &Connection,
     table: &str,
     lines: &HashMap<i64, u64>,

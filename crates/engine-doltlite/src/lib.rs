@@ -26,10 +26,13 @@ mod pool;
 mod queue;
 mod read;
 mod schema;
+mod script;
 mod sql;
+mod sqlite;
 mod verify;
 mod watchdog;
 mod write;
 
 pub use engine::DoltliteEngine;
 pub use options::Options;
+pub use sqlite::{SqliteRows, SqliteTable};

@@ -132,7 +132,13 @@ pub(crate) fn set_down(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn run_one(connection: &Connection, place: &Place<'_>, not_first: bool, memory: &Allowance) -> Result<(), Failed> {
+/// Runs one statement in the open transaction.
+pub(crate) fn run_one(
+    connection: &Connection,
+    place: &Place<'_>,
+    not_first: bool,
+    memory: &Allowance,
+) -> Result<(), Failed> {
     if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
         set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;

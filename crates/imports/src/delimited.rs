@@ -6,19 +6,18 @@
 //! Memory: a fixed buffer and the longest record. Fields beyond the header's and values beyond the limit are read over,
 //! not kept.
 
-mod header;
 mod machine;
 mod record;
-mod source;
 
 use std::io::Read;
 
 pub use self::record::Record;
 
 use self::machine::{Fault, FaultKind, Machine};
-use self::source::{Chunk, Source};
+use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
+use crate::source::{Chunk, Source};
 
 /// What separates the fields of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,7 +44,7 @@ pub struct Reader<R> {
     machine: Machine,
     record: Record,
     columns: Vec<String>,
-    value_bytes: usize,
+    limits: Limits,
 }
 
 impl<R: Read> Reader<R> {
@@ -60,7 +59,7 @@ impl<R: Read> Reader<R> {
             machine: Machine::new(delimiter.byte(), limits),
             record: Record::default(),
             columns: Vec::new(),
-            value_bytes: limits.value_bytes,
+            limits,
         };
         reader.columns = reader.read_header(limits)?;
         reader.machine.keep_fields(reader.columns.len());
@@ -100,7 +99,11 @@ impl<R: Read> Reader<R> {
             let detail = format!("more than {} columns", limits.columns);
             return Err(ImportError::at(line, detail));
         }
-        header::names(&self.record).map_err(|detail| ImportError::at(line, detail))
+        let mut columns = Columns::default();
+        for name in self.record.iter() {
+            columns.add(name, limits).map_err(|fault| ImportError::at(line, fault.detail))?;
+        }
+        Ok(columns.names().to_vec())
     }
 
     /// Reads up to the end of the next record; `false` if there is none.
@@ -145,7 +148,7 @@ impl<R: Read> Reader<R> {
         match fault {
             FaultKind::AfterQuote => "characters after a closing quote".to_owned(),
             FaultKind::NeverClosed => "a quote is never closed".to_owned(),
-            FaultKind::TooLong => format!("the value is longer than {} bytes", self.value_bytes),
+            FaultKind::TooLong => self.limits.too_long(),
         }
     }
 }

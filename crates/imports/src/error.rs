@@ -26,6 +26,10 @@ pub enum ImportError {
 }
 
 impl ImportError {
+    pub(crate) fn whole(detail: impl Into<String>) -> Self {
+        Self::File { line: None, detail: detail.into() }
+    }
+
     pub(crate) fn at(line: u64, detail: impl Into<String>) -> Self {
         Self::File { line: Some(line), detail: detail.into() }
     }

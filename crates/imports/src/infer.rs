@@ -1,4 +1,4 @@
-//! The types of the columns of a new table, from all values of the file.
+//! The types of the columns of a new table: what they are, and how the fields of a text file tell them.
 
 use crate::number;
 
@@ -14,6 +14,23 @@ pub enum ColumnType {
     Real,
     /// Everything else, and columns without any value.
     Text,
+    /// Every value is bytes.
+    Blob,
+    /// Bytes among other values: no type at all, so that each stays as it is.
+    Mixed,
+}
+
+impl ColumnType {
+    /// How a new table declares such a column; empty for no type.
+    pub fn declared(self) -> &'static str {
+        match self {
+            Self::Integer => "INTEGER",
+            Self::Real => "REAL",
+            Self::Text => "TEXT",
+            Self::Blob => "BLOB",
+            Self::Mixed => "",
+        }
+    }
 }
 
 /// Finds the types of the columns of a file: every value is [observed](ColumnTypes::observe) once.

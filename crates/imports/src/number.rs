@@ -22,6 +22,37 @@ pub(crate) fn is_whole(text: &str) -> bool {
     matches!(split_whole(unsigned(text)), Some((digits, "")) if !digits.is_empty())
 }
 
+/// A real number as an integer, if it is one within 64 bits.
+pub(crate) fn exact_integer(real: f64) -> Option<i64> {
+    // 2^63, the first beyond; its negative is the last within.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if real.fract() != 0.0 || !(-BEYOND..BEYOND).contains(&real) {
+        return None;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "whole and within the range, as just seen")]
+    let integer = real as i64;
+    Some(integer)
+}
+
+/// The real number nearest to an integer: exact up to 2^53.
+pub(crate) fn nearest_real(integer: i64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a column of real numbers holds nothing nearer")]
+    let real = integer as f64;
+    real
+}
+
+/// The shortest decimal that reads back to the same number, always with a point or an exponent.
+pub(crate) fn shown(real: f64) -> String {
+    if real.is_infinite() {
+        return if real > 0.0 { "Inf" } else { "-Inf" }.to_owned();
+    }
+    let text = format!("{real:?}");
+    match text.split_once('e') {
+        Some((digits, power)) if !power.starts_with('-') => format!("{digits}e+{power}"),
+        _ => text,
+    }
+}
+
 fn has_real_form(text: &str) -> bool {
     let Some((whole, rest)) = split_whole(unsigned(text)) else {
         return false;
@@ -126,6 +157,20 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(real(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn reals_as_integers_and_as_text() {
+        assert_eq!(exact_integer(-9_223_372_036_854_775_808.0), Some(i64::MIN));
+        assert_eq!(exact_integer(-0.0), Some(0));
+        for real in [9_223_372_036_854_775_808.0, 0.5, f64::INFINITY, f64::NAN] {
+            assert_eq!(exact_integer(real), None, "{real}");
+        }
+        for (real, text) in
+            [(2.0, "2.0"), (0.1, "0.1"), (1e100, "1e+100"), (-1.5e-300, "-1.5e-300"), (f64::NEG_INFINITY, "-Inf")]
+        {
+            assert_eq!(shown(real), text);
         }
     }
 

@@ -4,8 +4,14 @@ use std::io::Read;
 
 use crate::delimited::{Delimiter, Reader, Record};
 use crate::error::{ImportError, RowError, RowErrors};
-use crate::format::{Format, Limits};
+use crate::format::{Format, Input};
+use crate::json::{JsonRecords, Layout};
+use crate::parquet::ParquetRecords;
+use crate::scan::Scan;
+use crate::typed::{Records, typed_rows};
 use crate::value::{Affinity, Value, convert};
+use crate::xlsx::XlsxRecords;
+use crate::yaml::YamlRecords;
 
 /// One row of a file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,22 +35,33 @@ pub trait Rows {
     fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError>;
 }
 
-/// Begins to read a file as values; `affinity` tells for each column of the file what the table wants.
+/// Begins to read a file as values; `scan` is what the first pass learned, `affinity` tells for each column of the file
+/// what the table wants.
 ///
 /// # Errors
-/// [`ImportError::File`] for a file without a usable header, [`ImportError::Io`] if `input` fails.
-pub fn rows<'r, R: Read + 'r>(
-    input: R,
-    format: Format,
-    limits: Limits,
+/// [`ImportError::File`] for a file without a usable header, [`ImportError::Io`] if it cannot be opened or read.
+pub fn rows(
+    input: &Input<'_>,
+    scan: &Scan,
     affinity: impl FnMut(&str) -> Affinity,
-) -> Result<Box<dyn Rows + 'r>, ImportError> {
-    let delimiter = match format {
-        Format::Csv => Delimiter::Comma,
-        Format::Psv => Delimiter::Pipe,
+) -> Result<Box<dyn Rows>, ImportError> {
+    let opened = (input.open)().map_err(ImportError::Io)?;
+    let records: Box<dyn Records> = match input.format {
+        Format::Csv => {
+            return Ok(Box::new(DelimitedRows::new(Reader::new(opened, Delimiter::Comma, input.limits)?, affinity)));
+        }
+        Format::Psv => {
+            return Ok(Box::new(DelimitedRows::new(Reader::new(opened, Delimiter::Pipe, input.limits)?, affinity)));
+        }
+        Format::Json => {
+            let layout = scan.layout.unwrap_or(Layout::LINES);
+            Box::new(JsonRecords::new(opened, layout, &scan.columns, input.limits))
+        }
+        Format::Yaml => Box::new(YamlRecords::new(opened, &scan.columns, input.limits)),
+        Format::Xlsx => Box::new(XlsxRecords::open(input)?),
+        Format::Parquet => Box::new(ParquetRecords::open(input)?),
     };
-    let reader = Reader::new(input, delimiter, limits)?;
-    Ok(Box::new(DelimitedRows::new(reader, affinity)))
+    Ok(typed_rows(records, &scan.columns, affinity))
 }
 
 struct DelimitedRows<R> {
@@ -93,6 +110,7 @@ fn fill(row: &mut Row, record: &Record, columns: &[String], affinities: &[Affini
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{scan_of, with_input};
 
     fn affinity(column: &str) -> Affinity {
         match column {
@@ -104,8 +122,8 @@ mod tests {
 
     #[test]
     fn rows_are_values_of_their_columns() {
-        let file = "id,name\n\n1,a\n,\n".as_bytes();
-        let mut rows = rows(file, Format::Csv, Limits::default(), affinity).unwrap();
+        let file = "id,name\n\n1,a\n,\n";
+        let mut rows = with_input(Format::Csv, file, |input| rows(input, &scan_of(&["id", "name"]), affinity)).unwrap();
         let mut errors = RowErrors::default();
         assert_eq!(rows.columns(), ["id", "name"]);
         let first = rows.next_row(&mut errors).unwrap().unwrap();
@@ -119,8 +137,9 @@ mod tests {
 
     #[test]
     fn wrong_rows_are_left_out_and_named() {
-        let file = "id|level\nx|y\n1|2\n1\n".as_bytes();
-        let mut rows = rows(file, Format::Psv, Limits::default(), affinity).unwrap();
+        let file = "id|level\nx|y\n1|2\n1\n";
+        let mut rows =
+            with_input(Format::Psv, file, |input| rows(input, &scan_of(&["id", "level"]), affinity)).unwrap();
         let mut errors = RowErrors::default();
         let row = rows.next_row(&mut errors).unwrap().unwrap();
         assert_eq!(row.values, [Value::Integer(1), Value::Real(2.0)]);

@@ -4,9 +4,14 @@ use std::io::Read;
 
 use crate::delimited::{Delimiter, Reader};
 use crate::error::{ImportError, RowErrors};
-use crate::format::{Format, Limits};
+use crate::format::{Format, Input};
 use crate::infer::{ColumnType, ColumnTypes};
+use crate::json::{self, JsonRecords, Layout};
+use crate::parquet::{self, ParquetRecords};
+use crate::typed::{Records, scan_records};
 use crate::value::Affinity;
+use crate::xlsx::XlsxRecords;
+use crate::yaml::YamlRecords;
 
 /// What the first pass learns about a file without errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +22,8 @@ pub struct Scan {
     pub types: Vec<ColumnType>,
     /// Number of rows, without the header.
     pub rows: u64,
+    /// What the second pass over a JSON file need not find out again.
+    pub(crate) layout: Option<Layout>,
 }
 
 impl Scan {
@@ -31,11 +38,24 @@ impl Scan {
 ///
 /// # Errors
 /// [`ImportError::Rows`] for the row errors, [`ImportError::File`] if the file as a whole is wrong and no row error
-/// came before, [`ImportError::Io`] if `input` fails.
-pub fn scan<R: Read>(input: R, format: Format, limits: Limits) -> Result<Scan, ImportError> {
-    match format {
-        Format::Csv => scan_delimited(Reader::new(input, Delimiter::Comma, limits)?),
-        Format::Psv => scan_delimited(Reader::new(input, Delimiter::Pipe, limits)?),
+/// came before, [`ImportError::Io`] if the file cannot be opened or read.
+pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
+    let opened = || (input.open)().map_err(ImportError::Io);
+    let typed = |records: &mut dyn Records| scan_records(records, input.limits);
+    match input.format {
+        Format::Csv => scan_delimited(Reader::new(opened()?, Delimiter::Comma, input.limits)?),
+        Format::Psv => scan_delimited(Reader::new(opened()?, Delimiter::Pipe, input.limits)?),
+        Format::Json => {
+            let layout = json::layout(opened()?)?;
+            let scan = typed(&mut JsonRecords::new(opened()?, layout, &[], input.limits))?;
+            Ok(Scan { layout: Some(layout), ..scan })
+        }
+        Format::Yaml => typed(&mut YamlRecords::new(opened()?, &[], input.limits)),
+        Format::Xlsx => typed(&mut XlsxRecords::open(input)?),
+        Format::Parquet => {
+            parquet::check_pages(input)?;
+            typed(&mut ParquetRecords::open(input)?)
+        }
     }
 }
 
@@ -44,7 +64,7 @@ fn scan_delimited<R: Read>(mut reader: Reader<R>) -> Result<Scan, ImportError> {
     let mut types = ColumnTypes::new(columns.len());
     let mut errors = RowErrors::default();
     match count_rows(&mut reader, &mut types, &mut errors) {
-        Ok(rows) => errors.into_result().map(|()| Scan { columns, types: types.finish(), rows }),
+        Ok(rows) => errors.into_result().map(|()| Scan { columns, types: types.finish(), rows, layout: None }),
         Err(stopped_by) => Err(errors.then(stopped_by)),
     }
 }
@@ -67,9 +87,10 @@ fn count_rows<R: Read>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::scan_bytes;
 
     fn scan_csv(file: &str) -> Result<Scan, ImportError> {
-        scan(file.as_bytes(), Format::Csv, Limits::default())
+        scan_bytes(Format::Csv, file)
     }
 
     #[test]
@@ -84,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_header_alone_is_a_file_without_rows() {
-        let scan = scan("id|name".as_bytes(), Format::Psv, Limits::default()).unwrap();
+        let scan = scan_bytes(Format::Psv, "id|name").unwrap();
         assert_eq!((scan.columns.len(), scan.rows), (2, 0));
         assert_eq!(scan.types, [ColumnType::Text, ColumnType::Text]);
     }
@@ -108,7 +129,7 @@ mod tests {
     #[test]
     fn the_first_error_is_the_first_in_the_file() {
         let file = b"a,b\n1\n1,\xff\n";
-        let error = scan(&file[..], Format::Csv, Limits::default()).unwrap_err();
+        let error = scan_bytes(Format::Csv, file).unwrap_err();
         assert_eq!(error.to_string(), "line 2: 1 field, the header has 2");
         let ImportError::Rows(errors) = error else { panic!("a row error came first") };
         assert_eq!(errors.as_slice()[1].to_string(), "line 3: not valid UTF-8");

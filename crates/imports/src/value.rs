@@ -11,12 +11,23 @@ pub enum Value {
     Null,
     /// A whole number.
     Integer(i64),
-    /// A finite number.
+    /// A number; infinite only in formats that can say so. There is no NaN: the engine stores none.
     Real(f64),
     /// Text, possibly empty.
     Text(String),
     /// Bytes, possibly none.
     Blob(Vec<u8>),
+}
+
+impl Value {
+    /// Bytes of a text or blob; 0 for anything else.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Null | Self::Integer(_) | Self::Real(_) => 0,
+            Self::Text(text) => text.len(),
+            Self::Blob(bytes) => bytes.len(),
+        }
+    }
 }
 
 /// What a column of a table wants its values to be.
@@ -60,6 +71,7 @@ impl From<ColumnType> for Affinity {
             ColumnType::Integer => Self::Integer,
             ColumnType::Real => Self::Real,
             ColumnType::Text => Self::Text,
+            ColumnType::Blob | ColumnType::Mixed => Self::None,
         }
     }
 }
@@ -73,6 +85,9 @@ pub enum InvalidValue {
     /// Not a number, or not a finite one.
     #[error("'{}' is not a number", shortened(.0))]
     NotANumber(String),
+    /// Bytes where a number is demanded.
+    #[error("a BLOB is not {0}")]
+    Bytes(&'static str),
 }
 
 /// The value of a field in a column of the given affinity. An empty field is the empty text in a text column and NULL
@@ -102,6 +117,33 @@ fn numeric(text: &str) -> Value {
     match number::real(text) {
         Some(real) if !number::is_whole(text) => Value::Real(real),
         Some(_) | None => Value::Text(text.to_owned()),
+    }
+}
+
+/// A value of a typed format in a column of the given affinity. NULL is NULL in every column; text is held to the form
+/// that [`convert`] wants, but an empty one is a value like any other.
+///
+/// # Errors
+/// [`InvalidValue`] if an integer or real column is given anything else.
+pub(crate) fn convert_typed(value: Value, affinity: Affinity) -> Result<Value, InvalidValue> {
+    match (affinity, value) {
+        (_, Value::Null) => Ok(Value::Null),
+        (Affinity::Integer, Value::Real(real)) => number::exact_integer(real)
+            .map(Value::Integer)
+            .ok_or_else(|| InvalidValue::NotAnInteger(number::shown(real))),
+        (Affinity::Integer, Value::Text(text)) => {
+            number::integer(&text).map(Value::Integer).ok_or_else(|| InvalidValue::NotAnInteger(shortened(&text)))
+        }
+        (Affinity::Integer, Value::Blob(_)) => Err(InvalidValue::Bytes("an integer")),
+        (Affinity::Real, Value::Integer(integer)) => Ok(Value::Real(number::nearest_real(integer))),
+        (Affinity::Real, Value::Text(text)) => {
+            number::real(&text).map(Value::Real).ok_or_else(|| InvalidValue::NotANumber(shortened(&text)))
+        }
+        (Affinity::Real, Value::Blob(_)) => Err(InvalidValue::Bytes("a number")),
+        (Affinity::Numeric, Value::Text(text)) => Ok(numeric(&text)),
+        (Affinity::Text, Value::Integer(integer)) => Ok(Value::Text(integer.to_string())),
+        (Affinity::Text, Value::Real(real)) => Ok(Value::Text(number::shown(real))),
+        (_, value) => Ok(value),
     }
 }
 
@@ -155,6 +197,50 @@ mod tests {
         }
         let long = convert(&"x".repeat(5_000), Affinity::Integer).unwrap_err();
         assert_eq!(long.to_string(), format!("'{}…' is not an integer", "x".repeat(100)));
+    }
+
+    #[test]
+    fn typed_conversions() {
+        let (int, real, blob) = (Value::Integer(12), Value::Real(1.5), Value::Blob(vec![1]));
+        let cases = [
+            (Affinity::Integer, Value::Null, Value::Null),
+            (Affinity::Integer, int.clone(), int.clone()),
+            (Affinity::Integer, Value::Real(2.0), Value::Integer(2)),
+            (Affinity::Integer, text("-3"), Value::Integer(-3)),
+            (Affinity::Real, int.clone(), Value::Real(12.0)),
+            (Affinity::Real, text("1e2"), Value::Real(100.0)),
+            (Affinity::Numeric, text("1.5"), real.clone()),
+            (Affinity::Numeric, text("x"), text("x")),
+            (Affinity::Numeric, text(""), text("")),
+            (Affinity::Numeric, blob.clone(), blob.clone()),
+            (Affinity::Text, Value::Null, Value::Null),
+            (Affinity::Text, int.clone(), text("12")),
+            (Affinity::Text, real.clone(), text("1.5")),
+            (Affinity::Text, Value::Real(1e100), text("1e+100")),
+            (Affinity::Text, blob.clone(), blob.clone()),
+            (Affinity::None, int.clone(), int),
+            (Affinity::None, text(""), text("")),
+            (Affinity::None, blob.clone(), blob),
+        ];
+        for (affinity, value, expected) in cases {
+            assert_eq!(convert_typed(value.clone(), affinity), Ok(expected), "{affinity:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn typed_refusals() {
+        let blob = || Value::Blob(vec![1]);
+        let cases = [
+            (Affinity::Integer, Value::Real(1.5), "'1.5' is not an integer"),
+            (Affinity::Integer, Value::Real(1e19), "'1e+19' is not an integer"),
+            (Affinity::Integer, text(""), "'' is not an integer"),
+            (Affinity::Integer, blob(), "a BLOB is not an integer"),
+            (Affinity::Real, text("x"), "'x' is not a number"),
+            (Affinity::Real, blob(), "a BLOB is not a number"),
+        ];
+        for (affinity, value, expected) in cases {
+            assert_eq!(convert_typed(value, affinity).unwrap_err().to_string(), expected);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use branchyard_imports::delimited::{Delimiter, Reader};
-use branchyard_imports::{Affinity, Format, ImportError, Limits, RowErrors, Value, convert, rows, scan};
+use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, RowErrors, Value, convert, rows, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -25,6 +25,48 @@ impl Read for Chunked<'_> {
         let size = self.sizes.next().unwrap_or(1).min(buffer.len());
         self.bytes.read(&mut buffer[..size])
     }
+}
+
+/// A file in memory, opened as often as it has to be read.
+fn with_file<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
+    let bytes = file.as_ref().to_vec();
+    let open = move || Ok(Box::new(io::Cursor::new(bytes.clone())) as Box<_>);
+    use_it(&Input { format, table: "t", limits: Limits::default(), open: &open })
+}
+
+/// Both passes over a file, as a new table takes it.
+fn table(format: Format, file: impl AsRef<[u8]>) -> Result<Vec<Vec<Value>>, ImportError> {
+    with_file(format, file, |input| {
+        let found = scan(input)?;
+        let mut rows = rows(input, &found, |column| found.affinity(column))?;
+        let mut errors = RowErrors::default();
+        let mut values = Vec::new();
+        while let Some(row) = rows.next_row(&mut errors)? {
+            values.push(row.values.clone());
+        }
+        errors.into_result().map(|()| values)
+    })
+}
+
+/// A JSON document of records with any keys and values.
+fn json_records() -> impl Strategy<Value = serde_json::Value> {
+    let scalar = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(serde_json::Value::from),
+        any::<i64>().prop_map(serde_json::Value::from),
+        prop::num::f64::NORMAL.prop_map(serde_json::Value::from),
+        "[ -~é😀\n\t\"\\\\]{0,12}".prop_map(serde_json::Value::from),
+    ];
+    let value = scalar.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..3).prop_map(serde_json::Value::from),
+            prop::collection::hash_map("[a-c]", inner, 0..3)
+                .prop_map(|map| serde_json::Value::from(serde_json::Map::from_iter(map))),
+        ]
+    });
+    let record = prop::collection::hash_map("[a-e]", value, 1..4)
+        .prop_map(|map| serde_json::Value::from(serde_json::Map::from_iter(map)));
+    vec(record, 1..5).prop_map(serde_json::Value::from)
 }
 
 #[derive(Debug, Clone)]
@@ -168,16 +210,38 @@ proptest! {
     #[test]
     fn a_scanned_file_converts(lines in vec("[-+]?(0|[1-9][0-9]{0,19})?([.][0-9]{0,3})?(e[0-9]{1,3})?|x?", 0..6)) {
         let file = format!("c\n{}", lines.join("\n"));
-        let found = scan(file.as_bytes(), Format::Csv, Limits::default()).unwrap();
-        let affinity = |column: &str| found.affinity(column);
-        let mut second = rows(file.as_bytes(), Format::Csv, Limits::default(), affinity).unwrap();
-        let mut errors = RowErrors::default();
-        let mut count = 0;
-        while second.next_row(&mut errors).unwrap().is_some() {
-            count += 1;
-        }
-        prop_assert!(errors.is_empty());
-        prop_assert_eq!(count, found.rows);
+        let found = with_file(Format::Csv, &file, scan).unwrap();
+        let values = table(Format::Csv, &file).unwrap();
+        prop_assert_eq!(u64::try_from(values.len()).unwrap(), found.rows);
+    }
+
+    /// However a document is laid out, it is the same table; and JSON is YAML.
+    #[test]
+    fn json_is_read_alike_in_every_shape(document in json_records()) {
+        let compact = table(Format::Json, document.to_string()).unwrap();
+        let pretty = serde_json::to_string_pretty(&document).unwrap();
+        prop_assert_eq!(&table(Format::Json, &pretty).unwrap(), &compact);
+        prop_assert_eq!(&table(Format::Json, format!("{{\"rows\": {pretty}}}")).unwrap(), &compact);
+        let lines: Vec<_> = document.as_array().unwrap().iter().map(ToString::to_string).collect();
+        prop_assert_eq!(&table(Format::Json, lines.join("\n")).unwrap(), &compact);
+        prop_assert_eq!(compact.len(), lines.len());
+    }
+
+    /// No bytes make a reader panic, whatever they look like at first.
+    #[test]
+    fn any_bytes_are_a_table_or_an_error(
+        (format, start) in prop::sample::select(vec![
+            (Format::Json, &b"[{\"a\":"[..]),
+            (Format::Json, b"{\"rows\":["),
+            (Format::Yaml, b"- a: "),
+            (Format::Xlsx, b"PK\x03\x04"),
+            (Format::Parquet, b"PAR1"),
+        ]),
+        bytes in vec(prop_oneof![any::<u8>(), prop::sample::select(b"[]{}:,\"\\ \n-1".to_vec())], 0..60),
+        end in prop::sample::select(vec![&b""[..], b"]", b"}]", b"\x04\0\0\0PAR1", b"PK\x05\x06"]),
+    ) {
+        // Either is fine; only a panic is not.
+        let _ = table(format, [start, &bytes, end].concat());
     }
 
     #[test]
@@ -191,16 +255,13 @@ proptest! {
 #[test]
 fn a_large_file_passes_through_a_fixed_buffer() {
     let row = b"1,\"two \xF0\x9F\x98\x80\"\r\n";
-    let input = b"id,name\r\n".chain(io::Cursor::new(row.repeat(200_000)));
-    let found = scan(input, Format::Csv, Limits::default()).unwrap();
+    let found = with_file(Format::Csv, [b"id,name\r\n", &row.repeat(200_000)[..]].concat(), scan).unwrap();
     assert_eq!(found.rows, 200_000);
 }
 
 #[test]
 fn row_errors_are_capped_but_counted() {
     let file = format!("a,b\n{}", "1\n".repeat(250));
-    let Err(ImportError::Rows(errors)) = scan(file.as_bytes(), Format::Csv, Limits::default()) else {
-        panic!("every row is too short")
-    };
+    let Err(ImportError::Rows(errors)) = with_file(Format::Csv, file, scan) else { panic!("every row is too short") };
     assert_eq!((errors.as_slice().len(), errors.total()), (100, 250));
 }

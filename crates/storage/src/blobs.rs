@@ -1,10 +1,10 @@
 //! The blob port as a folder: `<dir>/<upload>/<part>`.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use branchyard_domain::ports::{Blobs, BlobsError};
+use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
 use branchyard_domain::values::UploadId;
 
 /// Uploads in flight, in a folder of this process alone.
@@ -55,9 +55,15 @@ impl Blobs for FolderBlobs {
         Ok(size)
     }
 
-    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn Read + Send>, BlobsError> {
-        let paths = (1..=parts).map(|number| self.part(upload, number)).collect();
-        Ok(Box::new(Parts { paths, next: 0, current: None }))
+    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        let mut all = Vec::new();
+        let mut end = 0;
+        for number in 1..=parts {
+            let path = self.part(upload, number);
+            end += fs::metadata(&path).map_err(failed("open an upload"))?.len();
+            all.push(Part { path, end });
+        }
+        Ok(Box::new(Parts { all, position: 0, current: None }))
     }
 
     fn remove(&self, upload: UploadId) -> Result<(), BlobsError> {
@@ -80,32 +86,68 @@ impl Blobs for FolderBlobs {
     }
 }
 
-/// Part after part, with one file open at a time.
+/// A part and where it ends in the whole.
+struct Part {
+    path: PathBuf,
+    end: u64,
+}
+
+/// All parts as one file, with one of them open at a time.
 struct Parts {
-    paths: Vec<PathBuf>,
-    next: usize,
-    current: Option<BufReader<File>>,
+    all: Vec<Part>,
+    position: u64,
+    /// The open part, by its place, read up to the position.
+    current: Option<(usize, File)>,
+}
+
+impl Parts {
+    fn length(&self) -> u64 {
+        self.all.last().map_or(0, |part| part.end)
+    }
 }
 
 impl Read for Parts {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(part) = &mut self.current {
-                match part.read(buffer)? {
-                    0 if !buffer.is_empty() => self.current = None,
-                    read => return Ok(read),
-                }
+        let at = self.all.partition_point(|part| part.end <= self.position);
+        let Some(part) = self.all.get(at) else { return Ok(0) };
+        let file = match &mut self.current {
+            Some((open, file)) if *open == at => file,
+            current => {
+                let start = at.checked_sub(1).map_or(0, |before| self.all[before].end);
+                let mut file = File::open(&part.path)?;
+                file.seek(SeekFrom::Start(self.position - start))?;
+                &mut current.insert((at, file)).1
             }
-            let Some(path) = self.paths.get(self.next) else { return Ok(0) };
-            self.current = Some(BufReader::with_capacity(1 << 16, File::open(path)?));
-            self.next += 1;
+        };
+        let read = file.read(buffer)?;
+        if read == 0 && !buffer.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a part is shorter than it was"));
         }
+        self.position += u64::try_from(read).unwrap_or(u64::MAX);
+        Ok(read)
+    }
+}
+
+impl Seek for Parts {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let position = match to {
+            SeekFrom::Start(position) => Some(position),
+            SeekFrom::End(offset) => self.length().checked_add_signed(offset),
+            SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
+        };
+        let position =
+            position.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a place before the start"))?;
+        if position != self.position {
+            self.position = position;
+            self.current = None;
+        }
+        Ok(position)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Seek, SeekFrom};
 
     use branchyard_domain::ports::Blobs;
     use branchyard_domain::values::UploadId;
@@ -137,6 +179,30 @@ mod tests {
         blobs.remove(id).unwrap();
         blobs.remove(id).unwrap();
         assert_eq!(blobs.list().unwrap(), []);
+    }
+
+    #[test]
+    fn an_upload_is_read_from_anywhere() {
+        let (_dir, blobs) = folder();
+        let id = UploadId::from_uuid(Uuid::from_u128(9));
+        let whole = b"abcdefghij";
+        for (number, part) in [(1, 0..3), (2, 3..4), (3, 4..10)] {
+            blobs.put_part(id, number, &mut &whole[part]).unwrap();
+        }
+        let mut file = blobs.open(id, 3).unwrap();
+        assert_eq!(file.seek(SeekFrom::End(0)).unwrap(), 10);
+        assert_eq!(file.read(&mut [0; 4]).unwrap(), 0);
+        for start in 0..=10 {
+            assert_eq!(file.seek(SeekFrom::Start(start)).unwrap(), start);
+            let mut rest = Vec::new();
+            file.read_to_end(&mut rest).unwrap();
+            assert_eq!(rest, whole[usize::try_from(start).unwrap()..]);
+            assert_eq!(file.seek(SeekFrom::Current(-1)).unwrap(), 9);
+        }
+        assert!(file.seek(SeekFrom::End(-11)).is_err());
+        assert_eq!(file.seek(SeekFrom::Start(99)).unwrap(), 99);
+        assert_eq!(file.read(&mut [0; 4]).unwrap(), 0);
+        assert!(blobs.open(id, 4).is_err(), "a part is missing");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::sync::Mutex;
 
 use super::lock;
-use crate::ports::{Blobs, BlobsError};
+use crate::ports::{Blobs, BlobsError, ReadSeek};
 use crate::values::UploadId;
 
 /// A blob store in memory.
@@ -27,7 +27,7 @@ impl Blobs for MemoryBlobs {
         Ok(size)
     }
 
-    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn Read + Send>, BlobsError> {
+    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError> {
         let stored = lock(&self.parts);
         let mut whole = Vec::new();
         for number in 1..=parts {

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 
 use crate::entities::{Cell, FileType, RowProblem};
-use crate::ports::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
+use crate::ports::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn};
 
 /// The most problems that are named.
 const PROBLEMS: usize = 100;
@@ -17,11 +17,11 @@ impl Formats for PlainFormats {
         file_type == FileType::Csv
     }
 
-    fn scan<'a>(&self, file_type: FileType, open: Box<Opener<'a>>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
-        if !self.supports(file_type) {
+    fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
+        if !self.supports(input.file_type) {
             return Err(FormatError::File("only csv is read here".to_owned()));
         }
-        let lines = BufReader::new(open().map_err(FormatError::Io)?).lines();
+        let lines = BufReader::new((input.open)().map_err(FormatError::Io)?).lines();
         let lines = lines.collect::<Result<Vec<String>, _>>().map_err(FormatError::Io)?;
         let Some((header, records)) = lines.split_first().filter(|(header, _)| !header.is_empty()) else {
             return Err(FormatError::File("the file has no header".to_owned()));

@@ -1,6 +1,6 @@
 //! Bytes in flight: parts of uploads.
 
-use std::io::Read;
+use std::io::{Read, Seek};
 
 use crate::values::UploadId;
 
@@ -17,6 +17,11 @@ pub struct BlobsError {
     pub source: std::io::Error,
 }
 
+/// Bytes that can be read from anywhere: some formats keep at their end what is where in them.
+pub trait ReadSeek: Read + Seek + Send {}
+
+impl<T: Read + Seek + Send> ReadSeek for T {}
+
 /// A store for the parts of uploads.
 pub trait Blobs: Send + Sync {
     /// Keeps a part, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing changes.
@@ -25,11 +30,11 @@ pub trait Blobs: Send + Sync {
     /// [`BlobsError`], also when `bytes` fails.
     fn put_part(&self, upload: UploadId, number: u32, bytes: &mut dyn Read) -> Result<u64, BlobsError>;
 
-    /// Reads parts `1..=parts` as one stream.
+    /// Reads parts `1..=parts` as one file.
     ///
     /// # Errors
     /// [`BlobsError`] when a part is missing or unreadable.
-    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn Read + Send>, BlobsError>;
+    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError>;
 
     /// Removes all parts of an upload; removing nothing is fine.
     ///

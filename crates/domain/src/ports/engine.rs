@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::formats::{FormatError, RowSource};
 use crate::entities::{
-    Cell, Commit, Conflict, LogEntry, LogPosition, RowChange, Side, Signature, TableChange, TableSchema,
+    Cell, Commit, Conflict, ImportMode, LogEntry, LogPosition, RowChange, Side, Signature, TableChange, TableSchema,
 };
 use crate::values::{CommitHash, DatabaseId};
 
@@ -266,6 +266,25 @@ pub struct ImportJob<'a> {
     pub timeout: Duration,
 }
 
+/// A script to run on a commit, as one commit.
+#[derive(Debug, Clone)]
+pub struct ScriptJob<'a> {
+    /// The commit to start from.
+    pub base: &'a CommitHash,
+    /// The table the script is to leave behind, and what becomes of it first: [`ImportMode::Create`] wants it absent,
+    /// [`ImportMode::Overwrite`] drops it if it is there, [`ImportMode::Update`] wants it present, [`ImportMode::Replace`]
+    /// wants it present and deletes its rows.
+    pub target: Option<(&'a str, ImportMode)>,
+    /// Bytes of one statement.
+    pub statement_bytes: usize,
+    /// Message of the commit.
+    pub message: &'a str,
+    /// Its author.
+    pub author: &'a Signature,
+    /// Time it may take.
+    pub timeout: Duration,
+}
+
 /// A page of changed rows or conflicts of a table: start after this key, at most so many.
 #[derive(Debug, Clone)]
 pub struct RowPage {
@@ -398,6 +417,19 @@ pub trait Engine: Send + Sync {
         database: DatabaseId,
         job: &ImportJob<'_>,
         rows: &mut dyn RowSource,
+    ) -> Result<CommitHash, EngineError>;
+
+    /// Runs a script, read as it comes, as one commit; all or nothing. Its statements are held to what [`Engine::write`] allows.
+    /// Gives the new head, equal to the base when nothing changed.
+    ///
+    /// # Errors
+    /// [`EngineError::Import`] with the line on which the statement to blame begins and the text of its [`SqlFailure`];
+    /// [`EngineError::TableExists`], [`EngineError::NoSuchTable`].
+    fn run_script(
+        &self,
+        database: DatabaseId,
+        job: &ScriptJob<'_>,
+        script: &mut dyn std::io::Read,
     ) -> Result<CommitHash, EngineError>;
 
     /// The tables that differ between two commits, by name.

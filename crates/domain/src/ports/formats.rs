@@ -1,7 +1,8 @@
 //! File formats: from bytes to typed rows.
 
-use std::io::Read;
+use std::time::Duration;
 
+use super::blobs::ReadSeek;
 use crate::entities::{Cell, FileType, RowProblem};
 
 /// A file could not be read as rows.
@@ -48,6 +49,11 @@ pub trait ImportFile {
     /// Its columns, in file order.
     fn columns(&self) -> &[InferredColumn];
 
+    /// The columns of its key, for formats that tell one; empty otherwise.
+    fn primary_key(&self) -> &[String] {
+        &[]
+    }
+
     /// Reads it again, converting column by column.
     ///
     /// # Errors
@@ -55,10 +61,22 @@ pub trait ImportFile {
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError>;
 }
 
-/// Opens the bytes of a file from the start; called once per pass.
-pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn Read + Send>> + 'a;
+/// Opens the bytes of a file from the start; called once per pass. A reader fails once the time of the import is over.
+pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn ReadSeek>> + 'a;
 
-/// Knows file formats.
+/// A file to be read.
+pub struct FormatInput<'a> {
+    /// Its format.
+    pub file_type: FileType,
+    /// Name of the table it is for; chooses among the sheets or tables of a file.
+    pub table: &'a str,
+    /// Opens it.
+    pub open: Box<Opener<'a>>,
+    /// Time each pass may still take, for what goes on between two reads.
+    pub timeout: Duration,
+}
+
+/// Knows file formats. SQL scripts are none: the engine runs them.
 pub trait Formats: Send + Sync {
     /// Whether this build can read the format.
     fn supports(&self, file_type: FileType) -> bool;
@@ -67,5 +85,5 @@ pub trait Formats: Send + Sync {
     ///
     /// # Errors
     /// [`FormatError`] for a bad file.
-    fn scan<'a>(&self, file_type: FileType, open: Box<Opener<'a>>) -> Result<Box<dyn ImportFile + 'a>, FormatError>;
+    fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError>;
 }

@@ -6,13 +6,13 @@ mod engine;
 mod formats;
 mod metadata;
 
-pub use blobs::{Blobs, BlobsError};
+pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
     Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, ReadReport, RowPage, RowSink, SqlFailure, ValueRef, WriteJob,
+    ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, ValueRef, WriteJob,
 };
-pub use formats::{FormatError, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
+pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use metadata::{
     AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository,
     IdempotencyRepository, MemberRepository, Metadata, MetadataError, OperationFilter, OperationRepository,

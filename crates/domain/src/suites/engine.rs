@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::entities::{Cell, Change, ConflictKind, LogPosition, RowProblem, Side, Signature};
+use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
     Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
-    RowPage, RowSource, SqlFailure, WriteJob,
+    RowPage, RowSource, ScriptJob, SqlFailure, WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -37,6 +37,8 @@ pub const ALL: &[(&str, Check)] = &[
     ("fetch_and_copy", fetch_and_copy),
     ("imports", imports),
     ("refused_imports", refused_imports),
+    ("scripts", scripts),
+    ("refused_scripts", refused_scripts),
     ("at_once", at_once),
 ];
 
@@ -143,6 +145,20 @@ impl<'a> Db<'a> {
         };
         let mut source = Given { rows: rows.iter().map(|row| row.to_vec()).collect(), at: 0, fault: None };
         self.engine.import(self.id, &job, &mut source)
+    }
+}
+
+impl Db<'_> {
+    fn script(
+        &self,
+        base: &CommitHash,
+        target: Option<(&str, ImportMode)>,
+        script: &str,
+    ) -> Result<CommitHash, EngineError> {
+        let author = author(70);
+        let (message, timeout) = ("script", LONG);
+        let job = ScriptJob { base, target, statement_bytes: 1_000, message, author: &author, timeout };
+        self.engine.run_script(self.id, &job, &mut script.as_bytes())
     }
 }
 
@@ -564,6 +580,54 @@ pub fn refused_imports(engine: &dyn Engine) {
     let refused = engine.import(db.id, &job, &mut rows);
     let Err(EngineError::Import(FormatError::Rows(problems))) = refused else { panic!("{refused:?}") };
     assert_eq!(problems, [problem]);
+    assert_eq!(db.lines(&base).len(), 3);
+    let next = db.write(&base, 61, "DELETE FROM t WHERE id = 3");
+    assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");
+}
+
+/// Scripts run as one commit, on a table that is prepared as their mode says.
+pub fn scripts(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let run = |mode, script: &str| db.script(&base, Some(("T", mode)), script).unwrap();
+    let updated = run(ImportMode::Update, "\nINSERT INTO t VALUES (4,'four',40);\nDELETE FROM t WHERE id = 1");
+    assert_eq!(db.lines(&updated), ["2|two|20", "3|three|30", "4|four|40"]);
+    let commit = engine.commit(db.id, &updated).unwrap().unwrap();
+    assert_eq!((commit.message.as_str(), commit.parents), ("script", vec![base.clone()]));
+    assert_eq!(db.lines(&run(ImportMode::Replace, "INSERT INTO t VALUES (1,'only',1);")), ["1|only|1"]);
+    let again = "CREATE TABLE t(id INTEGER PRIMARY KEY, x TEXT); INSERT INTO t VALUES (1,'new')";
+    assert_eq!(db.lines(&run(ImportMode::Overwrite, again)), ["1|new"]);
+    let made = db.script(&db.first, Some(("t", ImportMode::Create)), again).unwrap();
+    assert_eq!(db.lines(&made), ["1|new"]);
+    let made = db.script(&db.first, Some(("t", ImportMode::Overwrite)), again).unwrap();
+    assert_eq!(db.lines(&made), ["1|new"]);
+    let any = db.script(&base, None, "DELETE FROM t WHERE id = 1; CREATE TABLE u(a TEXT)").unwrap();
+    assert_eq!((db.lines(&any).len(), engine.tables(db.id, &any).unwrap().len()), (2, 2));
+    assert_eq!(db.script(&base, None, "UPDATE t SET a = 'one' WHERE id = 1").unwrap(), base, "nothing changed");
+}
+
+/// Scripts that fail name the line of the statement and change nothing.
+pub fn refused_scripts(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let told = |script: &str| match db.script(&base, Some(("t", ImportMode::Update)), script) {
+        Err(EngineError::Import(FormatError::Rows(problems))) => {
+            problems.into_iter().map(|problem| (problem.line, problem.detail)).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    let gone = "query error: table not found: gone".to_owned();
+    assert_eq!(told("DELETE FROM t WHERE id = 1;\n\n  DELETE FROM gone\nWHERE id = 1;"), [(3, gone)]);
+    let word = "query error: statement not allowed: COMMIT".to_owned();
+    assert_eq!(told("DELETE FROM t WHERE id = 1;\nCOMMIT;"), [(2, word)]);
+    let taken = "query error: UNIQUE constraint failed: t.id".to_owned();
+    assert_eq!(told("INSERT INTO t VALUES (1,'again',0)"), [(1, taken)]);
+
+    let script = "DELETE FROM t WHERE id = 1";
+    assert!(matches!(db.script(&base, Some(("t", ImportMode::Create)), script), Err(EngineError::TableExists(_))));
+    for mode in [ImportMode::Update, ImportMode::Replace] {
+        assert!(matches!(db.script(&base, Some(("u", mode)), script), Err(EngineError::NoSuchTable(_))));
+    }
+    let left = db.script(&base, Some(("u", ImportMode::Create)), script);
+    assert!(matches!(left, Err(EngineError::Import(FormatError::File(_)))), "{left:?}");
     assert_eq!(db.lines(&base).len(), 3);
     let next = db.write(&base, 61, "DELETE FROM t WHERE id = 3");
     assert_eq!(db.lines(&next), ["1|one|10", "2|two|20"], "the failures left nothing behind");

@@ -115,7 +115,7 @@ impl<'a> Imports<'a> {
                 0
             }
         };
-        if !self.0.ports.formats.supports(wanted.file_type) {
+        if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
             wrong.push(("file_type", "this server cannot read that format".to_owned()));
         }
         if !wrong.is_empty() {

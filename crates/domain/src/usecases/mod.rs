@@ -54,6 +54,8 @@ pub struct Limits {
     pub import_bytes: u64,
     /// Parts of an imported file.
     pub import_parts: u32,
+    /// Bytes of one value of an imported file, and of one statement of a script.
+    pub import_value_bytes: usize,
     /// Seconds an upload session lives.
     pub upload_session_seconds: i64,
     /// Unused upload sessions per user.
@@ -80,6 +82,7 @@ impl Default for Limits {
             queued_per_database: 100,
             import_bytes: 1 << 30,
             import_parts: 1_000,
+            import_value_bytes: 16 << 20,
             upload_session_seconds: 3_600,
             open_uploads_per_user: 20,
             write_timeout_ms: 60_000,

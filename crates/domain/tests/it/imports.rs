@@ -214,3 +214,50 @@ fn bad_files_fail_and_change_nothing() {
     assert_eq!(mapped, content("column_map names 'z', which is not a column of the file", 0));
     assert_eq!((world.head("main"), world.events().len()), (head, 1));
 }
+
+#[test]
+fn columns_are_mapped_whatever_their_case() {
+    let world = world();
+    let run = |map: &[(&str, &str)]| {
+        let file = "ID,Letter\n1,eins\n";
+        let opened = uploaded(&world, file);
+        let column_map = map.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect();
+        let operation = start(&world, NewImport { column_map, ..wanted(&opened, file) }).unwrap();
+        world.work();
+        operation.id
+    };
+    world.outcome(run(&[("letter", "A")]));
+    assert_eq!(world.rows("main"), ["1|eins"]);
+    let twice = world.failure(run(&[("letter", "a"), ("Letter", "id")]));
+    assert_eq!(twice.detail, "column_map names the column 'Letter' twice");
+}
+
+#[test]
+fn scripts_go_to_the_engine() {
+    let world = world();
+    let run = |table: &str, script: &str| {
+        let size = u64::try_from(script.len()).unwrap();
+        let new = NewUpload { content_length: size, num_parts: 1, file_type: FileType::Sql };
+        let opened = world.hub.imports().open_upload(&world.access::<Write>(&world.ada), new, None).unwrap();
+        put(&world, &opened, 1, script).unwrap();
+        let (file_type, table) = (FileType::Sql, table.to_owned());
+        let operation = start(&world, NewImport { file_type, table, ..wanted(&opened, script) }).unwrap();
+        world.work();
+        operation.id
+    };
+    let done = world.outcome(run("t", "INSERT INTO t VALUES (2,'two');\nDELETE FROM t WHERE id = 1"));
+    assert_eq!((done.commit, world.rows("main")), (world.head("main"), vec!["2|two".to_owned()]));
+    let failed = world.failure(run("t", "DELETE FROM t WHERE id = 2;\nDELETE FROM gone WHERE id = 1"));
+    assert_eq!(failed.detail, "line 2: query error: table not found: gone");
+    assert_eq!((failed.rows[0].line, world.rows("main")), (2, vec!["2|two".to_owned()]));
+    world.outcome(run("", "CREATE TABLE u(a TEXT)"));
+}
+
+#[test]
+fn an_import_has_its_time() {
+    let world = world_with(Limits { import_timeout_ms: 0, ..Limits::default() });
+    let operation = import_of(&world, "id,a\n2,two\n", None);
+    world.work();
+    let failed = world.failure(operation.id);
+    assert_eq!((failed.kind, failed.detail.as_str()), (FailureKind::Content, "timed out after 0 ms"));
+}

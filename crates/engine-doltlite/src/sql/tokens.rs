@@ -87,8 +87,13 @@ impl Within {
     }
 }
 
-/// The length of the first statement with its semicolon.
+/// The length of the first statement with its semicolon, or of all there is.
 pub(crate) fn statement_length(sql: &str) -> usize {
+    complete_length(sql).unwrap_or(sql.len())
+}
+
+/// The length of the first statement with its semicolon; `None` if there is none that ends with one.
+pub(crate) fn complete_length(sql: &str) -> Option<usize> {
     let bytes = sql.as_bytes();
     let mut within = Within::Start;
     let mut at = sql.len() - skip_blank(sql).len();
@@ -98,7 +103,7 @@ pub(crate) fn statement_length(sql: &str) -> usize {
                 at += 1;
                 match within.after_semicolon() {
                     Some(next) => within = next,
-                    None => return at,
+                    None => return Some(at),
                 }
             }
             b' ' | b'\t' | b'\n' | b'\r' | 0x0c => at += 1,
@@ -123,7 +128,7 @@ pub(crate) fn statement_length(sql: &str) -> usize {
             }
         }
     }
-    sql.len()
+    None
 }
 
 fn is_word(byte: u8) -> bool {

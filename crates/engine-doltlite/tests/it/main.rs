@@ -6,4 +6,5 @@ mod flows;
 mod guard;
 mod imports;
 mod merges;
+mod sqlite;
 mod support;

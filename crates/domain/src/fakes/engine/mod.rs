@@ -16,10 +16,12 @@ mod commits;
 mod diff;
 mod merge;
 mod rows;
+mod script;
 mod sql;
 mod table;
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use super::{Refused, lock};
@@ -28,7 +30,7 @@ use crate::entities::{
 };
 use crate::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    WriteJob,
+    ScriptJob, WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -214,6 +216,18 @@ impl Engine for MemoryEngine {
         self.let_happen();
         let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
         let after = rows::import(&before, job, rows)?;
+        if after == *before {
+            return Ok(job.base.clone());
+        }
+        self.change(database, |history| {
+            Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after)))
+        })
+    }
+
+    fn run_script(&self, database: DatabaseId, job: &ScriptJob<'_>, script: &mut dyn Read) -> Result<CommitHash> {
+        self.let_happen();
+        let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
+        let after = script::run(&before, job, script)?;
         if after == *before {
             return Ok(job.base.clone());
         }

@@ -1,16 +1,20 @@
 //! Imports.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::pulls;
+use super::super::{Inner, pulls};
 use super::{Run, Stop, blame, failed};
 use crate::entities::{
-    Database, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
+    Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
 };
 use crate::errors::PullError;
-use crate::ports::{EngineError, ImportColumn, ImportFile, ImportJob, ImportTarget, TargetColumn, Unit};
+use crate::ports::{
+    Clock, EngineError, FormatError, FormatInput, ImportColumn, ImportFile, ImportJob, ImportTarget, ReadSeek,
+    ScriptJob, TargetColumn, Unit,
+};
 use crate::values::{CommitHash, Timestamp, Title};
 
 pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
@@ -57,17 +61,45 @@ fn bring_in(
 ) -> Result<CommitHash, Stop> {
     let inner = run.inner;
     let engine = inner.ports.engine.as_ref();
+    let deadline = Deadline::start(inner);
+    let (id, parts, clock) = (upload.id, upload.num_parts, deadline.clone());
+    let open = move || {
+        let file = inner.ports.blobs.open(id, parts).map_err(io::Error::other)?;
+        Ok(Box::new(Timed { file, deadline: clock.clone() }) as Box<dyn ReadSeek>)
+    };
+    let author = user.signature(inner.now());
+    let blame = |error| match error {
+        EngineError::Import(FormatError::Io(_)) | EngineError::TimedOut(_) if deadline.left().is_zero() => {
+            blame(EngineError::TimedOut(inner.limits.import_timeout_ms), false)
+        }
+        error => blame(error, false),
+    };
+    if request.file_type == FileType::Sql {
+        let target = (!request.table.is_empty()).then_some((request.table.as_str(), request.mode));
+        let job = ScriptJob {
+            base,
+            target,
+            statement_bytes: inner.limits.import_value_bytes,
+            message: &request.message,
+            author: &author,
+            timeout: deadline.left(),
+        };
+        let mut script = open().map_err(|error| blame(EngineError::Import(FormatError::Io(error))))?;
+        return engine.run_script(database.id, &job, &mut script).map_err(blame);
+    }
     let tables = engine.tables(database.id, base)?;
     let existing = tables.iter().find(|table| table.name.eq_ignore_ascii_case(&request.table));
-    let (id, parts) = (upload.id, upload.num_parts);
-    let open = move || inner.ports.blobs.open(id, parts).map_err(io::Error::other);
-    let file = inner.ports.formats.scan(request.file_type, Box::new(open));
-    let file = file.map_err(|error| blame(EngineError::Import(error), false))?;
+    let input = FormatInput {
+        file_type: request.file_type,
+        table: &request.table,
+        open: Box::new(open),
+        timeout: deadline.left(),
+    };
+    let file = inner.ports.formats.scan(input).map_err(|error| blame(EngineError::Import(error)))?;
     let plan = plan(request, file.as_ref(), existing)?;
     let targets: Vec<TargetColumn> =
         plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
-    let mut rows = file.rows(&targets).map_err(|error| blame(EngineError::Import(error), false))?;
-    let author = user.signature(inner.now());
+    let mut rows = file.rows(&targets).map_err(|error| blame(EngineError::Import(error)))?;
     let job = ImportJob {
         base,
         table: existing.map_or(request.table.as_str(), |table| table.name.as_str()),
@@ -75,9 +107,50 @@ fn bring_in(
         columns: &plan.columns,
         message: &request.message,
         author: &author,
-        timeout: Duration::from_millis(inner.limits.import_timeout_ms),
+        timeout: deadline.left(),
     };
-    engine.import(database.id, &job, rows.as_mut()).map_err(|error| blame(error, false))
+    engine.import(database.id, &job, rows.as_mut()).map_err(blame)
+}
+
+/// When the time of an import is over.
+#[derive(Clone)]
+struct Deadline {
+    clock: Arc<dyn Clock>,
+    at: Timestamp,
+}
+
+impl Deadline {
+    fn start(inner: &Inner) -> Self {
+        let micros = i64::try_from(inner.limits.import_timeout_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let at = Timestamp::from_micros(inner.now().as_micros().saturating_add(micros));
+        Self { clock: Arc::clone(&inner.ports.clock), at }
+    }
+
+    fn left(&self) -> Duration {
+        let micros = self.at.as_micros().saturating_sub(self.clock.now().as_micros());
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+    }
+}
+
+/// A file that cannot be read any more when the time is over.
+struct Timed {
+    file: Box<dyn ReadSeek>,
+    deadline: Deadline,
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.deadline.left().is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.file.read(buffer)
+    }
+}
+
+impl Seek for Timed {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
 }
 
 /// Where each file column goes, and what happens to the table.
@@ -88,15 +161,19 @@ struct Plan {
 
 fn plan(request: &ImportRequest, file: &dyn ImportFile, existing: Option<&TableSchema>) -> Result<Plan, Stop> {
     let content = |detail: String| failed(FailureKind::Content, detail);
-    let mut columns = Vec::new();
-    for source in request.column_map.keys() {
-        if !file.columns().iter().any(|column| column.name == *source) {
-            return Err(content(format!("column_map names '{source}', which is not a column of the file")));
+    let mut columns: Vec<ImportColumn> = file
+        .columns()
+        .iter()
+        .map(|column| ImportColumn { name: column.name.clone(), declared_type: column.declared_type.clone() })
+        .collect();
+    let mut mapped = HashSet::new();
+    for (source, name) in &request.column_map {
+        let place = place(file.columns(), source, |column| &column.name)
+            .ok_or_else(|| content(format!("column_map names '{source}', which is not a column of the file")))?;
+        if !mapped.insert(place) {
+            return Err(content(format!("column_map names the column '{}' twice", file.columns()[place].name)));
         }
-    }
-    for column in file.columns() {
-        let name = request.column_map.get(&column.name).unwrap_or(&column.name).clone();
-        columns.push(ImportColumn { name, declared_type: column.declared_type.clone() });
+        columns[place].name.clone_from(name);
     }
     let mut seen = HashSet::new();
     if let Some(twice) = columns.iter().find(|column| !seen.insert(column.name.to_lowercase())) {
@@ -107,7 +184,14 @@ fn plan(request: &ImportRequest, file: &dyn ImportFile, existing: Option<&TableS
             return Err(failed(FailureKind::Conflict, format!("table '{}' exists already", table.name)));
         }
         (ImportMode::Create | ImportMode::Overwrite, _) => {
-            let primary_key = new_key(&request.primary_keys, &columns)?;
+            let wanted = match request.primary_keys.as_slice() {
+                [] => {
+                    let places = file.primary_key().iter().filter_map(|key| place(file.columns(), key, |c| &c.name));
+                    places.map(|place| columns[place].name.clone()).collect()
+                }
+                named => named.to_vec(),
+            };
+            let primary_key = new_key(&wanted, &columns)?;
             ImportTarget::New { primary_key, overwrite: request.mode == ImportMode::Overwrite }
         }
         (ImportMode::Update | ImportMode::Replace, None) => {
@@ -172,8 +256,13 @@ fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColu
 
 /// Matches a name exactly, then whatever the case.
 fn find<'a, T>(items: &'a [T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<&'a T> {
-    let exact = items.iter().find(|item| name_of(item) == name);
-    exact.or_else(|| items.iter().find(|item| name_of(item).eq_ignore_ascii_case(name)))
+    place(items, name, name_of).and_then(|place| items.get(place))
+}
+
+/// As [`find`], for the place of what is found.
+fn place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<usize> {
+    let exact = items.iter().position(|item| name_of(item) == name);
+    exact.or_else(|| items.iter().position(|item| name_of(item).eq_ignore_ascii_case(name)))
 }
 
 fn open_pull(

@@ -26,6 +26,16 @@ pub(super) fn read(tables: &Snapshot, sql: &str, sink: &mut dyn RowSink) -> Resu
     }
 }
 
+/// Runs statements on the tables; one that fails is told with where it begins.
+pub(super) fn run_all(tables: &mut Snapshot, sql: &str) -> std::result::Result<(), (usize, SqlFailure)> {
+    for statement in tokens::statements(sql).map_err(|failure| (0, failure))? {
+        let start = statement.first().map_or(0, |token| token.start);
+        let ran = parse::statement(sql, &statement).and_then(|parsed| run::change(tables, parsed));
+        ran.map_err(|failure| (start, failure))?;
+    }
+    Ok(())
+}
+
 /// Runs statements; gives the tables afterwards.
 pub(super) fn write(tables: &Snapshot, sql: &str) -> Result<Snapshot> {
     let mut after = tables.clone();

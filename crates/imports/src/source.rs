@@ -13,7 +13,7 @@ const FOREIGN_MARKS: [(&[u8], &str); 4] =
 
 /// What comes next in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Chunk<'a> {
+pub(crate) enum Chunk<'a> {
     /// Text, at least one character.
     Text(&'a str),
     /// The end.
@@ -36,7 +36,7 @@ enum Outlook {
 
 /// A reader as UTF-8 text, without a leading byte order mark.
 #[derive(Debug)]
-pub(super) struct Source<R> {
+pub(crate) struct Source<R> {
     input: R,
     bytes: Box<[u8]>,
     /// Bytes at the start of `bytes` that are read but not decoded: the beginning of a sequence cut by a read.
@@ -49,7 +49,7 @@ pub(super) struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    pub(super) fn new(input: R) -> Self {
+    pub(crate) fn new(input: R) -> Self {
         Self {
             input,
             bytes: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -61,7 +61,7 @@ impl<R: Read> Source<R> {
     }
 
     /// What comes next. The same again until it is [consumed](Source::consume).
-    pub(super) fn chunk(&mut self) -> io::Result<Chunk<'_>> {
+    pub(crate) fn chunk(&mut self) -> io::Result<Chunk<'_>> {
         while self.consumed == self.text.len() {
             match self.outlook {
                 Outlook::Begin => self.read_mark()?,
@@ -75,7 +75,7 @@ impl<R: Read> Source<R> {
     }
 
     /// Marks so many bytes of the text given out as used; they must end between characters.
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.consumed += bytes;
     }
 

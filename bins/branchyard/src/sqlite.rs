@@ -1,0 +1,105 @@
+//! Tables of SQLite files as records: the engine opens them, because it links SQLite; `branchyard-imports` makes rows of them.
+
+use branchyard_domain::entities::Cell;
+use branchyard_domain::ports::{FormatError, FormatInput, ImportFile, InferredColumn, RowSource, TargetColumn};
+use branchyard_engine_doltlite::{DoltliteEngine, SqliteRows, SqliteTable};
+use branchyard_imports::{
+    ImportError, Limits, Record, Records, RowError, RowErrors, Scan, Value, scan_records, typed_rows,
+};
+
+use crate::formats::{Converted, affinities, columns, refused};
+
+pub(crate) fn scan<'a>(
+    engine: &DoltliteEngine,
+    input: &FormatInput<'a>,
+    limits: Limits,
+) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
+    let mut file = (input.open)().map_err(FormatError::Io)?;
+    let table = engine.open_sqlite(&mut file, input.table, input.timeout)?;
+    let scan = scan_records(&mut SqliteRecords::new(&table)?, limits).map_err(refused)?;
+    Ok(Box::new(SqliteFile { columns: columns(&scan), table, scan }))
+}
+
+struct SqliteFile {
+    table: SqliteTable,
+    scan: Scan,
+    columns: Vec<InferredColumn>,
+}
+
+impl ImportFile for SqliteFile {
+    fn columns(&self) -> &[InferredColumn] {
+        &self.columns
+    }
+
+    fn primary_key(&self) -> &[String] {
+        self.table.primary_key()
+    }
+
+    fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
+        let records = Box::new(SqliteRecords::new(&self.table)?);
+        let rows = typed_rows(records, &self.scan.columns, affinities(&self.columns, targets));
+        Ok(Box::new(Converted::new(rows)))
+    }
+}
+
+struct SqliteRecords {
+    columns: Vec<String>,
+    rows: SqliteRows,
+    number: u64,
+}
+
+impl SqliteRecords {
+    fn new(table: &SqliteTable) -> Result<Self, FormatError> {
+        Ok(Self { columns: table.columns().to_vec(), rows: table.rows()?, number: 0 })
+    }
+}
+
+impl Records for SqliteRecords {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+        while let Some(cells) = self.rows.next_row().map_err(stopped)? {
+            let found_before = errors.total();
+            self.number += 1;
+            record.begin(self.number);
+            for (place, (cell, name)) in cells.into_iter().zip(&self.columns).enumerate() {
+                match value(cell) {
+                    Ok(value) => record.set(place, value),
+                    Err(detail) => errors.push(RowError::new(self.number, Some(name), detail)),
+                }
+            }
+            if errors.total() == found_before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn keeps_classes(&self) -> bool {
+        true
+    }
+}
+
+fn value(cell: Cell) -> Result<Value, &'static str> {
+    Ok(match cell {
+        Cell::Null => Value::Null,
+        Cell::Integer(number) => Value::Integer(number),
+        Cell::Real(number) => Value::Real(number),
+        Cell::Text(bytes) => Value::Text(String::from_utf8(bytes).map_err(|_| "not valid UTF-8")?),
+        Cell::Blob(bytes) => Value::Blob(bytes),
+    })
+}
+
+fn stopped(error: FormatError) -> ImportError {
+    match error {
+        FormatError::File(detail) => ImportError::File { line: None, detail },
+        FormatError::Rows(mut rows) => {
+            let row = rows.drain(..).next();
+            let (line, detail) = row.map_or((None, String::new()), |row| (Some(row.line), row.detail));
+            ImportError::File { line, detail }
+        }
+        FormatError::Io(error) => ImportError::Io(error),
+    }
+}

@@ -1,0 +1,255 @@
+//! One table of a SQLite file that a stranger sent.
+//!
+//! The file is spooled into the engine's temporary folder, because SQLite wants a path, and is gone with the last of what is
+//! here. It is opened read-only and as it is (no journal is looked for), under the guard of reads: nothing in its schema is
+//! trusted, views and triggers are not run, and what a column computes may use bounded functions only.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::entities::{Cell, RowProblem};
+use branchyard_domain::ports::FormatError;
+
+use crate::cells;
+use crate::connection::Connection;
+use crate::engine::DoltliteEngine;
+use crate::files::Temporary;
+use crate::guard::Mode;
+use crate::memory::Allowance;
+use crate::schema;
+use crate::sql::{errors, quote};
+
+/// What every SQLite 3 file begins with.
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+/// Rows are handed over in batches of so many, or of so many bytes.
+const BATCH_ROWS: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Opens the file for the two passes of an import.
+#[derive(Debug)]
+struct Opening {
+    file: Temporary,
+    modules: Arc<std::collections::HashSet<String>>,
+    memory: usize,
+    deadline: Instant,
+}
+
+/// A table of a spooled file.
+#[derive(Debug)]
+pub struct SqliteTable {
+    opening: Arc<Opening>,
+    name: String,
+    columns: Vec<String>,
+    primary_key: Vec<String>,
+}
+
+impl DoltliteEngine {
+    /// Spools a SQLite 3 file, checks its integrity, and finds the table named like `table`, else its only one. Everything
+    /// done with it ends after `timeout`.
+    ///
+    /// # Errors
+    /// [`FormatError::File`] for what is no such file or is damaged; [`FormatError::Io`] when it cannot be read or kept.
+    pub fn open_sqlite(&self, file: &mut dyn Read, table: &str, timeout: Duration) -> Result<SqliteTable, FormatError> {
+        let temporary = self.files.temporary();
+        spool(file, temporary.path())?;
+        let opening = Arc::new(Opening {
+            file: temporary,
+            modules: self.modules(),
+            memory: self.options.statement_memory,
+            deadline: Instant::now() + timeout,
+        });
+        let connection = opening.open()?;
+        let found = Allowance::new(opening.memory).spend(|| look(&connection, table));
+        let (name, columns) = found.map_err(|error| opening.told(&error))?.map_err(FormatError::File)?;
+        let primary_key = schema::key_names(&columns);
+        let columns = columns.into_iter().map(|(column, _)| column.name).collect();
+        Ok(SqliteTable { opening, name, columns, primary_key })
+    }
+}
+
+fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
+    let mut magic = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut magic).map_err(FormatError::Io)?;
+    if magic != MAGIC {
+        return Err(FormatError::File("not a SQLite 3 database file".to_owned()));
+    }
+    let mut keep = || -> io::Result<()> {
+        let mut kept = OpenOptions::new().write(true).create_new(true).open(path)?;
+        kept.write_all(&magic)?;
+        io::copy(file, &mut kept)?;
+        kept.flush()
+    };
+    keep().map_err(FormatError::Io)
+}
+
+/// The table and its columns, or what is wrong with the file.
+type Looked = Result<(String, Vec<(branchyard_domain::entities::TableColumn, u32)>), String>;
+
+fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Looked> {
+    let mut tables = connection.raw().prepare(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+    )?;
+    let tables: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let named = tables.iter().find(|name| name.eq_ignore_ascii_case(wanted));
+    let Some(table) = named.or(if tables.len() == 1 { tables.first() } else { None }) else {
+        let count = tables.len();
+        return Ok(Err(format!("the file has no table '{wanted}', and {count} other tables instead of one")));
+    };
+    // Checking everything would have the modules of virtual tables look at what they find in the file.
+    let virtual_tables: bool = connection.raw().query_row(
+        "SELECT count(*) > 0 FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL%'",
+        [],
+        |row| row.get(0),
+    )?;
+    let what = if virtual_tables { quote::name(table) } else { "1".to_owned() };
+    let found: String = connection.raw().query_row(&format!("PRAGMA integrity_check({what})"), [], |row| row.get(0))?;
+    if found != "ok" {
+        return Ok(Err(format!("the SQLite file is damaged: {found}")));
+    }
+    Ok(Ok((table.clone(), schema::columns(connection, table)?)))
+}
+
+impl Opening {
+    fn open(&self) -> Result<Connection, FormatError> {
+        let deadline = self.deadline;
+        let opened = Connection::open_sqlite(self.file.path(), &self.modules)
+            .and_then(|connection| connection.stop_at(deadline).map(|()| connection));
+        opened.map_err(|error| self.told(&error))
+    }
+
+    fn told(&self, error: &rusqlite::Error) -> FormatError {
+        if Instant::now() >= self.deadline {
+            return FormatError::Io(io::ErrorKind::TimedOut.into());
+        }
+        FormatError::File(format!("the SQLite file cannot be read: {}", errors::parts(error).1))
+    }
+}
+
+impl SqliteTable {
+    /// Names of its columns, in their order.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Names of its key columns, in the order of the key.
+    pub fn primary_key(&self) -> &[String] {
+        &self.primary_key
+    }
+
+    /// Reads it from its first row.
+    ///
+    /// # Errors
+    /// [`FormatError`] when it cannot be opened again.
+    pub fn rows(&self) -> Result<SqliteRows, FormatError> {
+        let connection = self.opening.open()?;
+        let columns = quote::names(self.columns.iter().map(String::as_str));
+        let sql = format!("SELECT {columns} FROM {}", quote::name(&self.name));
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (opening, width) = (Arc::clone(&self.opening), self.columns.len());
+        // A cursor borrows its statement, and that its connection: on a stack of their own they need not be kept together.
+        let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
+            let mut number = 0;
+            if let Err(error) = send(&connection, &sql, width, opening.memory, &sender, &mut number) {
+                let told = match opening.told(&error) {
+                    FormatError::File(detail) => {
+                        FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }])
+                    }
+                    other => other,
+                };
+                // Nobody waits for it when rows are dropped before their end.
+                let _ = sender.send(Err(told));
+            }
+        });
+        let reader = reader.map_err(FormatError::Io)?;
+        Ok(SqliteRows { receiver: Some(receiver), batch: Vec::new().into_iter(), reader: Some(reader) })
+    }
+}
+
+type Batch = Vec<Vec<Cell>>;
+
+fn send(
+    connection: &Connection,
+    sql: &str,
+    width: usize,
+    memory: usize,
+    sender: &SyncSender<Result<Batch, FormatError>>,
+    number: &mut u64,
+) -> rusqlite::Result<()> {
+    let _entered = connection.enter(Mode::Reader);
+    let memory = Allowance::new(memory);
+    let mut statement = memory.spend(|| connection.raw().prepare(sql))?;
+    let mut rows = statement.raw_query();
+    let (mut batch, mut bytes) = (Batch::new(), 0);
+    while let Some(row) = memory.spend(|| rows.next())? {
+        let mut cells = Vec::with_capacity(width);
+        for at in 0..width {
+            let cell = cells::cell(row.get_ref(at)?);
+            bytes += if let Cell::Text(value) | Cell::Blob(value) = &cell { value.len() } else { 0 };
+            cells.push(cell);
+        }
+        *number += 1;
+        batch.push(cells);
+        if batch.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+            bytes = 0;
+            if sender.send(Ok(std::mem::take(&mut batch))).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    // As above.
+    let _ = sender.send(Ok(batch));
+    Ok(())
+}
+
+/// The rows of a table, read ahead by a thread that ends with this.
+#[derive(Debug)]
+pub struct SqliteRows {
+    receiver: Option<Receiver<Result<Batch, FormatError>>>,
+    batch: std::vec::IntoIter<Vec<Cell>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl SqliteRows {
+    /// The next row, in the order of the columns; `None` after the last.
+    ///
+    /// # Errors
+    /// [`FormatError`]; nothing comes after it.
+    pub fn next_row(&mut self) -> Result<Option<Vec<Cell>>, FormatError> {
+        loop {
+            if let Some(row) = self.batch.next() {
+                return Ok(Some(row));
+            }
+            let Some(receiver) = &self.receiver else { return Ok(None) };
+            match receiver.recv() {
+                Ok(Ok(batch)) => self.batch = batch.into_iter(),
+                Ok(Err(error)) => {
+                    self.receiver = None;
+                    return Err(error);
+                }
+                Err(mpsc::RecvError) => {
+                    self.receiver = None;
+                    let reader = self.reader.take().map(JoinHandle::join);
+                    if let Some(Err(_)) = reader {
+                        return Err(FormatError::Io(io::Error::other("the reader of a SQLite file panicked")));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for SqliteRows {
+    fn drop(&mut self) {
+        // The reader notices that nobody takes its rows.
+        self.receiver = None;
+        if let Some(reader) = self.reader.take() {
+            // A panic of the thread was reported when it happened.
+            drop(reader.join());
+        }
+    }
+}

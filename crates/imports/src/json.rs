@@ -1,0 +1,86 @@
+//! `json`: an array of objects, an object with the single key `rows` that holds one, or objects one after another.
+//!
+//! A splitter of our own cuts the file into records, so that memory is flat, every record has its line, and a wrong one does
+//! not hide those after it; `serde_json` reads each record.
+//!
+//! Memory: a fixed buffer and the longest record.
+
+mod layout;
+mod record;
+mod split;
+
+use std::io::Read;
+
+pub(crate) use self::layout::{Layout, layout};
+use self::record::Parser;
+pub(crate) use self::record::too_deep;
+use self::split::{Piece, Splitter};
+use crate::columns::Columns;
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::Limits;
+use crate::typed::{Record, Records};
+
+/// Reads a JSON file record by record.
+pub(crate) struct JsonRecords<R> {
+    splitter: Splitter<R>,
+    parser: Parser,
+    /// A file of one line numbers its records instead of its lines.
+    numbered: bool,
+    number: u64,
+}
+
+impl<R: Read> JsonRecords<R> {
+    /// Begins to read; `columns` are those an earlier pass found.
+    pub(crate) fn new(input: R, layout: Layout, columns: &[String], limits: Limits) -> Self {
+        Self {
+            splitter: Splitter::new(input, layout.shape, limits.record_bytes()),
+            parser: Parser { columns: Columns::known(columns), limits },
+            numbered: layout.one_line,
+            number: 0,
+        }
+    }
+
+    fn next_piece(&mut self) -> Result<Option<Piece<'_>>, ImportError> {
+        self.number += 1;
+        let (numbered, number) = (self.numbered, self.number);
+        match self.splitter.next_piece() {
+            Ok(piece) => Ok(piece.map(|piece| if numbered { Piece { line: number, ..piece } } else { piece })),
+            Err(ImportError::File { line: Some(_), detail }) if numbered => Err(ImportError::at(number, detail)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<R: Read> Records for JsonRecords<R> {
+    fn columns(&self) -> &[String] {
+        self.parser.columns.names()
+    }
+
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+        // The parser stands aside while the splitter's text is borrowed.
+        let mut parser = std::mem::take(&mut self.parser);
+        let found = loop {
+            match self.next_piece() {
+                Err(error) => break Err(error),
+                Ok(None) => break Ok(false),
+                Ok(Some(Piece { line, text: None })) => {
+                    let detail = format!("the record is longer than {} bytes", parser.limits.record_bytes());
+                    errors.push(RowError::new(line, None, detail));
+                }
+                Ok(Some(Piece { line, text: Some(text) })) => {
+                    record.begin(line);
+                    match parser.parse(text, record, errors) {
+                        Ok(true) => break Ok(true),
+                        Ok(false) => {}
+                        Err(error) => break Err(error),
+                    }
+                }
+            }
+        };
+        self.parser = parser;
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

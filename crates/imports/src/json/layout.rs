@@ -1,0 +1,196 @@
+//! Which of its shapes a JSON file has, found by reading as little of it as possible.
+
+use std::io::Read;
+
+use crate::error::ImportError;
+use crate::source::{Chunk, Source};
+
+/// How the records stand in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// In an array.
+    Array,
+    /// In an array under the only key of an object, `rows`.
+    Wrapped,
+    /// One after another.
+    Lines,
+}
+
+/// What has to be known of a JSON file before its first record is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) shape: Shape,
+    /// Whether an array stands on a single line.
+    pub(crate) one_line: bool,
+}
+
+impl Layout {
+    pub(crate) const LINES: Self = Self { shape: Shape::Lines, one_line: false };
+}
+
+/// Looks at a file. An array is read as far as its first line goes; an object whose first key is `rows` to the end of the
+/// file, because only there it shows whether it is the only one.
+pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
+    let mut source = Source::new(input);
+    let mut probe = Probe::default();
+    loop {
+        let chunk = source.chunk().map_err(ImportError::Io)?;
+        let read = match chunk {
+            Chunk::Text(text) => {
+                for byte in text.bytes() {
+                    if let Some(layout) = probe.look(byte)? {
+                        return Ok(layout);
+                    }
+                }
+                text.len()
+            }
+            // What is wrong here is told with its line when the records are read.
+            Chunk::End | Chunk::Foreign(_) | Chunk::Invalid => return Ok(probe.end()),
+        };
+        source.consume(read);
+    }
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before anything.
+    #[default]
+    Start,
+    /// In an array that is no value of an object.
+    Array,
+    /// After `{`.
+    Object,
+    /// In the first key, with how much of it was as expected.
+    Key(usize),
+    /// After the key `rows`.
+    AfterKey,
+    /// After its colon.
+    AfterColon,
+    /// In its array.
+    Rows,
+    /// After its array.
+    AfterRows,
+    /// After the object.
+    AfterObject,
+}
+
+const KEY: &[u8] = b"rows\"";
+
+#[derive(Debug, Default)]
+struct Probe {
+    state: State,
+    line: u64,
+    first_line: u64,
+    many_lines: bool,
+    depth: u64,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Probe {
+    /// The layout as soon as it is certain.
+    fn look(&mut self, byte: u8) -> Result<Option<Layout>, ImportError> {
+        if byte == b'\n' {
+            self.line += 1;
+        }
+        let blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+        if blank && !self.in_string && !matches!(self.state, State::Key(_)) {
+            return Ok(None);
+        }
+        self.many_lines |= self.state != State::Start && self.line > self.first_line;
+        self.state = match (self.state, byte) {
+            (State::Start, b'[') => {
+                self.first_line = self.line;
+                State::Array
+            }
+            (State::Start, b'{') => {
+                self.first_line = self.line;
+                State::Object
+            }
+            (State::Start, _) => {
+                let detail = "the file holds neither an array of objects nor objects";
+                return Err(ImportError::at(self.line + 1, detail));
+            }
+            (State::Array, _) if self.many_lines => return Ok(Some(self.array(Shape::Array))),
+            (State::Array, _) => State::Array,
+            (State::Object, b'"') => State::Key(0),
+            (State::Key(read), byte) if KEY.get(read) == Some(&byte) => {
+                if read + 1 == KEY.len() {
+                    State::AfterKey
+                } else {
+                    State::Key(read + 1)
+                }
+            }
+            (State::AfterKey, b':') => State::AfterColon,
+            (State::AfterColon, b'[') => {
+                self.depth = 1;
+                State::Rows
+            }
+            (State::Rows, byte) => {
+                self.within(byte);
+                if self.depth == 0 { State::AfterRows } else { State::Rows }
+            }
+            (State::AfterRows, b'}') => State::AfterObject,
+            _ => return Ok(Some(Layout::LINES)),
+        };
+        Ok(None)
+    }
+
+    fn within(&mut self, byte: u8) {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.in_string => self.escaped = true,
+            b'"' => self.in_string = !self.in_string,
+            _ if self.in_string => {}
+            b'[' | b'{' => self.depth += 1,
+            b']' | b'}' => self.depth -= 1,
+            _ => {}
+        }
+    }
+
+    fn array(&self, shape: Shape) -> Layout {
+        Layout { shape, one_line: !self.many_lines }
+    }
+
+    fn end(&self) -> Layout {
+        match self.state {
+            State::Array => self.array(Shape::Array),
+            State::Rows | State::AfterRows | State::AfterObject => self.array(Shape::Wrapped),
+            _ => Layout::LINES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts() {
+        let is = |shape, one_line| Layout { shape, one_line };
+        let cases = [
+            ("[]", is(Shape::Array, true)),
+            ("\n [{\"a\":1},{}]\n\n", is(Shape::Array, true)),
+            ("[\n{\"a\":1}]", is(Shape::Array, false)),
+            ("[{\"a\":1},\n{}]", is(Shape::Array, false)),
+            ("{\"rows\":[{\"a\":\"]}\\\"\"}]}", is(Shape::Wrapped, true)),
+            ("{ \"rows\" : [\n] }", is(Shape::Wrapped, false)),
+            ("{\"rows\":[", is(Shape::Wrapped, true)),
+            ("{\"rows\":[],\"a\":1}", Layout::LINES),
+            ("{\"rows\":[]}{\"rows\":[]}", Layout::LINES),
+            ("{\"rows\":1}", Layout::LINES),
+            ("{\"row\":[]}", Layout::LINES),
+            ("{\"rowset\":[]}", Layout::LINES),
+            ("{}", Layout::LINES),
+            ("", Layout::LINES),
+            ("\u{feff}[]", is(Shape::Array, true)),
+        ];
+        for (file, expected) in cases {
+            assert_eq!(layout(file.as_bytes()).unwrap(), expected, "{file}");
+        }
+        assert_eq!(
+            layout(&b"\n1"[..]).unwrap_err().to_string(),
+            "line 2: the file holds neither an array of objects nor objects"
+        );
+    }
+}

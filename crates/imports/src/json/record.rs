@@ -1,0 +1,180 @@
+//! The text of a record into its values.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::columns::{Columns, NameFault};
+use crate::error::{ImportError, RowError, RowErrors, shortened};
+use crate::format::Limits;
+use crate::number;
+use crate::typed::Record;
+use crate::value::Value;
+
+/// Reads records into the columns found so far.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    pub(super) columns: Columns,
+    pub(super) limits: Limits,
+}
+
+impl Parser {
+    /// Reads a record; `false` if it has defects, which go to `errors`.
+    pub(super) fn parse(
+        &mut self,
+        text: &str,
+        record: &mut Record,
+        errors: &mut RowErrors,
+    ) -> Result<bool, ImportError> {
+        let line = record.line;
+        if !text.starts_with('{') {
+            errors.push(RowError::new(line, None, "the record is not an object"));
+            return Ok(false);
+        }
+        let found_before = errors.total();
+        let mut filling = Filling { parser: self, record, errors, beyond: None };
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = (&mut filling).deserialize(&mut json).and_then(|()| json.end());
+        match (filling.beyond, read) {
+            (Some(beyond), _) => Err(ImportError::at(line, beyond)),
+            (None, Err(error)) => {
+                errors.push(RowError::new(line, None, format!("not valid JSON: {}", without_place(&error))));
+                Ok(false)
+            }
+            (None, Ok(())) => Ok(errors.total() == found_before),
+        }
+    }
+}
+
+/// What `serde_json` has to say, without a place that counts within the record.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(text, _)| text.to_owned())
+}
+
+struct Filling<'a> {
+    parser: &'a mut Parser,
+    record: &'a mut Record,
+    errors: &'a mut RowErrors,
+    /// Set when the file is beyond a limit.
+    beyond: Option<String>,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Filling<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Filling<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let line = self.record.line;
+        while let Some(place) = map.next_key_seed(Key(self.parser))? {
+            let raw: &RawValue = map.next_value()?;
+            let place = match place {
+                Ok(place) => place,
+                Err(fault) if fault.fatal => {
+                    self.beyond = Some(fault.detail);
+                    return Err(A::Error::custom("beyond a limit"));
+                }
+                Err(fault) => {
+                    self.errors.push(RowError::new(line, None, fault.detail));
+                    continue;
+                }
+            };
+            let name = &self.parser.columns.names()[place];
+            let set = value(raw.get(), self.parser.limits).and_then(|value| self.record.set_once(place, value));
+            if let Err(detail) = set {
+                self.errors.push(RowError::new(line, Some(name), detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Looks up a key without copying it.
+struct Key<'a>(&'a mut Parser);
+
+impl<'de> DeserializeSeed<'de> for Key<'_> {
+    type Value = Result<usize, NameFault>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key<'_> {
+    type Value = Result<usize, NameFault>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.columns.place(name, self.0.limits))
+    }
+}
+
+/// A value from its text, which `serde_json` has found to be valid.
+fn value(raw: &str, limits: Limits) -> Result<Value, String> {
+    match raw.as_bytes().first() {
+        Some(b'"') => {
+            let text: Cow<'_, str> = serde_json::from_str(raw).map_err(|error| without_place(&error))?;
+            if text.len() > limits.value_bytes { Err(limits.too_long()) } else { Ok(Value::Text(text.into_owned())) }
+        }
+        Some(b't') => Ok(Value::Integer(1)),
+        Some(b'f') => Ok(Value::Integer(0)),
+        Some(b'n') => Ok(Value::Null),
+        Some(b'{' | b'[') => compact(raw, limits).map(Value::Text),
+        _ => number(raw),
+    }
+}
+
+/// A number: an integer if it is written as one.
+fn number(raw: &str) -> Result<Value, String> {
+    if number::is_whole(raw) {
+        let outside = || format!("{} is not a 64-bit integer", shortened(raw));
+        return number::integer(raw).map(Value::Integer).ok_or_else(outside);
+    }
+    number::real(raw).map(Value::Real).ok_or_else(|| format!("{} is beyond the range of numbers", shortened(raw)))
+}
+
+/// Valid JSON without the white space between its tokens.
+fn compact(raw: &str, limits: Limits) -> Result<String, String> {
+    let mut text = String::with_capacity(raw.len().min(limits.value_bytes));
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for c in raw.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => in_string = !in_string,
+            _ if in_string => {}
+            ' ' | '\t' | '\r' | '\n' => continue,
+            '[' | '{' => {
+                depth += 1;
+                if depth > Limits::NESTING {
+                    return Err(too_deep());
+                }
+            }
+            ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        text.push(c);
+    }
+    if text.len() > limits.value_bytes { Err(limits.too_long()) } else { Ok(text) }
+}
+
+/// What nesting beyond the limit is told.
+pub(crate) fn too_deep() -> String {
+    format!("nested deeper than {} levels", Limits::NESTING)
+}

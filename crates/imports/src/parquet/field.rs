@@ -1,0 +1,199 @@
+//! Fields of a row as values.
+
+use parquet::basic::{LogicalType, TimeUnit};
+use parquet::record::Field;
+use parquet::schema::types::Type;
+
+use crate::calendar;
+use crate::format::Limits;
+use crate::json::too_deep;
+use crate::number;
+use crate::value::Value;
+
+/// What a field does not say itself: what the numbers of its column count, and the same of those within.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Meaning {
+    /// Whether a moment is one in UTC.
+    utc: bool,
+    /// Whether a number counts nanoseconds, which the fields have no kind for.
+    nanos: Option<Nanos>,
+    within: Vec<(String, Meaning)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Nanos {
+    OfDay,
+    OfEpoch,
+}
+
+impl Meaning {
+    pub(super) fn of(field: &Type) -> Self {
+        if field.is_group() {
+            let within = field.get_fields().iter().map(|inner| (inner.name().to_owned(), Self::of(inner))).collect();
+            return Self { within, ..Self::default() };
+        }
+        match field.get_basic_info().logical_type_ref() {
+            Some(LogicalType::Timestamp(kind)) => Self {
+                utc: kind.is_adjusted_to_u_t_c,
+                nanos: matches!(kind.unit, TimeUnit::NANOS).then_some(Nanos::OfEpoch),
+                ..Self::default()
+            },
+            Some(LogicalType::Time(kind)) => {
+                Self { nanos: matches!(kind.unit, TimeUnit::NANOS).then_some(Nanos::OfDay), ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<&Self> {
+        self.within.iter().find(|(other, _)| other == name).map(|(_, meaning)| meaning)
+    }
+
+    /// Of the elements of a list or the keys or values of a map: the field at `place` of the repeated group, or the repeated
+    /// field itself.
+    fn repeated(&self, place: usize) -> Option<&Self> {
+        let (_, repeated) = self.within.first()?;
+        repeated.within.get(place).map_or(Some(repeated), |(_, meaning)| Some(meaning))
+    }
+}
+
+/// A field as the value of a column.
+pub(super) fn value(field: Field, meaning: &Meaning, limits: Limits) -> Result<Value, String> {
+    Ok(match field {
+        Field::Str(text) => Value::Text(text),
+        Field::Bytes(bytes) => Value::Blob(bytes.data().to_vec()),
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => {
+            let mut text = String::new();
+            write(&field, Some(meaning), limits, 1, &mut text)?;
+            Value::Text(text)
+        }
+        flat => scalar(&flat, meaning),
+    })
+}
+
+fn scalar(field: &Field, meaning: &Meaning) -> Value {
+    let moment = |nanos: i128| {
+        let utc = if meaning.utc { "Z" } else { "" };
+        Value::Text(format!("{}{utc}", calendar::timestamp(nanos)))
+    };
+    match field {
+        Field::Bool(truth) => Value::Integer(i64::from(*truth)),
+        Field::Byte(number) => Value::Integer((*number).into()),
+        Field::Short(number) => Value::Integer((*number).into()),
+        Field::Int(number) => Value::Integer((*number).into()),
+        Field::Long(number) => match meaning.nanos {
+            Some(Nanos::OfEpoch) => moment((*number).into()),
+            Some(Nanos::OfDay) => Value::Text(calendar::time((*number).into())),
+            None => Value::Integer(*number),
+        },
+        Field::UByte(number) => Value::Integer((*number).into()),
+        Field::UShort(number) => Value::Integer((*number).into()),
+        Field::UInt(number) => Value::Integer((*number).into()),
+        Field::ULong(number) => i64::try_from(*number).map_or_else(|_| Value::Text(number.to_string()), Value::Integer),
+        Field::Float16(number) => real(number.to_f64()),
+        // The shortest decimal of the narrow number is what its writer meant.
+        Field::Float(number) => real(number.to_string().parse().unwrap_or_else(|_| f64::from(*number))),
+        Field::Double(number) => real(*number),
+        decimal @ Field::Decimal(_) => Value::Text(decimal.to_string()),
+        Field::Date(days) => Value::Text(calendar::date((*days).into())),
+        Field::TimeMillis(millis) => Value::Text(calendar::time(i128::from(*millis) * 1_000_000)),
+        Field::TimeMicros(micros) => Value::Text(calendar::time(i128::from(*micros) * 1_000)),
+        Field::TimestampMillis(millis) => moment(i128::from(*millis) * 1_000_000),
+        Field::TimestampMicros(micros) => moment(i128::from(*micros) * 1_000),
+        Field::Null | Field::Str(_) | Field::Bytes(_) => Value::Null,
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => Value::Null,
+    }
+}
+
+/// The engine has no NaN, which writers of such files put where there is no value.
+fn real(number: f64) -> Value {
+    if number.is_nan() { Value::Null } else { Value::Real(number) }
+}
+
+/// Writes a field as compact JSON; what cannot be told is written as the plain kind of its number.
+fn write(
+    field: &Field,
+    meaning: Option<&Meaning>,
+    limits: Limits,
+    depth: usize,
+    text: &mut String,
+) -> Result<(), String> {
+    if depth > Limits::NESTING {
+        return Err(too_deep());
+    }
+    if text.len() > limits.value_bytes {
+        return Err(limits.too_long());
+    }
+    match field {
+        Field::Group(row) => {
+            text.push('{');
+            for (at, (name, inner)) in row.get_column_iter().enumerate() {
+                separate(at, text);
+                quote(name, text);
+                text.push(':');
+                write(inner, meaning.and_then(|meaning| meaning.named(name)), limits, depth + 1, text)?;
+            }
+            text.push('}');
+        }
+        Field::ListInternal(list) => {
+            text.push('[');
+            for (at, inner) in list.elements().iter().enumerate() {
+                separate(at, text);
+                write(inner, meaning.and_then(|meaning| meaning.repeated(0)), limits, depth + 1, text)?;
+            }
+            text.push(']');
+        }
+        Field::MapInternal(map) => {
+            text.push('{');
+            for (at, (key, inner)) in map.entries().iter().enumerate() {
+                separate(at, text);
+                let key =
+                    value(key.clone(), meaning.and_then(|m| m.repeated(0)).unwrap_or(&Meaning::default()), limits)?;
+                quote(&as_text(&key), text);
+                text.push(':');
+                write(inner, meaning.and_then(|meaning| meaning.repeated(1)), limits, depth + 1, text)?;
+            }
+            text.push('}');
+        }
+        Field::Str(string) => quote(string, text),
+        Field::Bytes(bytes) => quote(&hex(bytes.data()), text),
+        Field::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
+        flat => match scalar(flat, meaning.unwrap_or(&Meaning::default())) {
+            Value::Text(string) if matches!(flat, Field::ULong(_)) => text.push_str(&string),
+            Value::Text(string) => quote(&string, text),
+            Value::Real(number) if number.is_finite() => text.push_str(&number::shown(number)),
+            Value::Integer(number) => text.push_str(&number.to_string()),
+            _ => text.push_str("null"),
+        },
+    }
+    Ok(())
+}
+
+fn as_text(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number::shown(*number),
+        Value::Text(text) => text.clone(),
+        Value::Blob(bytes) => hex(bytes),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn separate(at: usize, text: &mut String) {
+    if at > 0 {
+        text.push(',');
+    }
+}
+
+fn quote(string: &str, text: &mut String) {
+    text.push_str(&serde_json::Value::from(string).to_string());
+}

@@ -1,0 +1,87 @@
+//! Files in memory, for the tests of this crate.
+
+use std::io::Cursor;
+
+use crate::error::{ImportError, RowErrors};
+use crate::format::{Format, Input, Limits};
+use crate::rows::rows;
+use crate::scan::{Scan, scan};
+use crate::value::{Affinity, Value};
+
+pub(crate) fn with_limits<T>(
+    format: Format,
+    file: impl AsRef<[u8]>,
+    table: &str,
+    limits: Limits,
+    use_it: impl FnOnce(&Input<'_>) -> T,
+) -> T {
+    let bytes = file.as_ref().to_vec();
+    let open = move || Ok(Box::new(Cursor::new(bytes.clone())) as Box<_>);
+    use_it(&Input { format, table, limits, open: &open })
+}
+
+pub(crate) fn with_input<T>(format: Format, file: impl AsRef<[u8]>, use_it: impl FnOnce(&Input<'_>) -> T) -> T {
+    with_limits(format, file, "t", Limits::default(), use_it)
+}
+
+pub(crate) fn scan_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Scan, ImportError> {
+    with_input(format, file, scan)
+}
+
+/// What a scan that found these columns gives.
+pub(crate) fn scan_of(columns: &[&str]) -> Scan {
+    let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+    Scan { columns, types: Vec::new(), rows: 0, layout: None }
+}
+
+/// Both passes, as a new table takes the file: columns with their declared types, and the rows.
+pub(crate) type Table = (Vec<(String, &'static str)>, Vec<(u64, Vec<Value>)>);
+
+pub(crate) fn read(input: &Input<'_>) -> Result<Table, ImportError> {
+    let scan = scan(input)?;
+    let mut rows = rows(input, &scan, |name| scan.affinity(name))?;
+    let mut errors = RowErrors::default();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next_row(&mut errors)? {
+        found.push((row.line, row.values.clone()));
+    }
+    errors.into_result()?;
+    let types = scan.types.iter().map(|kind| kind.declared());
+    Ok((scan.columns.clone().into_iter().zip(types).collect(), found))
+}
+
+pub(crate) fn read_bytes(format: Format, file: impl AsRef<[u8]>) -> Result<Table, ImportError> {
+    with_input(format, file, read)
+}
+
+/// All errors of a file, as they are shown.
+pub(crate) fn errors(result: Result<Table, ImportError>) -> Vec<String> {
+    match result {
+        Err(ImportError::Rows(rows)) => rows.as_slice().iter().map(ToString::to_string).collect(),
+        Err(error) => vec![error.to_string()],
+        Ok(table) => panic!("{table:?}"),
+    }
+}
+
+pub(crate) fn int(number: i64) -> Value {
+    Value::Integer(number)
+}
+
+pub(crate) fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+/// The affinity of a table present.
+pub(crate) fn rows_into(
+    input: &Input<'_>,
+    affinity: impl FnMut(&str) -> Affinity,
+) -> Result<Vec<Vec<Value>>, ImportError> {
+    let scan = scan(input)?;
+    let mut rows = rows(input, &scan, affinity)?;
+    let mut errors = RowErrors::default();
+    let mut found = Vec::new();
+    while let Some(row) = rows.next_row(&mut errors)? {
+        found.push(row.values.clone());
+    }
+    errors.into_result().map(|()| found)
+}

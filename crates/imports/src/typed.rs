@@ -1,0 +1,270 @@
+//! Formats whose values have types: their columns and rows, whatever the format.
+
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::Limits;
+use crate::infer::ColumnType;
+use crate::rows::{Row, Rows};
+use crate::scan::Scan;
+use crate::value::{Affinity, Value, convert_typed};
+
+/// One record as it stands in the file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    /// Where the record begins, as row errors count.
+    pub line: u64,
+    /// A value for each column that has one, by the place of the column; may end early.
+    pub values: Vec<Option<Value>>,
+}
+
+impl Record {
+    /// Forgets all values, for the record that begins at `line`.
+    pub fn begin(&mut self, line: u64) {
+        self.line = line;
+        self.values.clear();
+    }
+
+    /// Gives a column its value.
+    pub fn set(&mut self, place: usize, value: Value) {
+        if self.values.len() <= place {
+            self.values.resize(place + 1, None);
+        }
+        self.values[place] = Some(value);
+    }
+
+    /// Gives a column its value, unless it has one.
+    pub(crate) fn set_once(&mut self, place: usize, value: Value) -> Result<(), String> {
+        if self.values.get(place).is_some_and(Option::is_some) {
+            return Err("the key occurs twice".to_owned());
+        }
+        self.set(place, value);
+        Ok(())
+    }
+}
+
+/// The records of a file with typed values.
+pub trait Records {
+    /// Names of the columns found so far, in the order of their first appearance.
+    fn columns(&self) -> &[String];
+
+    /// Replaces `record` by the next one without defects; `false` after the last. Defects of the records before it go to
+    /// `errors`.
+    ///
+    /// # Errors
+    /// [`ImportError::File`] and [`ImportError::Io`]; nothing can be read after either.
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError>;
+
+    /// Whether a new table keeps every value in its own storage class, rather than in the widest of its column.
+    fn keeps_classes(&self) -> bool {
+        false
+    }
+}
+
+/// Reads records to their end, for their columns, the types of these, and every row error that needs no table to be seen.
+///
+/// # Errors
+/// As [`crate::scan`]; [`ImportError::File`] also if there is no column at all.
+pub fn scan_records(records: &mut dyn Records, limits: Limits) -> Result<Scan, ImportError> {
+    let mut kinds: Vec<Kinds> = Vec::new();
+    let mut errors = RowErrors::default();
+    let mut record = Record::default();
+    let mut rows = 0;
+    loop {
+        match records.next_record(&mut record, &mut errors) {
+            Ok(true) => rows += 1,
+            Ok(false) => break,
+            Err(stopped_by) => return Err(errors.then(stopped_by)),
+        }
+        kinds.resize(records.columns().len().max(kinds.len()), Kinds::default());
+        for ((value, kind), name) in record.values.iter().zip(&mut kinds).zip(records.columns()) {
+            let Some(value) = value else { continue };
+            if value.len() > limits.value_bytes {
+                errors.push(RowError::new(record.line, Some(name), limits.too_long()));
+            }
+            kind.observe(value);
+        }
+    }
+    errors.into_result()?;
+    let columns = records.columns().to_vec();
+    if columns.is_empty() {
+        return Err(ImportError::whole("the file has no columns"));
+    }
+    if columns.len() > limits.columns {
+        return Err(ImportError::whole(format!("more than {} columns", limits.columns)));
+    }
+    kinds.resize(columns.len(), Kinds::default());
+    let keep = records.keeps_classes();
+    let types = kinds.iter().map(|kind| if keep { kind.kept() } else { kind.widest() }).collect();
+    Ok(Scan { columns, types, rows, layout: None })
+}
+
+/// Which classes of values a column holds. NULL says nothing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kinds {
+    integer: bool,
+    real: bool,
+    text: bool,
+    blob: bool,
+}
+
+impl Kinds {
+    fn observe(&mut self, value: &Value) {
+        match value {
+            Value::Null => {}
+            Value::Integer(_) => self.integer = true,
+            Value::Real(_) => self.real = true,
+            Value::Text(_) => self.text = true,
+            Value::Blob(_) => self.blob = true,
+        }
+    }
+
+    fn widest(self) -> ColumnType {
+        match self {
+            Self { blob: true, integer: false, real: false, text: false } => ColumnType::Blob,
+            Self { blob: true, .. } => ColumnType::Mixed,
+            Self { text: true, .. } => ColumnType::Text,
+            Self { real: true, .. } => ColumnType::Real,
+            Self { integer: true, .. } => ColumnType::Integer,
+            _ => ColumnType::Text,
+        }
+    }
+
+    fn kept(self) -> ColumnType {
+        let classes = [self.integer, self.real, self.text, self.blob];
+        if classes.into_iter().filter(|there| *there).count() > 1 { ColumnType::Mixed } else { self.widest() }
+    }
+}
+
+/// Begins to give records as values for the columns of a table; `columns` are those an earlier [`scan_records`] found.
+pub fn typed_rows<'r>(
+    records: Box<dyn Records + 'r>,
+    columns: &[String],
+    mut affinity: impl FnMut(&str) -> Affinity,
+) -> Box<dyn Rows + 'r> {
+    let affinities = columns.iter().map(|name| affinity(name)).collect();
+    let (record, row) = (Record::default(), Row::default());
+    Box::new(TypedRows { records, columns: columns.to_vec(), affinities, record, row })
+}
+
+struct TypedRows<'r> {
+    records: Box<dyn Records + 'r>,
+    columns: Vec<String>,
+    affinities: Vec<Affinity>,
+    record: Record,
+    row: Row,
+}
+
+impl Rows for TypedRows<'_> {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn next_row(&mut self, errors: &mut RowErrors) -> Result<Option<&Row>, ImportError> {
+        while self.records.next_record(&mut self.record, errors)? {
+            let found_before = errors.total();
+            self.row.line = self.record.line;
+            self.row.values.clear();
+            self.record.values.resize(self.columns.len(), None);
+            for ((value, column), affinity) in self.record.values.drain(..).zip(&self.columns).zip(&self.affinities) {
+                match convert_typed(value.unwrap_or(Value::Null), *affinity) {
+                    Ok(value) => self.row.values.push(value),
+                    Err(invalid) => errors.push(RowError::new(self.row.line, Some(column), invalid.to_string())),
+                }
+            }
+            if errors.total() == found_before {
+                return Ok(Some(&self.row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Given {
+        columns: Vec<String>,
+        records: std::vec::IntoIter<Vec<Option<Value>>>,
+        line: u64,
+        keep: bool,
+    }
+
+    fn given(columns: &[&str], records: Vec<Vec<Option<Value>>>) -> Given {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        Given { columns, records: records.into_iter(), line: 0, keep: false }
+    }
+
+    impl Records for Given {
+        fn columns(&self) -> &[String] {
+            &self.columns
+        }
+
+        fn next_record(&mut self, record: &mut Record, _: &mut RowErrors) -> Result<bool, ImportError> {
+            self.line += 1;
+            record.begin(self.line);
+            Ok(self.records.next().map(|values| record.values = values).is_some())
+        }
+
+        fn keeps_classes(&self) -> bool {
+            self.keep
+        }
+    }
+
+    fn int(number: i64) -> Option<Value> {
+        Some(Value::Integer(number))
+    }
+
+    fn text(text: &str) -> Option<Value> {
+        Some(Value::Text(text.to_owned()))
+    }
+
+    #[test]
+    fn types_are_the_widest_of_the_values() {
+        use ColumnType::{Blob, Integer, Mixed, Real, Text};
+        let real = || Some(Value::Real(0.5));
+        let blob = || Some(Value::Blob(vec![0]));
+        let cases = [
+            (vec![int(1), None], Integer, Integer),
+            (vec![int(1), real()], Real, Mixed),
+            (vec![int(1), text("a")], Text, Mixed),
+            (vec![real(), text("a")], Text, Mixed),
+            (vec![blob()], Blob, Blob),
+            (vec![blob(), int(1)], Mixed, Mixed),
+            (vec![blob(), text("a")], Mixed, Mixed),
+            (vec![Some(Value::Null), None], Text, Text),
+        ];
+        for (values, widest, kept) in cases {
+            let records: Vec<_> = values.iter().map(|value| vec![value.clone()]).collect();
+            let mut records = given(&["a"], records);
+            let scan = scan_records(&mut records, Limits::default()).unwrap();
+            assert_eq!((scan.types, scan.rows), (vec![widest], 2.min(values.len() as u64)), "{values:?}");
+            let mut records = given(&["a"], values.iter().map(|value| vec![value.clone()]).collect());
+            records.keep = true;
+            assert_eq!(scan_records(&mut records, Limits::default()).unwrap().types, [kept], "{values:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_held_to_their_limits() {
+        let limits = Limits { columns: 1, value_bytes: 3, ..Limits::default() };
+        let told = |records: &mut Given| scan_records(records, limits).unwrap_err().to_string();
+        scan_records(&mut given(&["a"], vec![vec![text("abc")]]), limits).unwrap();
+        let long = told(&mut given(&["a"], vec![vec![int(1)], vec![text("abcd")]]));
+        assert_eq!(long, "line 2: column a: the value is longer than 3 bytes");
+        assert_eq!(told(&mut given(&["a", "b"], vec![vec![int(1)]])), "more than 1 columns");
+        assert_eq!(told(&mut given(&[], vec![])), "the file has no columns");
+    }
+
+    #[test]
+    fn absent_values_are_null_and_wrong_ones_are_named() {
+        let records = given(&["a", "b"], vec![vec![int(1)], vec![None, text("x")], vec![text("x"), int(2)]]);
+        let columns = records.columns.clone();
+        let mut rows = typed_rows(Box::new(records), &columns, |_| Affinity::Integer);
+        let mut errors = RowErrors::default();
+        let first = rows.next_row(&mut errors).unwrap().unwrap();
+        assert_eq!((first.line, &first.values[..]), (1, &[Value::Integer(1), Value::Null][..]));
+        assert_eq!(rows.next_row(&mut errors).unwrap(), None);
+        let shown: Vec<_> = errors.as_slice().iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["line 2: column b: 'x' is not an integer", "line 3: column a: 'x' is not an integer"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! `xlsx`: one sheet of an Office Open XML workbook, whose first row names the columns.
+//!
+//! The parts of a workbook are compressed, so a small file can hold anything. What is expanded is counted against
+//! [`Limits::expanded_bytes`](crate::Limits); no event of the XML may be longer than a record; the parts that are kept in
+//! memory have bounds of their own. The reader is our own because those at hand believe the sizes that a file tells of itself.
+//!
+//! Memory: the shared strings of the workbook, at most [`strings::MOST_BYTES`], and the longest row.
+
+mod archive;
+mod sheet;
+mod strings;
+mod styles;
+mod workbook;
+mod xml;
+
+use self::archive::Archive;
+use self::sheet::{Cell, Sheet};
+use crate::columns::Columns;
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::{Input, Limits};
+use crate::number;
+use crate::typed::{Record, Records};
+use crate::value::Value;
+
+/// Reads the rows of a sheet.
+pub(crate) struct XlsxRecords {
+    sheet: Sheet,
+    columns: Columns,
+    /// The column of each column of the sheet that has one.
+    places: Vec<Option<usize>>,
+    cells: Vec<(usize, Cell)>,
+}
+
+impl XlsxRecords {
+    /// Opens a workbook and takes the header.
+    pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
+        let mut archive = Archive::open(input)?;
+        let parts = workbook::parts(&mut archive, input.table)?;
+        let styles = styles::read(&mut archive, parts.styles.as_deref())?;
+        let strings = strings::read(&mut archive, parts.strings.as_deref())?;
+        let sheet = Sheet::new(archive.xml(&parts.sheet)?, styles, strings, parts.since_1904, input.limits);
+        let mut records = Self { sheet, columns: Columns::default(), places: Vec::new(), cells: Vec::new() };
+        records.read_header(input.limits)?;
+        Ok(records)
+    }
+
+    fn read_header(&mut self, limits: Limits) -> Result<(), ImportError> {
+        let Some(line) = self.next_row()? else { return Err(ImportError::at(1, "the sheet has no header")) };
+        for (at, cell) in self.cells.drain(..) {
+            let name = match cell {
+                Cell::Value(value) => name(value),
+                Cell::Wrong(detail) => return Err(ImportError::at(line, format!("cell {}: {detail}", letters(at)))),
+            };
+            self.columns.add(&name, limits).map_err(|fault| ImportError::at(line, fault.detail))?;
+            self.places.resize(at + 1, None);
+            self.places[at] = Some(self.columns.names().len() - 1);
+        }
+        Ok(())
+    }
+
+    /// Reads the next row that has a cell which is not empty.
+    fn next_row(&mut self) -> Result<Option<u64>, ImportError> {
+        loop {
+            let Some(line) = self.sheet.next_row(&mut self.cells)? else { return Ok(None) };
+            self.cells.retain(|(_, cell)| *cell != Cell::Value(Value::Null));
+            if !self.cells.is_empty() {
+                // A sheet may give its cells in any order.
+                self.cells.sort_by_key(|(at, _)| *at);
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+/// What a cell of the header calls its column.
+fn name(value: Value) -> String {
+    match value {
+        Value::Text(text) => text,
+        Value::Integer(integer) => integer.to_string(),
+        Value::Real(real) => number::shown(real),
+        Value::Null | Value::Blob(_) => String::new(),
+    }
+}
+
+/// The letters a spreadsheet shows for a column: A to Z, then AA.
+fn letters(mut at: usize) -> String {
+    let mut letters = Vec::new();
+    loop {
+        letters.insert(0, b'A' + u8::try_from(at % 26).unwrap_or_default());
+        match (at / 26).checked_sub(1) {
+            Some(next) => at = next,
+            None => return String::from_utf8_lossy(&letters).into_owned(),
+        }
+    }
+}
+
+impl Records for XlsxRecords {
+    fn columns(&self) -> &[String] {
+        self.columns.names()
+    }
+
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+        while let Some(line) = self.next_row()? {
+            let found_before = errors.total();
+            record.begin(line);
+            for (at, cell) in self.cells.drain(..) {
+                match (self.places.get(at).copied().flatten(), cell) {
+                    (Some(place), Cell::Value(value)) => {
+                        record.set(place, value);
+                    }
+                    (Some(place), Cell::Wrong(detail)) => {
+                        errors.push(RowError::new(line, Some(&self.columns.names()[place]), detail));
+                    }
+                    (None, _) => {
+                        let detail =
+                            format!("there is a value in column {}, which has no name in the header", letters(at));
+                        errors.push(RowError::new(line, None, detail));
+                    }
+                }
+            }
+            if errors.total() == found_before {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! Which cells hold dates: a workbook stores them as numbers, and only their format tells.
+
+use std::collections::HashMap;
+
+use quick_xml::events::Event;
+
+use super::archive::Archive;
+use super::xml::attribute;
+use crate::calendar;
+use crate::error::ImportError;
+use crate::number;
+use crate::value::Value;
+
+/// Days from 1899-12-30, where the numbers of dates count from, to 1970-01-01.
+const EPOCH: i64 = 25_569;
+/// Days between the two starts of a workbook's calendar.
+const FROM_1900_TO_1904: f64 = 1_462.0;
+/// The first number beyond the year 9999.
+const BEYOND: f64 = 2_958_466.0;
+const MILLIS_PER_DAY: f64 = 86_400_000.0;
+
+/// What a number is shown as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Shown {
+    #[default]
+    Number,
+    Date,
+    Time,
+    DateTime,
+    /// Hours, minutes or seconds beyond a day.
+    Elapsed,
+}
+
+/// The format of each style of the workbook.
+pub(super) fn read(archive: &mut Archive<'_>, part: Option<&str>) -> Result<Vec<Shown>, ImportError> {
+    let mut styles = Vec::new();
+    let xml = match part {
+        Some(part) => archive.small_xml(part)?,
+        None => None,
+    };
+    let Some(mut xml) = xml else { return Ok(styles) };
+    let mut formats = HashMap::new();
+    let mut in_cells = false;
+    loop {
+        match xml.next()? {
+            Event::Eof => return Ok(styles),
+            Event::Start(element) => match element.local_name().as_ref() {
+                "numFmt" => {
+                    let id = attribute(&element, "numFmtId").and_then(|id| id.parse::<u32>().ok());
+                    if let (Some(id), Some(code)) = (id, attribute(&element, "formatCode")) {
+                        formats.insert(id, of_code(&code));
+                    }
+                }
+                "cellXfs" => in_cells = true,
+                "xf" if in_cells => {
+                    let id = attribute(&element, "numFmtId").and_then(|id| id.parse::<u32>().ok()).unwrap_or(0);
+                    styles.push(formats.get(&id).copied().unwrap_or_else(|| built_in(id)));
+                }
+                _ => {}
+            },
+            Event::End(element) if element.local_name().as_ref() == "cellXfs" => in_cells = false,
+            _ => {}
+        }
+    }
+}
+
+/// The formats every workbook has (ECMA-376, 18.8.30).
+fn built_in(id: u32) -> Shown {
+    match id {
+        14..=17 | 27..=31 | 36 | 50..=54 | 57..=58 => Shown::Date,
+        18..=21 | 32..=35 | 45 | 47 | 55..=56 => Shown::Time,
+        22 => Shown::DateTime,
+        46 => Shown::Elapsed,
+        _ => Shown::Number,
+    }
+}
+
+/// What a format code shows: the letters outside of quotes, escapes and brackets tell. Only the first section counts, which
+/// is that of positive numbers.
+fn of_code(code: &str) -> Shown {
+    let (mut date, mut time, mut month) = (false, false, false);
+    let mut characters = code.chars();
+    while let Some(c) = characters.next() {
+        match c.to_ascii_lowercase() {
+            '"' => drop(characters.by_ref().find(|c| *c == '"')),
+            '\\' | '_' | '*' => drop(characters.next()),
+            '[' => {
+                let inside: String = characters.by_ref().take_while(|c| *c != ']').collect();
+                let inside = inside.to_ascii_lowercase();
+                if !inside.is_empty() && ["h", "m", "s"].iter().any(|unit| inside.chars().all(|c| unit.starts_with(c)))
+                {
+                    return Shown::Elapsed;
+                }
+            }
+            ';' => break,
+            'g' if characters.as_str().to_ascii_lowercase().starts_with("eneral") => return Shown::Number,
+            'y' | 'd' => date = true,
+            'h' | 's' => time = true,
+            'm' => month = true,
+            _ => {}
+        }
+    }
+    match (date, time) {
+        (true, true) => Shown::DateTime,
+        (true, false) => Shown::Date,
+        (false, true) => Shown::Time,
+        // Without hours and seconds, m is for months.
+        (false, false) if month => Shown::Date,
+        (false, false) => Shown::Number,
+    }
+}
+
+/// A number as the value it is shown as: dates and times as ISO 8601 text.
+pub(super) fn value(number: f64, shown: Shown, since_1904: bool) -> Value {
+    let serial = if since_1904 && shown != Shown::Elapsed { number + FROM_1900_TO_1904 } else { number };
+    let outside = !(0.0..BEYOND).contains(&serial);
+    if shown == Shown::Number || outside || number.is_nan() {
+        return match number::exact_integer(number) {
+            Some(integer) => Value::Integer(integer),
+            None => Value::Real(number),
+        };
+    }
+    // There is a 29th of February 1900 in this calendar: it is number 60, and all before it are a day off.
+    let days = if serial < 60.0 && !since_1904 && shown != Shown::Time { serial + 1.0 } else { serial };
+    let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
+    let (day, of_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    let nanos = i128::from(of_day) * 1_000_000;
+    let moment = i128::from(day - EPOCH) * calendar::NANOS_PER_DAY + nanos;
+    Value::Text(match shown {
+        Shown::Date if of_day == 0 => calendar::date(day - EPOCH),
+        Shown::Time if serial < 1.0 => calendar::time(nanos),
+        Shown::Elapsed => duration(number),
+        _ => calendar::timestamp(moment),
+    })
+}
+
+/// `PT26H30M`
+fn duration(days: f64) -> String {
+    let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
+    let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
+    let (seconds, fraction) = (millis / 1_000 % 60, millis % 1_000);
+    let mut text = format!("PT{hours}H{minutes}M{seconds}");
+    if fraction > 0 {
+        text.push('.');
+        text.push_str(format!("{fraction:03}").trim_end_matches('0'));
+    }
+    text + "S"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes() {
+        for (code, shown) in [
+            ("General", Shown::Number),
+            ("0.00", Shown::Number),
+            ("#,##0;[Red]-#,##0", Shown::Number),
+            ("yyyy-mm-dd", Shown::Date),
+            ("mmm", Shown::Date),
+            ("hh:mm", Shown::Time),
+            ("mm:ss.0", Shown::Time),
+            ("d/m/yy h:mm AM/PM", Shown::DateTime),
+            ("[h]:mm:ss", Shown::Elapsed),
+            ("[mm]:ss", Shown::Elapsed),
+            ("0 \"days\"", Shown::Number),
+            ("0\\d", Shown::Number),
+            ("[$-409]dd.mm.yyyy", Shown::Date),
+            ("0;yyyy", Shown::Number),
+        ] {
+            assert_eq!(of_code(code), shown, "{code}");
+        }
+    }
+
+    #[test]
+    fn numbers_as_they_are_shown() {
+        let text = |number, shown| match value(number, shown, false) {
+            Value::Text(text) => text,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text(46_269.0, Shown::Date), "2026-09-04");
+        assert_eq!(text(46_269.5, Shown::Date), "2026-09-04T12:00:00");
+        assert_eq!(text(46_269.0, Shown::DateTime), "2026-09-04T00:00:00");
+        assert_eq!(text(46_269.520_833_333, Shown::DateTime), "2026-09-04T12:30:00");
+        assert_eq!(text(0.520_833_333, Shown::Time), "12:30:00");
+        assert_eq!(text(1.0, Shown::Date), "1900-01-01");
+        assert_eq!(text(59.0, Shown::Date), "1900-02-28");
+        assert_eq!(text(61.0, Shown::Date), "1900-03-01");
+        assert_eq!(text(1.104_166_667, Shown::Elapsed), "PT26H30M0S");
+        assert_eq!(value(44_807.0, Shown::Date, true), Value::Text("2026-09-04".to_owned()));
+        assert_eq!(value(-1.0, Shown::Date, false), Value::Integer(-1));
+        assert_eq!(value(3.0, Shown::Number, false), Value::Integer(3));
+        assert_eq!(value(3.5, Shown::Number, false), Value::Real(3.5));
+        assert_eq!(value(1e300, Shown::Number, false), Value::Real(1e300));
+    }
+}

@@ -1,0 +1,102 @@
+//! The events of a part.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+
+use crate::error::ImportError;
+use crate::failure::Failure;
+use crate::format::Limits;
+
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Reads a part event by event; empty elements come as a start and an end.
+pub(super) struct Xml {
+    reader: Reader<Bounded>,
+    buffer: Vec<u8>,
+    room: usize,
+    failure: Failure,
+}
+
+impl Xml {
+    pub(super) fn new(part: Box<dyn Read>, limits: Limits, failure: Failure) -> Self {
+        let room = limits.record_bytes();
+        let bounded =
+            Bounded { part: BufReader::with_capacity(BUFFER_BYTES, part), room, limit: room, failure: failure.clone() };
+        let mut reader = Reader::from_reader(bounded);
+        reader.config_mut().expand_empty_elements = true;
+        Self { reader, buffer: Vec::new(), room, failure }
+    }
+
+    /// The next event; the end of the part again after it was reached.
+    pub(super) fn next(&mut self) -> Result<Event<'_>, ImportError> {
+        self.buffer.clear();
+        self.reader.get_mut().room = self.room;
+        let failure = &self.failure;
+        self.reader
+            .read_event_into(&mut self.buffer)
+            .map_err(|error| failure.or_file(format!("not valid XML: {error}")))
+    }
+
+    /// What an error of ours about the text of the part is told as.
+    pub(super) fn wrong(&self, detail: impl std::fmt::Display) -> ImportError {
+        self.failure.or_file(detail)
+    }
+}
+
+/// Lets one event be only so long: an event is kept whole.
+struct Bounded {
+    part: BufReader<Box<dyn Read>>,
+    room: usize,
+    limit: usize,
+    failure: Failure,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Bounded {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.room == 0 {
+            let detail = format!("a value or tag is longer than {} bytes", self.limit);
+            return Err(self.failure.keep(ImportError::whole(detail)));
+        }
+        let bytes = self.part.fill_buf()?;
+        Ok(&bytes[..bytes.len().min(self.room)])
+    }
+
+    fn consume(&mut self, read: usize) {
+        self.room -= read;
+        self.part.consume(read);
+    }
+}
+
+/// An attribute by its name without prefix.
+pub(super) fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
+    let found = element.attributes().with_checks(false).flatten().find(|a| a.key.local_name().as_ref() == name)?;
+    found.normalized_value(XmlVersion::Implicit1_0).ok().map(std::borrow::Cow::into_owned)
+}
+
+/// An attribute that says yes or no.
+pub(super) fn flag(element: &BytesStart<'_>, name: &str) -> bool {
+    attribute(element, name).is_some_and(|value| value == "1" || value == "true")
+}
+
+/// What a reference in a text stands for. Documents that define references of their own are refused.
+pub(super) fn reference(reference: &BytesRef<'_>) -> Result<String, String> {
+    match reference.resolve_char_ref() {
+        Ok(Some(c)) => Ok(c.to_string()),
+        Ok(None) => {
+            let name: &str = reference;
+            let known = quick_xml::escape::resolve_predefined_entity(name);
+            known.map(str::to_owned).ok_or_else(|| format!("not valid XML: &{name}; is not defined"))
+        }
+        Err(error) => Err(format!("not valid XML: {error}")),
+    }
+}

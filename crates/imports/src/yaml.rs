@@ -1,0 +1,160 @@
+//! `yaml`: one document of the YAML 1.2 core schema, shaped like the JSON formats that are one document.
+//!
+//! `saphyr-parser` gives events from a stream of characters. Aliases and anchors are refused: with them, a small file could
+//! stand for any amount of values. So are tags outside the core schema.
+//!
+//! Memory: the longest value, and what the parser looks ahead.
+
+mod events;
+mod json;
+mod scalar;
+
+use std::io::Read;
+
+use saphyr_parser::Event;
+
+use self::events::{Events, Placed};
+use crate::columns::Columns;
+use crate::error::{ImportError, RowError, RowErrors};
+use crate::format::Limits;
+use crate::typed::{Record, Records};
+
+const SHAPE: &str =
+    "the document is neither a list of mappings nor a mapping with the single key 'rows' that holds one";
+
+/// Where the reader stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Start,
+    /// In the list of records.
+    List,
+    End,
+}
+
+/// Reads a YAML file record by record.
+pub(crate) struct YamlRecords<R: Read + 'static> {
+    events: Events<R>,
+    columns: Columns,
+    limits: Limits,
+    place: Place,
+    /// Whether the list stands under the key `rows`.
+    wrapped: bool,
+}
+
+impl<R: Read + 'static> YamlRecords<R> {
+    /// Begins to read; `columns` are those an earlier pass found.
+    pub(crate) fn new(input: R, columns: &[String], limits: Limits) -> Self {
+        Self {
+            events: Events::new(input, limits),
+            columns: Columns::known(columns),
+            limits,
+            place: Place::Start,
+            wrapped: false,
+        }
+    }
+
+    /// Reads up to the list; `false` for an empty document.
+    fn begin(&mut self) -> Result<bool, ImportError> {
+        let mut first = self.events.next()?;
+        while matches!(first.event, Event::StreamStart | Event::DocumentStart(_)) {
+            first = self.events.next()?;
+        }
+        let wrong = |line| Err(ImportError::at(line, SHAPE));
+        match &first.event {
+            Event::StreamEnd => Ok(false),
+            Event::SequenceStart(..) => Ok(true),
+            Event::MappingStart(..) => {
+                let key = self.events.next()?;
+                let value = self.events.next()?;
+                match (&key.event, &value.event) {
+                    (Event::Scalar(key, ..), Event::SequenceStart(..)) if key == "rows" => {
+                        self.wrapped = true;
+                        Ok(true)
+                    }
+                    _ => wrong(key.line),
+                }
+            }
+            _ => wrong(first.line),
+        }
+    }
+
+    /// Reads what may follow the list.
+    fn end(&mut self) -> Result<(), ImportError> {
+        let mut next = self.events.next()?;
+        if self.wrapped {
+            if next.event != Event::MappingEnd {
+                return Err(ImportError::at(next.line, SHAPE));
+            }
+            next = self.events.next()?;
+        }
+        while next.event == Event::DocumentEnd {
+            next = self.events.next()?;
+        }
+        match next.event {
+            Event::StreamEnd => Ok(()),
+            _ => Err(ImportError::at(next.line, "more than one document")),
+        }
+    }
+
+    /// Reads the keys and values of a record whose start was read.
+    fn fill(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<(), ImportError> {
+        let line = record.line;
+        loop {
+            let key = self.events.next()?;
+            let name = match key.event {
+                Event::MappingEnd => return Ok(()),
+                Event::Scalar(name, ..) => name,
+                _ => return Err(ImportError::at(key.line, "a key is not a scalar")),
+            };
+            let first = self.events.next()?;
+            let value = match &first.event {
+                Event::Scalar(text, style, _, tag) => scalar::value(text, *style, tag.as_deref(), self.limits),
+                _ => json::text(&mut self.events, first, self.limits)?,
+            };
+            match self.columns.place(&name, self.limits) {
+                Err(fault) if fault.fatal => return Err(ImportError::at(line, fault.detail)),
+                Err(fault) => errors.push(RowError::new(line, None, fault.detail)),
+                Ok(place) => {
+                    if let Err(detail) = value.and_then(|value| record.set_once(place, value)) {
+                        errors.push(RowError::new(line, Some(&name), detail));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<R: Read + 'static> Records for YamlRecords<R> {
+    fn columns(&self) -> &[String] {
+        self.columns.names()
+    }
+
+    fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
+        if self.place == Place::Start {
+            self.place = if self.begin()? { Place::List } else { Place::End };
+        }
+        while self.place == Place::List {
+            let Placed { event, line } = self.events.next()?;
+            match event {
+                Event::SequenceEnd => {
+                    self.end()?;
+                    self.place = Place::End;
+                }
+                Event::MappingStart(..) => {
+                    let found_before = errors.total();
+                    record.begin(line);
+                    self.fill(record, errors)?;
+                    if errors.total() == found_before {
+                        return Ok(true);
+                    }
+                }
+                Event::Scalar(..) => errors.push(RowError::new(line, None, "the record is not a mapping")),
+                _ => return Err(ImportError::at(line, "the record is not a mapping")),
+            }
+        }
+        Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Lists and mappings inside a record, as compact JSON text.
+
+use std::io::Read;
+
+use saphyr_parser::Event;
+
+use super::events::{Events, Placed};
+use super::scalar::{self, Scalar};
+use crate::error::ImportError;
+use crate::format::Limits;
+use crate::json::too_deep;
+use crate::number;
+use crate::value::Value;
+
+/// A list or mapping that is open.
+struct Open {
+    mapping: bool,
+    /// Keys and values, or values, written so far.
+    written: u64,
+}
+
+/// Writes the value that begins with `first`, up to its end. A value that cannot be written is read over, and is the inner
+/// error; one that is nested too deeply ends the file, since the parser remembers every level.
+pub(super) fn text<R: Read + 'static>(
+    events: &mut Events<R>,
+    first: Placed,
+    limits: Limits,
+) -> Result<Result<Value, String>, ImportError> {
+    let mut text = String::new();
+    let mut open: Vec<Open> = Vec::new();
+    let mut fault = None;
+    let mut next = first;
+    loop {
+        match &next.event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => {
+                separate(&mut text, &mut open, next.line, false)?;
+                if open.len() == Limits::NESTING {
+                    return Err(ImportError::at(next.line, too_deep()));
+                }
+                let mapping = matches!(next.event, Event::MappingStart(..));
+                text.push(if mapping { '{' } else { '[' });
+                open.push(Open { mapping, written: 0 });
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let mapping = open.pop().is_some_and(|open| open.mapping);
+                text.push(if mapping { '}' } else { ']' });
+            }
+            Event::Scalar(scalar, style, _, tag) => {
+                let key = separate(&mut text, &mut open, next.line, true)?;
+                match scalar::resolve(scalar, *style, tag.as_deref()) {
+                    Err(detail) => fault = fault.or(Some(detail)),
+                    Ok(_) if key => quote(scalar, &mut text),
+                    Ok(resolved) => write(&resolved, &mut text),
+                }
+            }
+            _ => return Err(ImportError::at(next.line, "the file ends within a value")),
+        }
+        if text.len() > limits.value_bytes {
+            // Nothing of it is needed any more, so nothing more of it is kept.
+            fault = fault.or_else(|| Some(limits.too_long()));
+            text.clear();
+        }
+        if open.is_empty() {
+            return Ok(fault.map_or(Ok(Value::Text(text)), Err));
+        }
+        next = events.next()?;
+    }
+}
+
+/// Writes what stands before the next key or value; says whether it is a key.
+fn separate(text: &mut String, open: &mut [Open], line: u64, scalar: bool) -> Result<bool, ImportError> {
+    let Some(open) = open.last_mut() else { return Ok(false) };
+    let key = open.mapping && open.written % 2 == 0;
+    if key && !scalar {
+        return Err(ImportError::at(line, "a key is not a scalar"));
+    }
+    match open.written {
+        0 => {}
+        _ if open.mapping && !key => text.push(':'),
+        _ => text.push(','),
+    }
+    open.written += 1;
+    Ok(key)
+}
+
+fn write(scalar: &Scalar<'_>, text: &mut String) {
+    match scalar {
+        // JSON has no infinities either.
+        Scalar::Null | Scalar::NotANumber => text.push_str("null"),
+        Scalar::Real(real) if real.is_infinite() => quote(&number::shown(*real), text),
+        Scalar::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
+        Scalar::Integer(integer) => text.push_str(&integer.to_string()),
+        Scalar::Real(real) => text.push_str(&number::shown(*real)),
+        Scalar::Text(string) => quote(string, text),
+    }
+}
+
+fn quote(string: &str, text: &mut String) {
+    text.push_str(&serde_json::Value::from(string).to_string());
+}
