@@ -24,7 +24,8 @@ use branchyard_testkit::Actor;
 fn main() {
     let (items, commits, rows) = (flag("--items", 100_000), flag("--commits", 10_000), flag("--rows", 1_000_000));
     let dir = tempfile::tempdir().unwrap();
-    let config = Config { data_dir: dir.path().to_owned(), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
+    let mut config = Config { data_dir: dir.path().to_owned(), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
+    config.rate_limit.enabled = false;
     let token = generate(&config, items, commits, rows);
     let running = Running::start(&config, &World::default(), Pending::Refuse).unwrap();
     let ada = Actor::new(running.address(), Some(token), "ada");

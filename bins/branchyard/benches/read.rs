@@ -31,11 +31,11 @@ fn main() {
     let token = prepare(dir.path());
 
     let began = Instant::now();
-    let (mut child, address) = start(dir.path());
+    let (server, address) = start(dir.path());
     get(&mut TcpStream::connect(address).unwrap(), "/healthz", "");
     let first_answer = began.elapsed();
     std::thread::sleep(Duration::from_millis(500));
-    let idle = resident_mib(child.id());
+    let idle = resident_mib(server.0.id());
     let authorization = format!("Authorization: Bearer {token}\r\n");
     let product = rate(
         address,
@@ -44,9 +44,8 @@ fn main() {
         connections,
         seconds,
     );
-    let busy = resident_mib(child.id());
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let busy = resident_mib(server.0.id());
+    drop(server);
 
     let bare = bare(dir.path(), connections, seconds);
     println!("start to first answer    {:>8.0} ms   (aim: under 500)", first_answer.as_secs_f64() * 1e3);
@@ -72,7 +71,7 @@ fn prepare(dir: &std::path::Path) -> String {
         .output()
         .unwrap();
     let token = String::from_utf8(made.stdout).unwrap().trim().to_owned();
-    let (mut child, address) = start(dir);
+    let (_server, address) = start(dir);
     let client = Actor::new(format!("http://{address}"), Some(token.clone()), "bench");
     client.database("bench");
     let fill = format!(
@@ -80,23 +79,33 @@ fn prepare(dir: &std::path::Path) -> String {
          select i + 1 from n where i < {ROWS}) select i, 'row number ' || i, i / 7.0 from n"
     );
     client.write("bench/bench", "main", &fill);
-    child.kill().unwrap();
-    child.wait().unwrap();
     token
 }
 
 fn command(dir: &std::path::Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_branchyard"));
     command.env("BRANCHYARD_DATA_DIR", dir);
+    // One caller makes all the load.
+    command.env("BRANCHYARD_RATE_LIMIT__ENABLED", "false").env("BRANCHYARD_SQL__MAX_CONCURRENT_READS_PER_CALLER", "64");
     command
 }
 
-fn start(dir: &std::path::Path) -> (Child, SocketAddr) {
+/// A server that does not outlive the bench, however that ends.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(dir: &std::path::Path) -> (Server, SocketAddr) {
     let mut child = command(dir).args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
-    (child, address)
+    (Server(child), address)
 }
 
 fn resident_mib(process: u32) -> f64 {
