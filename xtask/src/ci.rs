@@ -1,7 +1,7 @@
 //! All of CI, on a developer's machine too. Cheap checks first; stops at the first that fails.
 
 use crate::workspace::{Workspace, cargo};
-use crate::{deny, layers, openapi, process, snapshots, tidy};
+use crate::{deny, layers, openapi, process, schemathesis, snapshots, tidy};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Instant;
@@ -21,6 +21,8 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
         command.current_dir(&workspace.root).args(args);
         command
     };
+
+    let binary = workspace.target.join(format!("debug/branchyard{}", std::env::consts::EXE_SUFFIX));
 
     step("lock file", || {
         let args = ["metadata", "--locked", "--format-version", "1"];
@@ -52,9 +54,9 @@ pub(crate) fn run(workspace: &Workspace, tools: deny::Missing) -> Result<()> {
     step("openapi", || {
         // The same units as the tests', so nothing is compiled twice.
         process::run(&mut cargo(&["build", "--workspace", "--bins", "--tests"]))?;
-        let name = format!("debug/branchyard{}", std::env::consts::EXE_SUFFIX);
-        openapi::check(workspace, Some(&workspace.target.join(name)))
+        openapi::check(workspace, Some(&binary))
     })?;
+    step("schemathesis", || schemathesis::run(workspace, Some(&binary), &[]))?;
     step("deny", || deny::run(workspace, tools))?;
     println!("ci: all is well");
     Ok(())

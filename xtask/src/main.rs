@@ -10,11 +10,13 @@ mod finding;
 mod layers;
 mod openapi;
 mod process;
+mod schemathesis;
 mod snapshots;
 mod tidy;
 mod workspace;
 
 use anyhow::{Result, bail};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use workspace::Workspace;
 
@@ -27,6 +29,8 @@ usage: cargo xtask <command>
   tidy                   the tree's conventions
   openapi [--check]      write the committed OpenAPI documents, or compare them
                          XTASK_BRANCHYARD=<file>: ask this binary instead of building one
+  schemathesis [FLAG…]   requests made from the OpenAPI document against the real server; FLAGs go to schemathesis
+                         XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
 
 fn main() -> ExitCode {
@@ -50,6 +54,10 @@ fn command(args: &[&str]) -> Result<()> {
         ["tidy"] => tidy::run(&Workspace::load()?),
         ["openapi"] => openapi::write(&Workspace::load()?),
         ["openapi", "--check"] => openapi::check(&Workspace::load()?, None),
+        ["schemathesis", more @ ..] => {
+            let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
+            schemathesis::run(&Workspace::load()?, binary.as_deref(), more)
+        }
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
         ["help" | "--help" | "-h"] => {

@@ -270,8 +270,9 @@ impl<'a> Fields<'a> {
         };
         let fits = u64::try_from(number).ok().filter(|number| range.contains(number));
         if fits.is_none() {
+            const ENDLESS: u64 = i64::MAX as u64;
             let text = match *range.end() {
-                u64::MAX => format!("must be at least {}", range.start()),
+                ENDLESS.. => format!("must be at least {}", range.start()),
                 end => format!("must be {} to {end}", range.start()),
             };
             self.fault(name, text);

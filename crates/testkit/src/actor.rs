@@ -13,6 +13,7 @@ pub struct Actor {
     origin: String,
     token: Option<String>,
     name: String,
+    request_id: Option<&'static str>,
     client: reqwest::blocking::Client,
 }
 
@@ -20,7 +21,17 @@ impl Actor {
     /// Somebody at this server.
     pub fn new(origin: String, token: Option<String>, name: &str) -> Self {
         let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(120)).build().unwrap();
-        Self { origin, token, name: name.to_owned(), client }
+        Self { origin, token, name: name.to_owned(), request_id: None, client }
+    }
+
+    /// The same, with one id for all requests.
+    pub(crate) fn with_request_id(self, id: &'static str) -> Self {
+        Self { request_id: Some(id), ..self }
+    }
+
+    /// The same without a credential.
+    pub(crate) fn signed_out(&self) -> Self {
+        Self { token: None, ..self.clone() }
     }
 
     /// The user name.
@@ -33,10 +44,17 @@ impl Actor {
         self.token.as_deref()
     }
 
-    /// A request to a path below `/api/v2`, or to an absolute URL, to be completed.
+    /// A request to a path below `/api/v2`, or to an absolute URL that the server gave, to be completed. Whatever origin the URL
+    /// names, the request goes to the server under test.
     pub fn request(&self, method: Method, path: &str) -> reqwest::blocking::RequestBuilder {
-        let url = if path.starts_with("http") { path.to_owned() } else { format!("{}/api/v2{path}", self.origin) };
-        let request = self.client.request(method, url);
+        let below = match path.split_once("://").and_then(|(_, rest)| rest.split_once('/')) {
+            Some((_, rest)) if path.starts_with("http") => format!("/{rest}"),
+            _ => format!("/api/v2{path}"),
+        };
+        let mut request = self.client.request(method, format!("{}{below}", self.origin));
+        if let Some(id) = self.request_id {
+            request = request.header("X-Request-Id", id);
+        }
         match &self.token {
             Some(token) => request.bearer_auth(token),
             None => request,

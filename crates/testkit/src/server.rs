@@ -1,12 +1,15 @@
 //! The server.
 
+use std::sync::Arc;
+
 use branchyard::compose::{Pending, World};
 use branchyard::config::Config;
 use branchyard::serve::Running;
-use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
+use branchyard_domain::fakes::{FixedClock, SeededIds};
 use branchyard_domain::usecases::NewUser;
-use branchyard_domain::values::OwnerName;
+use branchyard_domain::values::{OwnerName, Timestamp};
 use tempfile::TempDir;
 
 use crate::Actor;
@@ -15,6 +18,8 @@ use crate::Actor;
 pub struct Server {
     running: Option<Running>,
     config: Config,
+    world: World,
+    deterministic: bool,
     /// Its data folder.
     pub dir: TempDir,
 }
@@ -27,13 +32,26 @@ impl Server {
 
     /// Starts a server with a changed configuration. Rate limits are off unless the change puts them on.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_in(World::default(), false, change)
+    }
+
+    /// Starts a server that gives the same answers in every run: the clock stands at 2026-09-04T12:00:00Z, ids and secrets come
+    /// from a fixed seed, addresses begin with `https://yard.test` whatever the port, and the id of every request is `testkit`.
+    /// Left to redact are page tokens, which order of requests and time of workers may change.
+    pub fn deterministic() -> Self {
+        let noon = Timestamp::from_micros(1_788_523_200_000_000);
+        let world = World { clock: Arc::new(FixedClock::at(noon)), ids: Arc::new(SeededIds::new(1)) };
+        Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
+    }
+
+    fn start_in(world: World, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
         config.rate_limit.enabled = false;
         change(&mut config);
-        let running = Running::start(&config, &World::default(), Pending::Migrate).expect("the server starts");
-        Self { running: Some(running), config, dir }
+        let running = Running::start(&config, &world, Pending::Migrate).expect("the server starts");
+        Self { running: Some(running), config, world, deterministic, dir }
     }
 
     /// Stops the server and starts it again on the same folder, at another port. Actors go on with [`Server::again`].
@@ -41,13 +59,18 @@ impl Server {
         if let Some(running) = self.running.take() {
             running.stop().expect("the server stops cleanly");
         }
-        let running = Running::start(&self.config, &World::default(), Pending::Migrate);
+        let running = Running::start(&self.config, &self.world, Pending::Migrate);
         self.running = Some(running.expect("the server starts"));
     }
 
     /// An actor from before a restart.
     pub fn again(&self, actor: &Actor) -> Actor {
-        Actor::new(self.address(), actor.token().map(str::to_owned), actor.name())
+        self.actor(actor.token().map(str::to_owned), actor.name())
+    }
+
+    fn actor(&self, token: Option<String>, name: &str) -> Actor {
+        let actor = Actor::new(self.address(), token, name);
+        if self.deterministic { actor.with_request_id("testkit") } else { actor }
     }
 
     fn running(&self) -> &Running {
@@ -66,7 +89,7 @@ impl Server {
 
     /// Nobody in particular.
     pub fn anonymous(&self) -> Actor {
-        Actor::new(self.address(), None, "anonymous")
+        self.actor(None, "anonymous")
     }
 
     /// Makes a user with a token.
@@ -79,9 +102,9 @@ impl Server {
             is_admin: false,
         };
         let user = self.hub().people().create_user(wanted).unwrap();
-        let secret = PlainToken::mint(&mut rand::rng());
-        let minted = self.hub().tokens().create(&user, "test", TokenExpiry::Days30, secret, None).unwrap();
-        Actor::new(self.address(), Some(minted.secret.expose().to_owned()), name)
+        let tokens = self.hub().tokens();
+        let minted = tokens.create(&user, "test", TokenExpiry::Days30, tokens.mint(), None).unwrap();
+        self.actor(Some(minted.secret.expose().to_owned()), name)
     }
 }
 

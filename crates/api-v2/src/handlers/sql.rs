@@ -1,3 +1,4 @@
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use actix_web::http::header;
@@ -17,6 +18,9 @@ use super::{Outcome, accepted, too_large, urls};
 use crate::sink::{self, JsonSink};
 use crate::stream::{Format, StreamSink};
 use crate::wire;
+
+/// Counts in a body; what is above the cap counts as the cap.
+const COUNTS: RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 /// A JSON answer, or a stream.
 type Answered = Result<Either<Answer, HttpResponse>, Failure>;
@@ -55,8 +59,8 @@ pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
             "" => Err("must not be empty"),
             text => Ok(text.to_owned()),
         });
-        let limit = fields.optional_int("limit", &(1..=u64::MAX));
-        let timeout_ms = fields.optional_int("timeout_ms", &(1..=u64::MAX));
+        let limit = fields.optional_int("limit", &COUNTS);
+        let timeout_ms = fields.optional_int("timeout_ms", &COUNTS);
         Some(Asked { q: q?, at, limit, timeout_ms })
     })?;
     let max_bytes = call.state.config.sql.max_statement_bytes;

@@ -113,7 +113,11 @@ fn tidy(name: &str, schema: &mut Value) {
     let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, property) in properties {
-        let may_be_null = required.iter().any(|known| known == field) || NULLABLE.contains(&(name, field.as_str()));
+        // A `null` that is sent is absence, except in a PATCH.
+        let null_is_absence = constraints::is_request(name) && !name.starts_with("Update");
+        let may_be_null = null_is_absence
+            || required.iter().any(|known| known == field)
+            || NULLABLE.contains(&(name, field.as_str()));
         if !may_be_null {
             drop_null(property);
         }
@@ -122,6 +126,7 @@ fn tidy(name: &str, schema: &mut Value) {
         }
         constraints::add(name, field, property);
     }
+    constraints::add_to_object(name, schema);
     if is_closed(name) {
         schema["additionalProperties"] = false.into();
     }
@@ -180,13 +185,14 @@ fn parameter(name: &str, place: &str, required: bool, schema: &Value, text: &str
 
 fn parameters() -> Value {
     let text = json!({"type": "string"});
+    let filled = constraints::text(true);
     let count = json!({"type": "integer", "minimum": 1});
     let words = |all: &[&str]| json!({"type": "string", "enum": all});
     let path = |name: &str, text_of: &str| parameter(name, "path", true, &text, text_of);
     let query = |name: &str, schema: &Value, text_of: &str| parameter(name, "query", false, schema, text_of);
     json!({
         "owner": parameter("owner", "path", true, &constraints::owner(), "A user or organization, in any letter case."),
-        "of_owner": query("owner", &text, "Only databases of this owner."),
+        "of_owner": query("owner", &constraints::text(false), "Only databases of this owner."),
         "organization": parameter("organization", "path", true, &constraints::owner(), "Name of the organization, in any letter case."),
         "username": parameter("username", "path", true, &constraints::owner(), "Name of the user, in any letter case."),
         "token_id": path("token_id", "The `id` of a token."),
@@ -202,22 +208,22 @@ fn parameters() -> Value {
         "page_token": query("page_token", &json!({"type": "string", "maxLength": 4096}), "`next_page_token` of the page before; absent or empty = the first page. Keep the filters."),
         "page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 30}), "Items at most; above 100 means 100. A page may hold fewer and still be followed by another."),
         "long_page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 1000}), "Items at most; above 1,000 means 1,000."),
-        "q": query("q", &json!({"type": "string", "minLength": 1, "maxLength": 200}), "A part of the name or the description, in any letter case."),
-        "sql_q": parameter("q", "query", true, &json!({"type": "string", "minLength": 1, "maxLength": 32_768}), "The statement; at most 32 KiB."),
+        "q": query("q", &json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[^\u0000]*$"}), "A part of the name or the description, in any letter case."),
+        "sql_q": parameter("q", "query", true, &json!({"type": "string", "minLength": 1, "maxLength": 32_768, "pattern": r"^[^\u0000]*$"}), "The statement; at most 32 KiB. An address above 65,534 bytes does not reach the API (400 without a body): send long statements by POST."),
         "visibility": query("visibility", &words(&["public", "private"]), "Only such databases."),
         "state": query("state", &words(&["open", "closed", "merged"]), "Only such pull requests."),
         "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
         "type": query("type", &words(&["import", "merge", "sql_write", "fork", "dolt_ci"]), "Only such operations."),
-        "ref": query("ref", &text, "A branch, tag, commit or expression; absent = the default branch."),
-        "from": parameter("from", "query", true, &text, "The earlier ref."),
-        "to": parameter("to", "query", true, &text, "The later ref."),
-        "table": query("table", &text, "Only this table."),
+        "ref": query("ref", &filled, "A branch, tag, commit or expression; absent = the default branch."),
+        "from": parameter("from", "query", true, &filled, "The earlier ref."),
+        "to": parameter("to", "query", true, &filled, "The later ref."),
+        "table": query("table", &filled, "Only this table."),
         "merge_base": query("merge_base", &words(&["true", "false"]), "`true`: from the merge base of both."),
         "limit": query("limit", &count, "Rows at most; 1,000 when absent, never more than 10,000 in JSON."),
         "timeout_ms": query("timeout_ms", &count, "Milliseconds the read may take; 30,000 when absent, never more than 60,000."),
-        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &json!({"type": "string", "minLength": 1, "maxLength": 257}), "1 to 255 printable ASCII characters, with or without quotes around them. Makes repeating the request harmless for 24 h."),
+        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &constraints::idempotency_key(), "1 to 255 printable ASCII characters, with or without quotes around them. Makes repeating the request harmless for 24 h."),
         "If-None-Match": parameter("If-None-Match", "header", false, &text, "Answer 304 if it still has this ETag; lists and `*` are allowed."),
-        "Content-MD5": parameter("Content-MD5", "header", false, &json!({"type": "string", "minLength": 24, "maxLength": 24}), "Base64 of the MD5 of the part, which is then verified."),
+        "Content-MD5": parameter("Content-MD5", "header", false, &constraints::md5(), "Base64 of the MD5 of the part, which is then verified."),
         "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
     })
 }

@@ -4,11 +4,39 @@ use serde_json::{Value, json};
 
 const HASH: &str = "^[0-9a-f]{40}$";
 const HASH_IN: &str = "^[0-9A-Fa-f]{40}$";
+/// Base64 of 16 bytes.
+const MD5: &str = "^[A-Za-z0-9+/]{21}[AQgw]==$";
+/// In no text of a request.
+const NO_NUL: &str = r"^[^\u0000]*$";
+const NOT_BLANK: &str = r"^[^\u0000]*[^\u0000\s][^\u0000]*$";
+/// git's rules for the name of a ref, and ours: no option of a command, not `@` or `HEAD`, no commit hash.
+const REF: &str = r"^(?!-|/|\.|@$|HEAD$|[0-9A-Fa-f]{40}$)(?!.*(\.\.|@\{|//|/\.|\.lock/|\.lock$|/$|\.$))[^\u0000-\u0020\u007f-\u009f~^:?*\[\\]+$";
 const OWNER: &str = "^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?$";
+
+/// What is sent, not answered.
+pub(super) fn is_request(schema: &str) -> bool {
+    schema.ends_with("Request") || matches!(schema, "RevisionRef" | "CompletedPart")
+}
+
+/// Adds what is known of a whole object.
+pub(super) fn add_to_object(name: &str, schema: &mut Value) {
+    if name.starts_with("Update") && is_request(name) {
+        schema["minProperties"] = 1.into();
+    }
+    if name == "RevisionRef" {
+        let only = |one: &str, other: &str| {
+            let mut of = json!({"required": [one], "properties": {}});
+            of["properties"][one] = json!({"type": "string"});
+            of["properties"][other] = json!({"type": "null"});
+            of
+        };
+        schema["oneOf"] = json!([only("branch", "commit"), only("commit", "branch")]);
+    }
+}
 
 /// Adds what is known of a field; what the type says already stays.
 pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
-    let request = schema.ends_with("Request") || matches!(schema, "RevisionRef" | "CompletedPart");
+    let request = is_request(schema);
     for known in [by_name(field, request), of_field(schema, field)].into_iter().flatten() {
         let Value::Object(known) = known else { continue };
         // Beside a reference a description may stand, but no constraint.
@@ -19,6 +47,24 @@ pub(super) fn add(schema: &str, field: &str, property: &mut Value) {
             }
         }
     }
+    let is_text = property["type"] == "string" || property["type"].as_array().is_some_and(|of| of[0] == "string");
+    if request && is_text && ["pattern", "enum"].iter().all(|known| property.get(known).is_none()) {
+        property["pattern"] = NO_NUL.into();
+    }
+}
+
+/// A text in a query or a path; `filled`: not empty.
+pub(super) fn text(filled: bool) -> Value {
+    json!({"type": "string", "minLength": u8::from(filled), "pattern": NO_NUL})
+}
+
+pub(super) fn idempotency_key() -> Value {
+    let pattern = r#"^(?!""$)([!-~]([ -~]{0,253}[!-~])?|"[ -~]{1,255}")$"#;
+    json!({"type": "string", "minLength": 1, "maxLength": 257, "pattern": pattern})
+}
+
+pub(super) fn md5() -> Value {
+    json!({"type": "string", "pattern": MD5})
 }
 
 pub(super) fn owner() -> Value {
@@ -37,7 +83,9 @@ fn by_name(field: &str, request: bool) -> Option<Value> {
             json!({"pattern": if request { HASH_IN } else { HASH }, "description": "40 hex digits."})
         }
         "parents" => json!({"items": {"type": "string", "pattern": HASH}}),
-        "title" if request => json!({"minLength": 1, "maxLength": 256, "description": "Not blank."}),
+        "title" if request => {
+            json!({"minLength": 1, "maxLength": 256, "pattern": NOT_BLANK, "description": "Not blank."})
+        }
         "page_token" | "next_page_token" => json!({"maxLength": 4096}),
         "pull_number" | "pull_id" => json!({"minimum": 1}),
         "truncated_columns" => json!({"description": "Columns whose cells were cut at 64 KiB."}),
@@ -46,7 +94,7 @@ fn by_name(field: &str, request: bool) -> Option<Value> {
 }
 
 fn of_field(schema: &str, field: &str) -> Option<Value> {
-    let branch = json!({"minLength": 1, "maxLength": 200});
+    let new_ref = |text: &str| json!({"minLength": 1, "maxLength": 200, "pattern": REF, "description": text});
     let long = json!({"maxLength": 65_536, "description": "At most 65,536 bytes."});
     Some(match (schema, field) {
         ("CreateDatabaseRequest" | "Database" | "DatabaseRef", "name") => {
@@ -55,7 +103,10 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         ("Organization" | "CreateOrganizationRequest", "name") => {
             json!({"minLength": 3, "maxLength": 32, "pattern": OWNER, "description": "Unique over users and organizations, in any letter case."})
         }
-        ("Token" | "CreateUserTokenRequest", "name") => json!({"minLength": 1, "maxLength": 100}),
+        ("CreateUserTokenRequest", "name") => {
+            json!({"minLength": 1, "maxLength": 100, "pattern": NOT_BLANK, "description": "Not blank."})
+        }
+        ("Token", "name") => json!({"minLength": 1, "maxLength": 100}),
         ("Token", "token") => {
             json!({"pattern": "^hsat\\.v1\\.[0-9A-Za-z]{49}$", "description": "Only in the answer that makes it."})
         }
@@ -65,13 +116,18 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         }
         ("UpdateReleaseRequest", "description") => long,
         ("CreateDatabaseRequest", "description") => json!({"maxLength": 4096, "description": "At most 4,096 bytes."}),
-        ("CreateDatabaseRequest", "default_branch") => json!({"minLength": 1, "maxLength": 200, "default": "main"}),
-        ("CreateBranchRequest" | "CreateTagRequest", "name") | ("BranchRef", "branch_name") => branch,
+        ("CreateDatabaseRequest", "default_branch") => {
+            json!({"minLength": 1, "maxLength": 200, "pattern": REF, "default": "main"})
+        }
+        ("CreateBranchRequest" | "CreateTagRequest", "name") => {
+            new_ref("At most 200 bytes, under git's rules for refs.")
+        }
+        ("BranchRef", "branch_name") => json!({"minLength": 1, "maxLength": 200}),
         ("SqlWriteRequest", "from_branch") => {
-            json!({"minLength": 1, "maxLength": 200, "description": "An existing branch."})
+            json!({"minLength": 1, "description": "An existing branch."})
         }
         ("SqlWriteRequest", "to_branch") => {
-            json!({"minLength": 1, "maxLength": 200, "description": "Created from the head of `from_branch` when it is missing; may be the same."})
+            new_ref("Created from the head of `from_branch` when it is missing; may be the same.")
         }
         ("RevisionRef", "commit") => json!({"pattern": HASH_IN}),
         ("RevisionRef", "branch") => json!({"minLength": 1, "description": "An existing branch."}),
@@ -79,9 +135,9 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         | ("CreateReleaseRequest" | "CreatePullRequest" | "UpdatePullRequest", "description")
         | ("SqlWriteRequest" | "CreateImportRequest", "commit_message") => long,
         ("CreatePullCommentRequest", "body") => {
-            json!({"minLength": 1, "maxLength": 65_536, "description": "Not blank; at most 65,536 bytes."})
+            json!({"minLength": 1, "maxLength": 65_536, "pattern": NOT_BLANK, "description": "Not blank; at most 65,536 bytes."})
         }
-        ("CreateReleaseRequest", "tag") => json!({"minLength": 1, "description": "The tag the release is of."}),
+        ("CreateReleaseRequest", "tag") => new_ref("The tag the release is of."),
         ("CreateReleaseRequest", "create_tag_if_not_exists") => json!({"default": false}),
         ("CreateForkRequest", "owner") => json!({"description": "Who gets the fork."}),
         ("SqlReadRequest" | "SqlWriteRequest", "q") => {
@@ -91,10 +147,10 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
             json!({"minLength": 1, "description": "A branch, tag, commit or expression; absent = the default branch."})
         }
         ("SqlReadRequest", "limit") => {
-            json!({"description": "Rows at most; 1,000 when absent, never more than 10,000 in JSON."})
+            json!({"maximum": i64::MAX, "description": "Rows at most; 1,000 when absent, never more than 10,000 in JSON."})
         }
         ("SqlReadRequest", "timeout_ms") => {
-            json!({"description": "Milliseconds; 30,000 when absent, never more than 60,000."})
+            json!({"maximum": i64::MAX, "description": "Milliseconds; 30,000 when absent, never more than 60,000."})
         }
         ("CreateImportUploadRequest", "content_length") => {
             json!({"maximum": 1_i64 << 30, "description": "Bytes of the file."})
@@ -104,15 +160,20 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         ("CreateImportRequest", "table_name") => {
             json!({"maxLength": 128, "description": "Not beginning with `sqlite_` or `dolt_`; may be empty for `sql`."})
         }
-        ("CreateImportRequest", "file_name") => json!({"minLength": 1, "maxLength": 255, "pattern": "^[^/]*$"}),
+        ("CreateImportRequest", "file_name") => json!({"minLength": 1, "maxLength": 255, "pattern": r"^[^/\u0000]*$"}),
         ("CreateImportRequest", "file_size") => {
             json!({"minimum": 1, "description": "Equal to `content_length` of the session."})
         }
         ("CreateImportRequest", "token" | "contents_key") => json!({"description": "As the session gave it."}),
-        ("CreateImportRequest", "completed_parts") => json!({"description": "Each part once, in any order."}),
+        ("CreateImportRequest", "completed_parts") => {
+            json!({"minItems": 1, "maxItems": 1_000, "description": "Each part once, in any order."})
+        }
+        ("CreateImportRequest", "file_parts_md5") => {
+            json!({"pattern": MD5, "description": "Base64 of the MD5 of the parts' MD5s, each as base64 text, in order."})
+        }
         ("CreateImportRequest", "primary_keys") => json!({"description": "Key columns; may be empty, never null."}),
         ("CreateImportRequest", "pull_request_branch_name") => {
-            json!({"minLength": 1, "description": "The data lands on this branch, and a pull request to `branch_name` is opened."})
+            new_ref("The data lands on this branch, and a pull request to `branch_name` is opened.")
         }
         ("CreateImportRequest", "column_map") => json!({"description": "New names for columns of the file."}),
         ("CompletedPart", "etag") => {

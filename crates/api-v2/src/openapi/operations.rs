@@ -3,7 +3,7 @@
 /// Who may call it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Auth {
-    /// The credential is not looked at.
+    /// The credential is not looked at, and no quota counts the request.
     Open,
     /// Public data needs no credential.
     Optional,
@@ -160,7 +160,7 @@ operations! {
         post "createPullComment" "Database" "Comment on a pull request" Required [] Json("CreatePullCommentRequest") => 201 One("PullComment"), "DBK" [];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}/merge" {
-        post "mergePull" "Database" "Merge a pull request" Required [] OptionalJson("MergePullRequest") => 202 One("OperationRef"), "DBKP" [];
+        post "mergePull" "Database" "Merge a pull request" Required [] OptionalJson("MergePullRequest") => 202 One("OperationRef"), "DBKP" [422];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}/diff" {
         get "listPullDiff" "Database" "Rows a pull request changes" Optional ["table", "page_token", "page_size"] Body::None => 200 List("RowDiff"), "DL" [422];

@@ -4,28 +4,28 @@ use branchyard_problem_details::ErrorCode;
 use serde_json::{Map, Value, json};
 
 use super::components::reference;
-use super::operations::{Body, Docs, Sends};
+use super::operations::{Auth, Body, Docs, Sends};
 use super::{examples, headers};
 
-/// Statuses of problems with the name of their component.
-const PROBLEMS: &[(u16, &str)] = &[
-    (400, "ValidationFailed"),
-    (401, "Unauthenticated"),
-    (403, "PermissionDenied"),
-    (404, "NotFound"),
-    (405, "MethodNotAllowed"),
-    (409, "Conflict"),
-    (412, "PreconditionFailed"),
-    (413, "PayloadTooLarge"),
-    (415, "UnsupportedMediaType"),
-    (422, "Unprocessable"),
-    (429, "RateLimited"),
-    (500, "Internal"),
-    (503, "ServiceUnavailable"),
+/// The problems there are: status, name of the component, and the codes it may have. Those that only the error of an operation
+/// has (`CANCELED`, `MERGE_CONFLICT`, `OPERATION_FAILED`) are no answers.
+const PROBLEMS: &[(u16, &str, &[ErrorCode])] = &[
+    (400, "ValidationFailed", &[ErrorCode::ValidationFailed]),
+    (401, "Unauthenticated", &[ErrorCode::Unauthenticated]),
+    (403, "PermissionDenied", &[ErrorCode::PermissionDenied]),
+    (404, "NotFound", &[ErrorCode::NotFound]),
+    (405, "MethodNotAllowed", &[ErrorCode::MethodNotAllowed]),
+    (409, "Conflict", &[ErrorCode::Conflict]),
+    (412, "PreconditionFailed", &[ErrorCode::PreconditionFailed]),
+    (413, "PayloadTooLarge", &[ErrorCode::PayloadTooLarge]),
+    (415, "UnsupportedMediaType", &[ErrorCode::UnsupportedMediaType]),
+    (422, "Unprocessable", &[ErrorCode::Unprocessable]),
+    (422, "IdempotencyKeyReused", &[ErrorCode::IdempotencyKeyReused]),
+    (422, "UnprocessableOrKeyReused", &[ErrorCode::Unprocessable, ErrorCode::IdempotencyKeyReused]),
+    (429, "RateLimited", &[ErrorCode::RateLimited]),
+    (500, "Internal", &[ErrorCode::Internal]),
+    (503, "ServiceUnavailable", &[ErrorCode::ServiceUnavailable]),
 ];
-
-/// Codes that only the error of an operation has.
-const OF_OPERATIONS: &[ErrorCode] = &[ErrorCode::Canceled, ErrorCode::MergeConflict, ErrorCode::OperationFailed];
 
 /// All answers of an operation.
 pub(super) fn of(docs: &Docs) -> Value {
@@ -41,10 +41,18 @@ pub(super) fn of(docs: &Docs) -> Value {
         responses.insert("304".to_owned(), unmodified);
     }
     for status in statuses(docs) {
-        let name = PROBLEMS.iter().find(|(known, _)| *known == status).map_or("Internal", |(_, name)| name);
-        responses.insert(status.to_string(), reference("responses", name));
+        responses.insert(status.to_string(), reference("responses", problem(docs, status)));
     }
     responses.into()
+}
+
+/// The component of a problem with this status.
+fn problem(docs: &Docs, status: u16) -> &'static str {
+    match (status, docs.errors.contains('K'), docs.own.contains(&422)) {
+        (422, true, false) => "IdempotencyKeyReused",
+        (422, true, true) => "UnprocessableOrKeyReused",
+        _ => PROBLEMS.iter().find(|(known, ..)| *known == status).map_or("Internal", |(_, name, _)| name),
+    }
 }
 
 /// Whether `If-None-Match` does anything.
@@ -110,7 +118,10 @@ fn own_headers(docs: &Docs) -> Vec<&'static str> {
 
 /// The statuses of the error sets (v2 §1.7) and the operation's own, ascending.
 fn statuses(docs: &Docs) -> Vec<u16> {
-    let mut all = vec![401, 405, 429, 500, 503];
+    let mut all = vec![405, 500, 503];
+    if !matches!(docs.auth, Auth::Open) {
+        all.extend_from_slice(&[401, 429]);
+    }
     for set in docs.errors.chars() {
         all.extend_from_slice(match set {
             'D' => &[404],
@@ -135,12 +146,7 @@ fn statuses(docs: &Docs) -> Vec<u16> {
 /// The problems, each with the codes that have its status.
 pub(super) fn problems() -> Value {
     let mut all = json!({});
-    for (status, name) in PROBLEMS {
-        let codes: Vec<ErrorCode> = ErrorCode::ALL
-            .iter()
-            .copied()
-            .filter(|code| code.status() == *status && !OF_OPERATIONS.contains(code))
-            .collect();
+    for (status, name, codes) in PROBLEMS {
         let meanings: Vec<String> =
             codes.iter().map(|code| format!("`{}`: {}", code.as_str(), code.explanation().meaning)).collect();
         let own: &[&str] = match status {

@@ -15,6 +15,7 @@ use branchyard_domain::usecases::{
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
 use serde_json::{Value, json};
 
+use crate::asked::{Asked, Content};
 use crate::imports;
 use crate::world::{Answer, World};
 
@@ -98,14 +99,14 @@ async fn every_caller_is_answered_as_the_table_says() {
 }
 
 /// The database `hydro/rivers` of an organization, with one of everything below it, and an organization without databases.
-struct Scene {
-    world: World,
+pub(crate) struct Scene {
+    pub(crate) world: World,
     owner: Caller,
-    head: CommitHash,
-    operation: String,
+    pub(crate) head: CommitHash,
+    pub(crate) operation: String,
 }
 
-const OWNER: &str = "olga";
+pub(crate) const OWNER: &str = "olga";
 
 /// Who stands for a column, where it is somebody.
 fn person(caller: &str) -> Option<&'static str> {
@@ -121,8 +122,11 @@ fn person(caller: &str) -> Option<&'static str> {
 }
 
 impl Scene {
-    fn new(visibility: Visibility) -> Self {
-        let world = World::new();
+    pub(crate) fn new(visibility: Visibility) -> Self {
+        Self::over(World::new(), visibility)
+    }
+
+    pub(crate) fn over(world: World, visibility: Visibility) -> Self {
         let hub = &world.fakes.hub;
         let user = |name: &str| {
             let wanted = NewUser {
@@ -161,7 +165,7 @@ impl Scene {
         scene
     }
 
-    fn access<L: Level>(&self) -> DatabaseAccess<L> {
+    pub(crate) fn access<L: Level>(&self) -> DatabaseAccess<L> {
         self.world.fakes.hub.databases().access(&self.owner, "hydro", "rivers").unwrap()
     }
 
@@ -171,7 +175,7 @@ impl Scene {
         }
     }
 
-    fn write(&self, branch: &str, statements: &str) -> String {
+    pub(crate) fn write(&self, branch: &str, statements: &str) -> String {
         let wanted = SqlWrite {
             from_branch: "main".to_owned(),
             to_branch: RefName::parse(branch).unwrap(),
@@ -216,7 +220,7 @@ impl Scene {
     }
 
     /// A token for a column, and its id.
-    fn token(&self, caller: &str) -> (Option<String>, String) {
+    pub(crate) fn token(&self, caller: &str) -> (Option<String>, String) {
         let none = || "0199c3a2-5b7e-7c41-9d1f-2f4f6a8b9c0d".to_owned();
         let mint = |name: &str| {
             let hub = &self.world.fakes.hub;
@@ -239,14 +243,16 @@ impl Scene {
     }
 
     async fn ask(&self, caller: &str, method: &str, path: &str) -> Answer {
+        self.world.send(self.good(caller, method, path).await.into_request()).await
+    }
+
+    /// A request that is answered well, if only its caller may make it.
+    pub(crate) async fn good(&self, caller: &str, method: &str, path: &str) -> Asked {
         let (token, token_id) = self.token(caller);
         if path == "/uploads/{upload_id}/{part_number}" {
             let session = self.session(OWNER).await;
-            let mut part = imports::put(imports::url(&session), imports::FILE);
-            if let Some(token) = token {
-                part = part.insert_header(("Authorization", format!("Bearer {token}")));
-            }
-            return self.world.send(part).await;
+            let address = imports::url(&session).strip_prefix("https://yard.test/api/v2").unwrap().to_owned();
+            return Asked::new(token, method, address, Content::Bytes(imports::FILE.to_vec()));
         }
         let body = match (method, path) {
             ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
@@ -271,17 +277,11 @@ impl Scene {
         };
         let address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
         assert!(!address.contains('{'), "{address}: say what stands there");
-        let request = World::request(token.as_deref(), method, &format!("{address}{query}"));
-        self.world
-            .send(match body {
-                Some(body) => request.set_json(body),
-                None => request,
-            })
-            .await
+        Asked::new(token, method, format!("{address}{query}"), body.map_or(Content::None, Content::Json))
     }
 
     /// An upload session of somebody who may have one.
-    async fn session(&self, name: &str) -> Value {
+    pub(crate) async fn session(&self, name: &str) -> Value {
         let user = self.world.fakes.hub.people().user_named(name).unwrap();
         let tokens = self.world.fakes.hub.tokens();
         let minted = tokens.create(&user, "uploads", TokenExpiry::Year1, tokens.mint(), None).unwrap();
@@ -291,7 +291,7 @@ impl Scene {
     }
 
     /// The body that imports a file which was uploaded.
-    async fn import(&self, caller: &str) -> Value {
+    pub(crate) async fn import(&self, caller: &str) -> Value {
         let uploads = matches!(caller, "writer" | "admin" | "owner" | "member");
         let session = self.session(person(caller).filter(|_| uploads).unwrap_or(OWNER)).await;
         let part = self.world.send(imports::put(imports::url(&session), imports::FILE)).await.expect(200);

@@ -1,6 +1,7 @@
 //! The API over in-memory ports, without a socket.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests fail where the test would")]
 
+mod asked;
 mod authorisation;
 mod collaborators;
 mod conventions;
@@ -13,6 +14,7 @@ mod paging;
 mod pulls;
 mod rates;
 mod refs;
+mod shapes;
 mod sql;
 mod tokens;
 mod world;

@@ -95,7 +95,7 @@ impl World {
         Self::over(fakes::hub_with(limits), |_| {})
     }
 
-    fn over(fakes: FakeHub, change: impl FnOnce(&mut HttpConfig)) -> Self {
+    pub(crate) fn over(fakes: FakeHub, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
         config.rate_limits = None;
         change(&mut config);

@@ -7,4 +7,5 @@ mod idempotency;
 mod imports;
 mod pages;
 mod scripts;
+mod snapshots;
 mod streams;

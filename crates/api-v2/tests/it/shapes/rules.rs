@@ -1,0 +1,149 @@
+//! Provokes what operations have in common, from the request that is answered well.
+
+use std::pin::pin;
+
+use branchyard_api_common::{AppState, RateLimits, ServerKeys};
+use branchyard_domain::entities::Visibility;
+use branchyard_domain::ports::Metadata as _;
+use futures_util::future::{Either, select};
+use serde_json::json;
+
+use super::Shape;
+use super::declared::{Declared, Operation};
+use super::faults::{self, Fault};
+use crate::asked::{Asked, Content};
+use crate::authorisation::{OWNER, Scene};
+
+/// Every request has this id, so that no snapshot depends on how many were made before.
+pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
+
+const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
+
+async fn shape(operation: &Operation, name: String, scene: &Scene, asked: Asked) -> Shape {
+    let answer = scene.world.send(asked.clone().into_request().insert_header(ID)).await;
+    Shape { operation: operation.id.clone(), name, asked, answer }
+}
+
+pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape {
+    let mut scene = Scene::new(Visibility::Public);
+    let caller = match declared.code.as_deref() {
+        Some("UNAUTHENTICATED") => "bad-token",
+        Some("PERMISSION_DENIED") => "stranger",
+        _ => "owner",
+    };
+    let good = scene.good(caller, &operation.method, &operation.path).await;
+    let asked = match declared.code.as_deref() {
+        None if declared.status == 304 => good.with("If-None-Match", "*"),
+        None if operation.id == "listUserTokens" => {
+            note_use(&scene, &good).await;
+            good
+        }
+        None | Some("UNAUTHENTICATED" | "PERMISSION_DENIED") => good,
+        Some("VALIDATION_FAILED") => invalid(operation, good),
+        Some("NOT_FOUND") => elsewhere(&scene, good),
+        Some("METHOD_NOT_ALLOWED") => other_method(operation, good),
+        Some("PRECONDITION_FAILED") => good.with("If-Match", "\"of long ago\""),
+        Some("PAYLOAD_TOO_LARGE") => Asked { content: text("application/json", (2 << 20) + 1), ..good },
+        Some("UNSUPPORTED_MEDIA_TYPE") => Asked { content: text("text/plain", 1), ..good },
+        Some("IDEMPOTENCY_KEY_REUSED") => {
+            let keyed = good.with("Idempotency-Key", "k");
+            let first = scene.world.send(keyed.clone().into_request()).await;
+            assert!(first.status < 300, "{}: {}", operation.id, first.text);
+            keyed.sending(json!({"other": "body"}))
+        }
+        Some("RATE_LIMITED") => {
+            use_up_the_quota(&mut scene, &good).await;
+            good
+        }
+        Some("INTERNAL") => {
+            faults::strike(&mut scene.world, Fault::Broken);
+            good
+        }
+        Some("SERVICE_UNAVAILABLE") => {
+            faults::strike(&mut scene.world, Fault::Unreachable);
+            good
+        }
+        Some(_) => panic!("no rule for {} {}: tell it in steps.txt", operation.id, declared.name()),
+    };
+    shape(operation, declared.name(), &scene, asked).await
+}
+
+fn text(kind: &'static str, length: usize) -> Content {
+    Content::Text(kind, "x".repeat(length))
+}
+
+fn invalid(operation: &Operation, good: Asked) -> Asked {
+    let has = |name: &str| operation.parameters.iter().any(|known| known == name);
+    if operation.has_json_body {
+        good.sending(json!({"surplus": true}))
+    } else if has("page_token") {
+        let sign = if good.address.contains('?') { '&' } else { '?' };
+        let address = format!("{}{sign}page_token=x&page_size=0", good.address);
+        good.at(&address)
+    } else if has("Idempotency-Key") {
+        good.with("Idempotency-Key", "")
+    } else if has("pull_number") {
+        let address = good.address.replace("/pulls/1", "/pulls/01");
+        good.at(&address)
+    } else {
+        panic!("no rule makes {} invalid: tell it in steps.txt", operation.id)
+    }
+}
+
+/// The same where there is nothing.
+fn elsewhere(scene: &Scene, good: Asked) -> Asked {
+    let mut address = good.address.replace("/hydro/rivers", "/hydro/nothing").replace("s/delta", "s/nothing");
+    if let Some((tokens, _)) = address.split_once("/tokens/") {
+        address = format!("{tokens}/tokens/{NOBODYS_ID}");
+    }
+    let address = address.replace(&scene.operation, NOBODYS_ID);
+    good.at(&address)
+}
+
+fn other_method(operation: &Operation, good: Asked) -> Asked {
+    let free = |method: &&str| !operation.methods.iter().any(|known| known == method);
+    let method = ["PUT", "PATCH", "DELETE", "POST", "GET"].into_iter().find(free).unwrap();
+    Asked { method: method.to_owned(), content: Content::None, ..good }
+}
+
+/// One request is allowed, and made.
+async fn use_up_the_quota(scene: &mut Scene, good: &Asked) {
+    let mut config = scene.world.state.config.clone();
+    config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
+    scene.world.state = AppState::new(scene.world.fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+    scene.world.get(good.token.as_deref(), "/user").await.expect(200);
+}
+
+/// Uses the token, and waits until that was noted.
+async fn note_use(scene: &Scene, good: &Asked) {
+    let used = good.clone().at("/user").with("User-Agent", "curl/8.5.0");
+    scene.world.send(used.into_request()).await.expect(200);
+    let user = scene.world.fakes.hub.people().user_named(OWNER).unwrap();
+    let noted = || {
+        let tokens = scene.world.fakes.hub.tokens().list(&user, None, 10).unwrap();
+        tokens.iter().any(|token| token.last_use.is_some())
+    };
+    while !noted() {
+        actix_web::rt::task::yield_now().await;
+    }
+}
+
+/// Two requests under one key at once: while nobody can write, one waits, and the other is told so.
+pub(super) async fn key_in_flight(operation: &Operation) -> Shape {
+    let scene = Scene::new(Visibility::Public);
+    let asked = scene.good("owner", &operation.method, &operation.path).await.with("Idempotency-Key", "k");
+    let send = || scene.world.send(asked.clone().into_request().insert_header(ID));
+    let held = scene.world.fakes.metadata.write().unwrap();
+    let (one, other) = (pin!(send()), pin!(send()));
+    let (answer, waiting) = match select(one, other).await {
+        Either::Left((answer, waiting)) => (answer, Either::Left(waiting)),
+        Either::Right((answer, waiting)) => (answer, Either::Right(waiting)),
+    };
+    drop(held);
+    let answered = match waiting {
+        Either::Left(waiting) => waiting.await,
+        Either::Right(waiting) => waiting.await,
+    };
+    assert!(answered.status < 300, "{}", answered.text);
+    Shape { operation: operation.id.clone(), name: "409-CONFLICT-key-in-flight".to_owned(), asked, answer }
+}

@@ -1,0 +1,165 @@
+//! Plays the blocks of steps.txt.
+
+use std::collections::HashMap;
+
+use branchyard_domain::entities::Visibility;
+use branchyard_domain::fakes;
+use branchyard_domain::usecases::Limits;
+use serde_json::{Value, json};
+
+use super::{Shape, declared, rules};
+use crate::asked::{Asked, Content};
+use crate::authorisation::{OWNER, Scene};
+use crate::imports;
+use crate::world::{Answer, World};
+
+const STEPS: &str = include_str!("steps.txt");
+
+/// A block.
+pub(super) struct Told {
+    operation: String,
+    name: String,
+    steps: Vec<&'static str>,
+}
+
+pub(super) fn all() -> Vec<Told> {
+    let mut all: Vec<Told> = Vec::new();
+    for line in STEPS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix("= ") {
+            Some(head) => {
+                let (operation, name) = head.split_once(' ').unwrap_or_else(|| panic!("no name in {line}"));
+                all.push(Told { operation: operation.to_owned(), name: name.to_owned(), steps: Vec::new() });
+            }
+            None => all.last_mut().expect("a block begins with =").steps.push(line),
+        }
+    }
+    all
+}
+
+/// A scene in which steps are taken.
+struct Play<'a> {
+    told: &'a Told,
+    scene: Scene,
+    /// One token per caller.
+    tokens: HashMap<&'static str, Option<String>>,
+    last: Option<(Asked, Answer)>,
+}
+
+impl Told {
+    pub(super) async fn play(&self) -> Shape {
+        let (limits, steps) = match self.steps.first().and_then(|step| step.strip_prefix("limit ")) {
+            Some(limit) => (limits(limit), &self.steps[1..]),
+            None => (Limits::default(), &self.steps[..]),
+        };
+        let world = World::over(fakes::hub_with(limits), |_| {});
+        let scene = Scene::over(world, Visibility::Public);
+        let mut play = Play { told: self, scene, tokens: HashMap::new(), last: None };
+        for (number, step) in steps.iter().enumerate() {
+            play.take(step).await;
+            let settled = number + 1 == steps.len();
+            if let (false, Some((asked, answer))) = (settled, &play.last) {
+                assert!(answer.status < 300, "{} {}: {asked:?}: {}", self.operation, self.name, answer.text);
+            }
+        }
+        let (asked, answer) = play.last.expect("a block has a request");
+        Shape { operation: self.operation.clone(), name: self.name.clone(), asked, answer }
+    }
+}
+
+fn limits(text: &str) -> Limits {
+    let (name, number) = text.split_once(' ').expect("a name and a number");
+    let (number, mut limits) = (number.parse().unwrap(), Limits::default());
+    match name {
+        "tokens" => limits.tokens_per_user = number,
+        "databases" => limits.databases_per_owner = number,
+        "queued" => limits.queued_per_database = number,
+        "uploads" => limits.open_uploads_per_user = number,
+        other => panic!("no limit is called {other}"),
+    }
+    limits
+}
+
+impl Play<'_> {
+    async fn take(&mut self, step: &'static str) {
+        let (word, rest) = step.split_once(' ').unwrap_or((step, ""));
+        let asked = match word {
+            "work" => return self.scene.world.work(),
+            "again" => self.last.as_ref().expect("a request before").0.clone(),
+            "good" => self.good(rest).await,
+            "good-import" => self.good_import(rest).await,
+            "large-statement" => {
+                let token = self.token("owner");
+                let body = json!({"q": "x".repeat((1 << 20) + 1)});
+                Asked::new(token, "POST", "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
+            }
+            "used-part" => self.used_part().await,
+            caller => self.request(caller, rest),
+        };
+        let answer = self.scene.world.send(asked.clone().into_request().insert_header(rules::ID)).await;
+        self.last = Some((asked, answer));
+    }
+
+    fn token(&mut self, caller: &'static str) -> Option<String> {
+        let scene = &self.scene;
+        self.tokens.entry(caller).or_insert_with(|| scene.token(caller).0).clone()
+    }
+
+    /// `METHOD ADDRESS [Header: value] BODY`
+    fn request(&mut self, caller: &'static str, rest: &str) -> Asked {
+        let token = self.token(caller);
+        let last = self.last.as_ref().filter(|(_, answer)| answer.status < 300).map(|(_, answer)| answer.data());
+        let last = last.and_then(|data| data["id"].as_str().map(str::to_owned)).unwrap_or_default();
+        let known = [("…", "/databases/hydro/rivers"), ("{head}", self.scene.head.as_str())];
+        let known = known.into_iter().chain([("{operation}", self.scene.operation.as_str()), ("{last}", &last)]);
+        let rest = known.fold(rest.to_owned(), |text, (name, value)| text.replace(name, value));
+        let (method, rest) = rest.split_once(' ').expect("a method");
+        let (address, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let asked = Asked::new(token, method, address.to_owned(), Content::None);
+        match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((header, body)) => {
+                let (name, value) = header.split_once(": ").expect("a header");
+                let name =
+                    ["Accept", "Idempotency-Key"].into_iter().find(|known| *known == name).expect("a known header");
+                with_body(asked.with(name, value), body.trim())
+            }
+            None => with_body(asked, rest),
+        }
+    }
+
+    async fn good(&mut self, rest: &'static str) -> Asked {
+        let (caller, body) = rest.split_once(' ').unwrap_or((rest, ""));
+        let operations = declared::operations();
+        let operation = operations.iter().find(|operation| operation.id == self.told.operation).unwrap();
+        with_body(self.scene.good(caller, &operation.method, &operation.path).await, body)
+    }
+
+    /// An import that opens a pull.
+    async fn good_import(&mut self, caller: &'static str) -> Asked {
+        let token = self.token(caller);
+        let mut body = self.scene.import(caller).await;
+        body["pull_request_branch_name"] = json!("people");
+        Asked::new(token, "POST", "/databases/hydro/rivers/imports".to_owned(), Content::Json(body))
+    }
+
+    async fn used_part(&mut self) -> Asked {
+        let session = self.scene.session(OWNER).await;
+        let world = &self.scene.world;
+        let etag = world.send(imports::put(imports::url(&session), imports::FILE)).await.header("etag").to_owned();
+        let address = imports::url(&session).strip_prefix("https://yard.test/api/v2").unwrap().to_owned();
+        let body = imports::request(&session, &etag);
+        let token = self.token("owner");
+        self.scene.world.post(token.as_deref(), "/databases/hydro/rivers/imports", body).await.expect(202);
+        Asked::new(None, "PUT", address, Content::Bytes(imports::FILE.to_vec()))
+    }
+}
+
+fn with_body(asked: Asked, body: &str) -> Asked {
+    if body.is_empty() {
+        return asked;
+    }
+    let content = match serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}")) {
+        Value::String(text) => Content::Bytes(text.into_bytes()),
+        body => Content::Json(body),
+    };
+    Asked { content, ..asked }
+}
