@@ -34,6 +34,11 @@ impl Actor {
         Self { token: None, ..self.clone() }
     }
 
+    /// The origin the requests go to.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// The user name.
     pub fn name(&self) -> &str {
         &self.name

@@ -1,8 +1,15 @@
 //! What only a whole server over real sockets shows.
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "helpers of tests fail where the test would"
+)]
 
 mod connection;
 mod files;
+mod hostile;
 mod idempotency;
 mod imports;
 mod pages;

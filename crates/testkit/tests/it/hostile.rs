@@ -1,0 +1,99 @@
+//! Bad input: whatever strangers send is answered in time and never with a fault of the server (docs/ARCHITECTURE.md).
+//!
+//! Each target meets inputs from a strategy of its own, and those of a mutator that starts from good ones. A default run takes seconds.
+//! `FUZZ_SECONDS=3600 FUZZ_TARGET=sql FUZZ_SEED=2 cargo test -p branchyard-testkit --test it hostile::fuzz` goes on for an hour;
+//! `FUZZ_INPUT=<file>` tries one input that was found again.
+
+mod fuzz;
+mod inputs;
+mod mutator;
+mod targets;
+
+use std::time::Duration;
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+use targets::{TARGETS, Target, Yard};
+
+fn target(name: &str) -> &'static Target {
+    TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target is called {name}"))
+}
+
+/// Tries what the strategy of a target gives; the smallest input that fails is shown.
+fn property(name: &str, cases: u32) {
+    let (server, target) = (branchyard_testkit::Server::start(), target(name));
+    let yard = Yard::new(&server);
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+    let tried = runner.run(&inputs::of(name, &yard), |input| {
+        fuzz::attempt(&yard, target, &input).map(drop).map_err(TestCaseError::fail)
+    });
+    tried.unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+#[test]
+fn cursors() {
+    property("cursor", 150);
+}
+
+#[test]
+fn tokens() {
+    property("token", 150);
+}
+
+#[test]
+fn ref_names() {
+    property("ref", 60);
+}
+
+#[test]
+fn operation_ids() {
+    property("operation", 150);
+}
+
+#[test]
+fn completions_of_uploads() {
+    property("completion", 100);
+}
+
+#[test]
+fn imports_of_csv() {
+    property("csv", 400);
+    property("import-csv", 15);
+}
+
+#[test]
+fn imports_of_json() {
+    property("json", 400);
+    property("import-json", 15);
+}
+
+#[test]
+fn statements() {
+    property("sql", 60);
+    property("sql-write", 25);
+}
+
+#[test]
+fn fuzz() {
+    fuzz::run();
+}
+
+#[test]
+fn a_fault_a_panic_and_a_delay_are_told() {
+    let server = branchyard_testkit::Server::start();
+    let yard = Yard::new(&server);
+    let told = |attempt: fn(&Yard, &[u8]) -> Result<String, String>| {
+        let target =
+            Target { name: "test", limit: Duration::from_millis(50), rounds: 1, seeds: |_| Vec::new(), attempt };
+        fuzz::attempt(&yard, &target, b"x").unwrap_or_default()
+    };
+    assert_eq!(told(|_, _| Ok("fine".to_owned())), "fine");
+    assert_eq!(told(|_, _| Err("500".to_owned())), "");
+    assert_eq!(told(|_, _| panic!("expected by the test")), "");
+    let slow = |_: &Yard, _: &[u8]| {
+        std::thread::sleep(Duration::from_millis(60));
+        Ok("late".to_owned())
+    };
+    assert_eq!(told(slow), "");
+}

@@ -1,0 +1,125 @@
+//! The loop: mutate, try, keep what had a new outcome.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::Server;
+
+use super::mutator::Mutator;
+use super::targets::{TARGETS, Target, Yard};
+
+/// Inputs kept for their outcome, besides the seeds.
+const KEPT: usize = 200;
+
+/// How long to go on with one target.
+enum Budget {
+    Rounds(usize),
+    Until(Instant),
+}
+
+pub(super) fn run() {
+    let variable = |name: &str| std::env::var(name).ok();
+    let number = |name: &str| variable(name).map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("FUZZ_SEED").unwrap_or(1);
+    let only = variable("FUZZ_TARGET");
+    let chosen = TARGETS.iter().filter(|target| only.as_deref().is_none_or(|name| name == target.name));
+    let chosen: Vec<&Target> = chosen.collect();
+    assert!(
+        !chosen.is_empty(),
+        "FUZZ_TARGET is none of {:?}",
+        TARGETS.iter().map(|target| target.name).collect::<Vec<_>>()
+    );
+    let server = Server::start();
+    let yard = Yard::new(&server);
+    for target in chosen {
+        if let Some(file) = variable("FUZZ_INPUT") {
+            let input = std::fs::read(file).expect("the input can be read");
+            println!("{}: {:?}", target.name, attempt(&yard, target, &input));
+            continue;
+        }
+        let budget = match number("FUZZ_SECONDS") {
+            Some(seconds) => Budget::Until(Instant::now() + Duration::from_secs(seconds)),
+            None => Budget::Rounds(target.rounds),
+        };
+        let (rounds, outcomes) = fuzz(&yard, target, seed, &budget);
+        println!("{}: {rounds} inputs, {outcomes} outcomes", target.name);
+        assert!(outcomes > 1, "{}: every input had the same outcome, so nothing was tried", target.name);
+    }
+}
+
+/// One attempt: an error when it panics, takes too long, or ends as it must not.
+pub(super) fn attempt(yard: &Yard, target: &Target, input: &[u8]) -> Result<String, String> {
+    let began = Instant::now();
+    let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
+        let text =
+            panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(format!("panicked: {}", text.unwrap_or_default()))
+    });
+    let took = began.elapsed();
+    if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
+}
+
+/// Gives the number of inputs and of different outcomes.
+fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> (usize, usize) {
+    let trying: Mutex<Vec<u8>> = Mutex::default();
+    let (done, finished) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let done = done;
+            let (mut mutator, mut corpus) = (Mutator::new(seed), (target.seeds)(yard));
+            let (seeds, mut outcomes, mut round) = (corpus.len(), BTreeSet::new(), 0);
+            loop {
+                let over = match budget {
+                    Budget::Rounds(rounds) => round >= seeds + rounds,
+                    Budget::Until(end) => round >= seeds && Instant::now() >= *end,
+                };
+                if over {
+                    break;
+                }
+                let input = if round < seeds { corpus[round].clone() } else { mutator.mutant(&corpus) };
+                trying.lock().unwrap().clone_from(&input);
+                let outcome = attempt(yard, target, &input);
+                let failed = outcome.as_ref().err().cloned();
+                if outcomes.insert(outcome.unwrap_or_default()) && corpus.len() < seeds + KEPT {
+                    corpus.push(input);
+                }
+                round += 1;
+                let last = failed.is_some();
+                if done.send((round, outcomes.len(), failed)).is_err() || last {
+                    break;
+                }
+            }
+        });
+        // An attempt that never ends cannot be stopped, but it can be told.
+        let patience = target.limit + Duration::from_secs(30);
+        let mut last = (0, 0);
+        loop {
+            match finished.recv_timeout(patience) {
+                Ok((round, outcomes, None)) => last = (round, outcomes),
+                Ok((round, _, Some(fault))) => {
+                    let kept = keep(target, &trying.lock().unwrap());
+                    panic!(
+                        "{} fails at input {round} of seed {seed}, kept as {}: {fault}",
+                        target.name,
+                        kept.display()
+                    );
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return last,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    let kept = keep(target, &trying.lock().unwrap());
+                    eprintln!("{} hangs at seed {seed}; the input is kept as {}", target.name, kept.display());
+                    std::process::abort();
+                }
+            }
+        }
+    })
+}
+
+fn keep(target: &Target, input: &[u8]) -> PathBuf {
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{}.input", target.name));
+    std::fs::write(&file, input).unwrap();
+    file
+}

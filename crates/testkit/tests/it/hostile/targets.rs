@@ -1,0 +1,357 @@
+//! What is tried, and what must not come of it.
+
+use std::time::{Duration, Instant};
+
+use branchyard_domain::values::RefName;
+use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
+use branchyard_testkit::{Actor, Answer, Server};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use reqwest::Method;
+use reqwest::header::HeaderValue;
+use serde_json::{Value, json};
+
+/// A place where strangers put bytes.
+pub(super) struct Target {
+    pub(super) name: &'static str,
+    /// The longest one attempt may take.
+    pub(super) limit: Duration,
+    /// Attempts in a default run.
+    pub(super) rounds: usize,
+    /// Good inputs, and those known to be hard.
+    pub(super) seeds: fn(&Yard) -> Vec<Vec<u8>>,
+    /// What happened, in brief; or what should not have.
+    pub(super) attempt: fn(&Yard, &[u8]) -> Result<String, String>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "cursor",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |yard| vec![yard.cursor.clone().into()],
+        attempt: cursor,
+    },
+    Target {
+        name: "token",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |yard| vec![format!("Bearer {}", yard.secret()).into()],
+        attempt: token,
+    },
+    Target { name: "ref", limit: SECOND.saturating_mul(5), rounds: 80, seeds: |_| texts(REFS), attempt: ref_name },
+    Target {
+        name: "operation",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |yard| vec![yard.operation.clone().into()],
+        attempt: operation,
+    },
+    Target {
+        name: "completion",
+        limit: SECOND.saturating_mul(5),
+        rounds: 150,
+        seeds: |yard| vec![yard.completion.to_string().into()],
+        attempt: completion,
+    },
+    Target {
+        name: "csv",
+        limit: SECOND.saturating_mul(5),
+        rounds: 600,
+        seeds: |_| texts(CSV),
+        attempt: |_, bytes| parse(Format::Csv, bytes),
+    },
+    Target {
+        name: "psv",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |_| texts(CSV),
+        attempt: |_, bytes| parse(Format::Psv, bytes),
+    },
+    Target {
+        name: "json",
+        limit: SECOND.saturating_mul(5),
+        rounds: 600,
+        seeds: |_| json_files(),
+        attempt: |_, bytes| parse(Format::Json, bytes),
+    },
+    Target {
+        name: "yaml",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |_| texts(YAML),
+        attempt: |_, bytes| parse(Format::Yaml, bytes),
+    },
+    Target {
+        name: "import-csv",
+        limit: SECOND.saturating_mul(30),
+        rounds: 10,
+        seeds: |_| texts(CSV),
+        attempt: |yard, bytes| import(yard, "csv", bytes),
+    },
+    Target {
+        name: "import-json",
+        limit: SECOND.saturating_mul(30),
+        rounds: 10,
+        seeds: |_| json_files(),
+        attempt: |yard, bytes| import(yard, "json", bytes),
+    },
+    Target { name: "sql", limit: SECOND.saturating_mul(15), rounds: 120, seeds: |_| statements(), attempt: sql },
+    Target {
+        name: "sql-write",
+        limit: SECOND.saturating_mul(90),
+        rounds: 25,
+        seeds: |_| texts(WRITES),
+        attempt: sql_write,
+    },
+];
+
+const REFS: &[&str] =
+    &["main", "feature/x", "HEAD", "HEAD~2", "refs/heads/main", "v1.0", "a..b", "@{-1}", "x.lock", "é/ü"];
+const CSV: &[&str] = &[
+    "id,name\n1,Alice\n2,\"Bob, \"\"the\"\" builder\"\r\n",
+    "\u{feff}a|b\n1|2\n",
+    "a,a\n\n1\n",
+    "n,r\n9223372036854775808,1e999\n-0,007\n",
+    "\"a",
+];
+const YAML: &[&str] = &["- {a: 1, b: [x, y]}\n- a: ~\n", "rows:\n  - a: !!str 1\n", "- &a {x: *a}\n"];
+const WRITES: &[&str] = &[
+    "INSERT INTO t VALUES (1, 'x')",
+    "UPDATE t SET v = NULL; DELETE FROM t WHERE id IN (SELECT id FROM t)",
+    "CREATE TABLE u(a, b, PRIMARY KEY (a, b)); DROP TABLE u",
+    "CREATE TRIGGER g AFTER INSERT ON t BEGIN DELETE FROM t; END",
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 1000) INSERT INTO t SELECT x, x FROM c",
+];
+
+fn texts(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn json_files() -> Vec<Vec<u8>> {
+    let mut all = texts(&[
+        r#"[{"a":1,"b":"x"},{"a":null,"b":{"c":[1,2]}}]"#,
+        "{\"a\":1}\n{\"b\":2.5e3}\n",
+        r#"{"rows":[{"a":"\ud83d\ude00"}]}"#,
+    ]);
+    for open in ["[", "{\"a\":", "[{\"a\":[", "{\"rows\":["] {
+        all.push(open.repeat(100_000).into_bytes());
+    }
+    all
+}
+
+fn statements() -> Vec<Vec<u8>> {
+    let mib = |text: &str| text.repeat((1 << 20) / text.len() - 16).into_bytes();
+    let mut all = texts(&[
+        "select * from t",
+        "select count(*), v from t group by v order by 1 desc",
+        "with recursive c(x) as (select 1 union all select x+1 from c) select sum(x) from c",
+        "select 1\0; drop table t",
+        "show create table t",
+        "describe `t`",
+        "explain select * from t a, t b, t c, t d",
+        "select replace(hex(zeroblob(100000)), '00', 'abc')",
+        "pragma table_info(t)",
+    ]);
+    for start in ["", "select "] {
+        for part in [
+            "(",
+            "select (",
+            "1+",
+            "not ",
+            "x",
+            "'",
+            "-",
+            "case when 1 then ",
+            "select 1 union all ",
+            "--\n",
+            "/*",
+            "\u{1F600}",
+            ";",
+            "[",
+            "json('[",
+        ] {
+            all.push([start.as_bytes(), &mib(part)].concat());
+        }
+        all.push([start.as_bytes(), "(".repeat(900).as_bytes(), b"1", ")".repeat(900).as_bytes()].concat());
+    }
+    all
+}
+
+/// A database to be hostile to.
+pub(super) struct Yard {
+    ada: Actor,
+    anonymous: Actor,
+    pub(super) cursor: String,
+    pub(super) operation: String,
+    pub(super) completion: Value,
+}
+
+impl Yard {
+    pub(super) fn new(server: &Server) -> Self {
+        let ada = server.user("ada");
+        ada.database("rivers");
+        ada.write("ada/rivers", "main", "CREATE TABLE t(id INTEGER, v TEXT); INSERT INTO t VALUES (1, 'a'), (2, NULL)");
+        ada.post("/databases/ada/rivers/branches", &json!({"name": "other", "from": {"branch": "main"}})).expect(201);
+        let page = ada.get(&format!("{BRANCHES}?page_size=1")).expect(200).json();
+        let cursor = page["meta"]["next_page_token"].as_str().unwrap().to_owned();
+        let operations = ada.get("/databases/ada/rivers/operations").expect(200).data();
+        let operation = operations[0]["id"].as_str().unwrap().to_owned();
+        let completion = ada.upload("ada/rivers", "csv", b"id,name\n1,Alice\n", 2, &json!({}));
+        Self { anonymous: server.anonymous(), ada, cursor, operation, completion }
+    }
+
+    pub(super) fn secret(&self) -> &str {
+        self.ada.token().unwrap()
+    }
+}
+
+const BRANCHES: &str = "/databases/ada/rivers/branches";
+
+/// Longer addresses do not reach the API.
+const ADDRESS: usize = 8 << 10;
+
+/// Any bytes as a part of an address.
+fn encoded(bytes: &[u8]) -> String {
+    percent_encode(&bytes[..bytes.len().min(ADDRESS)], NON_ALPHANUMERIC).to_string()
+}
+
+/// A fault of the server is what must not be.
+fn judged(answer: &Answer) -> Result<String, String> {
+    let brief = format!("{} {}", answer.status, answer.json()["code"].as_str().unwrap_or_default());
+    if answer.status >= 500 { Err(format!("{brief}: {}", answer.text)) } else { Ok(brief) }
+}
+
+fn one_of(answer: &Answer, statuses: &[u16]) -> Result<String, String> {
+    let brief = judged(answer)?;
+    if statuses.contains(&answer.status) {
+        Ok(brief)
+    } else {
+        Err(format!("{brief}, not one of {statuses:?}: {}", answer.text))
+    }
+}
+
+fn cursor(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let answer = yard.ada.get(&format!("{BRANCHES}?page_size=1&page_token={}", encoded(bytes)));
+    let genuine = bytes.is_empty() || bytes == yard.cursor.as_bytes();
+    one_of(&answer, if genuine { &[200] } else { &[400] })
+}
+
+fn token(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
+        return Ok("cannot be sent".into());
+    };
+    let request = yard.anonymous.request(Method::GET, "/databases").header("Authorization", value.clone());
+    let answer = yard.anonymous.send(request);
+    let text = value.to_str().unwrap_or_default().trim();
+    let genuine = text
+        .split_once(' ')
+        .is_some_and(|(scheme, token)| scheme.eq_ignore_ascii_case("bearer") && token.trim() == yard.secret());
+    one_of(&answer, if genuine { &[200] } else { &[401] })
+}
+
+fn ref_name(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let name = String::from_utf8_lossy(&bytes[..bytes.len().min(ADDRESS)]);
+    let created = yard.ada.post(BRANCHES, &json!({"name": name, "from": {"branch": "main"}}));
+    let allowed = RefName::parse(&name).is_ok();
+    let brief = one_of(&created, if allowed { &[201, 409] } else { &[400] })?;
+    let name = encoded(name.as_bytes());
+    judged(&yard.ada.get(&format!("{BRANCHES}/{name}")))?;
+    judged(&yard.ada.get(&format!("/databases/ada/rivers/sql?q=select%201&ref={name}")))?;
+    judged(&yard.ada.get(&format!("/databases/ada/rivers/commits?ref={name}")))?;
+    if created.status == 201 {
+        one_of(&yard.ada.delete(&format!("{BRANCHES}/{name}")), &[200])?;
+    }
+    Ok(brief)
+}
+
+/// In every spelling: slashes encoded, raw, encoded twice, as the address an operation is given with.
+fn operation(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    const RAW_SLASHES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
+    let once = encoded(bytes);
+    let raw = percent_encode(&bytes[..bytes.len().min(ADDRESS)], RAW_SLASHES).to_string();
+    let address = encoded(format!("{}/api/v2/operations/{once}", yard.ada.origin()).as_bytes());
+    let mut brief = String::new();
+    for spelling in [once.clone(), raw, encoded(once.as_bytes()), address] {
+        brief += &judged(&yard.ada.get(&format!("/operations/{spelling}")))?;
+    }
+    Ok(brief)
+}
+
+fn completion(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let request = yard.ada.request(Method::POST, "/databases/ada/rivers/imports");
+    let answer = yard.ada.send(request.header("Content-Type", "application/json").body(bytes.to_vec()));
+    if answer.status == 202 {
+        settled(&yard.ada.finish(&answer))?;
+    }
+    judged(&answer)
+}
+
+/// Both passes over a file.
+fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
+    let bytes = bytes.to_vec();
+    let open = move || Ok(Box::new(std::io::Cursor::new(bytes.clone())) as Box<_>);
+    let limits = Limits { value_bytes: 64 << 10, ..Limits::default() };
+    let input = Input { format, table: "t", limits, open: &open };
+    let found = match scan(&input) {
+        Ok(found) => found,
+        Err(error) => return Ok(error.to_string().chars().filter(|c| c.is_ascii_alphabetic()).take(24).collect()),
+    };
+    let mut errors = RowErrors::default();
+    let mut rows =
+        rows(&input, &found, |column| found.affinity(column)).map_err(|error| format!("second pass: {error}"))?;
+    let mut count = 0;
+    while let Some(row) = rows.next_row(&mut errors).map_err(|error| format!("second pass: {error}"))? {
+        if row.values.len() != found.columns.len() {
+            return Err(format!("{} values for {} columns", row.values.len(), found.columns.len()));
+        }
+        count += 1;
+    }
+    Ok(format!("{} columns {}", found.columns.len().min(4), if count == 0 { "empty" } else { "rows" }))
+}
+
+fn import(yard: &Yard, file_type: &str, bytes: &[u8]) -> Result<String, String> {
+    if bytes.is_empty() {
+        return Ok("cannot be announced".into());
+    }
+    let fields = json!({"import_operation": "overwrite", "table_name": "imported"});
+    settled(&yard.ada.import("ada/rivers", file_type, bytes, 1, &fields))
+}
+
+/// How an operation ended: not by a fault of the server.
+fn settled(operation: &Value) -> Result<String, String> {
+    match operation["error"]["code"].as_str() {
+        Some("INTERNAL" | "SERVICE_UNAVAILABLE") => Err(operation.to_string()),
+        code => Ok(code.unwrap_or("succeeded").to_owned()),
+    }
+}
+
+/// Milliseconds a hostile read may take, and what the answer may take beyond them.
+const TIMEOUT: u64 = 400;
+const GRACE: Duration = Duration::from_secs(8);
+
+fn sql(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let began = Instant::now();
+    let answer = yard.ada.post("/databases/ada/rivers/sql", &json!({"q": text, "timeout_ms": TIMEOUT, "limit": 100}));
+    if began.elapsed() > Duration::from_millis(TIMEOUT) + GRACE {
+        return Err(format!("took {:?}", began.elapsed()));
+    }
+    let refused = text.is_empty() || text.contains('\0');
+    let brief = one_of(&answer, if refused { &[400] } else { &[200, 413] })?;
+    let status = answer.json()["data"]["status"].as_str().unwrap_or_default().to_owned();
+    if text.len() < ADDRESS {
+        judged(
+            &yard.ada.get(&format!("/databases/ada/rivers/sql?timeout_ms={TIMEOUT}&q={}", encoded(text.as_bytes()))),
+        )?;
+    }
+    Ok(format!("{brief} {status}"))
+}
+
+fn sql_write(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let body = json!({"from_branch": "other", "to_branch": "other", "q": text});
+    let answer = yard.ada.post("/databases/ada/rivers/sql-writes", &body);
+    if answer.status == 202 { settled(&yard.ada.finish(&answer)) } else { judged(&answer) }
+}
