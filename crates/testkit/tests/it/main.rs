@@ -3,6 +3,7 @@
 
 mod connection;
 mod files;
+mod hooks;
 mod idempotency;
 mod imports;
 mod pages;
