@@ -57,6 +57,9 @@ pub enum Command {
         /// Folder that holds everything.
         #[arg(long, value_name = "DIR", default_value = "branchyard-demo")]
         data_dir: PathBuf,
+        /// Register a hook for all events to this receiver, which may be on this machine, and send it a ping.
+        #[arg(long, value_name = "URL")]
+        hook: Option<String>,
     },
     /// Manage users.
     User {

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
 use branchyard_storage::{FolderBlobs, Store};
 
 use crate::config::Config;
@@ -83,6 +84,9 @@ impl Stores {
             formats: Arc::new(FileFormats { limits, engine: Arc::clone(&engine) }),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
+            payloads: Arc::new(JsonPayloads),
+            vault: Arc::new(ServerVault::from_secret(&dir.secret(world.ids.as_ref())?)),
+            sender: Arc::new(HttpSender::new(config.sender_options()?).context("configuration: hooks.extra_ca_file")?),
         };
         Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()) })
     }

@@ -1,6 +1,7 @@
 //! Configuration: defaults, then the file, then `BRANCHYARD_*` from the environment (`__` nests), then flags.
 //! Unknown keys are errors that name their source.
 
+mod hooks;
 mod http;
 mod ranges;
 mod span;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli;
 
+pub use hooks::Hooks;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use span::Span;
 
@@ -55,6 +57,8 @@ pub struct Config {
     pub imports: Imports,
     /// SQL.
     pub sql: Sql,
+    /// Hooks.
+    pub hooks: Hooks,
 }
 
 /// Tokens.
@@ -164,6 +168,7 @@ impl Default for Config {
             operations: Operations::default(),
             imports: Imports::default(),
             sql: Sql::default(),
+            hooks: Hooks::default(),
         }
     }
 }
@@ -269,6 +274,7 @@ impl Config {
         }
         ranges::check(self)?;
         self.cors.check()?;
+        self.hooks.check()?;
         self.http.proxies()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
@@ -304,6 +310,11 @@ impl Config {
             import_timeout_ms: self.imports.timeout_ms,
             upload_session_seconds: self.imports.session_ttl.as_seconds(),
             answer_retention_seconds: self.idempotency.ttl.as_seconds(),
+            hooks_per_database: self.hooks.max_per_database,
+            hook_timeout_ms: self.hooks.timeout_ms,
+            hook_retry_delays_ms: self.hooks.retry_delays_ms.clone(),
+            hook_disable_after_seconds: self.hooks.disable_after.as_seconds(),
+            hook_log_retention_seconds: self.hooks.log_retention.as_seconds(),
             reserved_names: self.limits.reserved_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             ..Limits::default()
         }
@@ -372,10 +383,31 @@ mod tests {
             ("[sql]\nmax_statement_bytes_get = 61441", "sql.max_statement_bytes_get"),
             ("[sql]\nmax_memory_bytes = 1", "sql.max_memory_bytes"),
             ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
+            ("[hooks]\nmax_per_database = 100001", "hooks.max_per_database"),
+            ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
+            ("[hooks]\ntimeout_ms = 99", "hooks.timeout_ms"),
+            ("[hooks]\nresponse_bytes = 1048577", "hooks.response_bytes"),
+            ("[hooks]\nretry_delays_ms = []", "hooks.retry_delays_ms"),
+            ("[hooks]\nretry_delays_ms = [0, 2592000001]", "hooks.retry_delays_ms"),
+            ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
+            ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
+            ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
         ] {
             let error = format!("{:#}", load(toml).unwrap_err());
             assert!(error.contains(key), "{toml}: {error}");
         }
+    }
+
+    #[test]
+    fn networks_are_a_list_or_a_text_with_commas() {
+        for toml in [
+            "allowed_cidrs = [\"10.20.0.0/16\", \"fd00:1234::/48\"]",
+            "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"",
+        ] {
+            let config = load(&format!("[hooks]\n{toml}")).unwrap();
+            assert_eq!(config.hooks.allowed_cidrs, ["10.20.0.0/16", "fd00:1234::/48"]);
+        }
+        assert_eq!(load("[hooks]\nallowed_cidrs = \"\"").unwrap(), Config::default());
     }
 
     #[test]

@@ -80,12 +80,31 @@ impl DataDir {
         }
     }
 
+    /// The id of this folder among those that share a metadata store; made on first use.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn node(&self, fresh: &str) -> anyhow::Result<String> {
+        let path = self.0.join("node");
+        match fs::read_to_string(&path) {
+            Ok(node) if !node.trim().is_empty() => Ok(node.trim().to_owned()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot read {}", path.display()))
+            }
+            _ => {
+                let written = write_durably(&path, fresh.as_bytes());
+                written.with_context(|| format!("cannot write {}", path.display()))?;
+                Ok(fresh.to_owned())
+            }
+        }
+    }
+
     /// The file of the server's secret.
     pub fn secret_file(&self) -> PathBuf {
         self.0.join("server.key")
     }
 
-    /// The secret that page tokens and upload URLs are sealed with; made on first use.
+    /// The secret that page tokens, upload URLs and the secrets of hooks are sealed with; made on first use.
     ///
     /// # Errors
     /// When it cannot be read or written.
@@ -93,8 +112,12 @@ impl DataDir {
         let path = self.secret_file();
         match fs::read(&path) {
             Ok(bytes) => {
-                let wrong =
-                    || format!("{} does not hold 32 bytes; restore it, or delete it to make a new one", path.display());
+                let wrong = || {
+                    format!(
+                        "{} does not hold 32 bytes; restore it, or delete it to make a new one and rotate the secrets of all hooks",
+                        path.display()
+                    )
+                };
                 <[u8; 32]>::try_from(bytes.as_slice()).with_context(wrong)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.make_secret(&path, ids),

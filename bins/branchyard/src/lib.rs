@@ -9,6 +9,7 @@ pub mod compose;
 pub mod config;
 pub mod data_dir;
 pub mod demo;
+mod dispatcher;
 mod formats;
 mod manifest;
 mod pages;

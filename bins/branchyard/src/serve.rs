@@ -17,6 +17,7 @@ use crate::commands::print;
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 use crate::data_dir::DataDirLock;
+use crate::dispatcher::Dispatcher;
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, pages};
 
@@ -53,6 +54,7 @@ pub struct Running {
     address: SocketAddr,
     draining: Arc<AtomicBool>,
     workers: Workers,
+    dispatcher: Dispatcher,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -80,6 +82,8 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
+        let node = stores.dir.node(&hub.fresh_id().to_string())?;
+        hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
@@ -97,7 +101,9 @@ impl Running {
         };
         let instance = world.ids.uuid(world.clock.now());
         let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
-        Ok(Self { hub, address, draining, workers, runtime, handle, server, lock })
+        let dispatcher =
+            Dispatcher::start(&hub, config.hooks.concurrency, node).context("cannot start the dispatcher of hooks")?;
+        Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, lock })
     }
 
     /// Where it listens.
@@ -138,6 +144,7 @@ impl Running {
             server.await.context("the server task was lost")?.context("the server failed")
         })?;
         self.workers.stop();
+        self.dispatcher.stop();
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         Ok(())
     }

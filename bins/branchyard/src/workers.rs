@@ -72,6 +72,9 @@ fn tidy(hub: &Hub, stop: &AtomicBool) {
             if let Err(error) = hub.operations().tidy() {
                 tracing::error!(error = &error as &dyn std::error::Error, "tidying failed");
             }
+            if let Err(error) = hub.dispatch().tidy() {
+                tracing::error!(error = &error as &dyn std::error::Error, "tidying the deliveries failed");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the fields of a JSON body, collecting everything that is wrong.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -258,6 +258,37 @@ impl<'a> Fields<'a> {
     pub fn optional_choice<T: Copy>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<T> {
         let value = self.get(name)?;
         self.choice_of(name, value, choices)
+    }
+
+    /// Some of some words, each at most once and at least one, if there.
+    pub fn optional_choices<T: Copy + Ord>(&self, name: &'static str, choices: &[(&str, T)]) -> Option<BTreeSet<T>> {
+        let items = match self.get(name)? {
+            Json::Array(items) if !items.is_empty() => items,
+            Json::Array(_) => {
+                self.fault(name, format!("must hold at least one of {}", spellings(choices)));
+                return None;
+            }
+            other => {
+                self.wrong(name, "an array", other);
+                return None;
+            }
+        };
+        let mut chosen = BTreeSet::new();
+        let mut good = true;
+        for (n, item) in items.iter().enumerate() {
+            let known = match item {
+                Json::String(text) => choices.iter().find(|(spelling, _)| spelling == text),
+                _ => None,
+            };
+            let text = match known {
+                Some((_, choice)) if chosen.insert(*choice) => continue,
+                Some(_) => "is there twice".to_owned(),
+                None => format!("must be one of {}", spellings(choices)),
+            };
+            self.faults.add(FieldError::at_pointer(format!("{}/{n}", self.place(name)), text));
+            good = false;
+        }
+        good.then_some(chosen)
     }
 
     fn int_of(&self, name: &'static str, value: &Json, range: &RangeInclusive<u64>) -> Option<u64> {

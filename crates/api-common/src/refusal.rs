@@ -1,10 +1,10 @@
 //! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
 
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, Fault, ImportError, OperationError, OrganizationError, PeopleError,
-    PullError, PullStateError, ReadError, RefError, ReleaseError, TokenError,
+    AccessError, CollaboratorError, DatabaseError, Fault, HookError, ImportError, OperationError, OrganizationError,
+    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, TokenError,
 };
-use branchyard_domain::ports::{EngineError, MetadataError};
+use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 /// Why a use case did not do what was asked.
@@ -244,6 +244,24 @@ impl From<ImportError> for Refusal {
             ImportError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
             ImportError::Access(error) => error.into(),
             ImportError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<HookError> for Refusal {
+    fn from(error: HookError) -> Self {
+        match error {
+            HookError::NoSuchHook | HookError::NoSuchDelivery => plain(ErrorCode::NotFound, &error),
+            HookError::Address(AddressError::Invalid(_)) => at("/url", &error).into(),
+            HookError::Address(AddressError::Refused(ref why)) => {
+                let problem = Problem::new(ErrorCode::Unprocessable, format!("url: {why}"));
+                problem.with_error(FieldError::at_pointer("/url", why.clone())).into()
+            }
+            HookError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
+            HookError::StillPending => plain(ErrorCode::Conflict, &error),
+            HookError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            HookError::Access(error) => error.into(),
+            HookError::Fault(fault) => fault.into(),
         }
     }
 }

@@ -5,8 +5,8 @@ use actix_web::{HttpResponse, web};
 use branchyard_api_common::{Endpoint, Failure, layer};
 
 use crate::handlers::{
-    branches, collaborators, databases, document, forks, history, imports, members, operations, organizations,
-    pull_changes, pulls, releases, sql, tags, tokens, user,
+    branches, collaborators, databases, deliveries, document, forks, history, hooks, imports, members, operations,
+    organizations, pull_changes, pulls, releases, sql, tags, tokens, user,
 };
 
 /// Mounts the API. Needs `web::Data<AppState>` in the application's data.
@@ -77,6 +77,13 @@ fn endpoints() -> Vec<Endpoint> {
         at("/diff").get(history::list_diff),
         at("/diff/tables").get(history::list_diff_tables),
         at("/schema").get(history::list_schema),
+        at("/hooks").get(hooks::list_hooks).post(hooks::create_hook),
+        at("/hooks/{hook_id}").get(hooks::get_hook).patch(hooks::update_hook).delete(hooks::delete_hook),
+        at("/hooks/{hook_id}/ping").post(hooks::ping_hook),
+        at("/hooks/{hook_id}/rotate-secret").post(hooks::rotate_hook_secret),
+        at("/hooks/{hook_id}/deliveries").get(deliveries::list_hook_deliveries),
+        at("/hooks/{hook_id}/deliveries/{delivery_id}").get(deliveries::get_hook_delivery),
+        at("/hooks/{hook_id}/deliveries/{delivery_id}/redeliver").post(deliveries::redeliver),
         at("/operations").get(operations::list_operations),
         at("/imports").post(imports::create_import),
         at("/imports/uploads").post(imports::create_import_upload),

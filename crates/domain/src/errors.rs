@@ -1,6 +1,6 @@
 //! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
 
-use crate::ports::{BlobsError, EngineError, FormatError, MetadataError};
+use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError};
 use crate::values::{Invalid, OperationId, PullNumber};
 
 /// A port failed: nobody's input is to blame.
@@ -393,6 +393,35 @@ pub enum ImportError {
     Fault(#[from] Fault),
 }
 
+/// Hooks and their deliveries.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    /// No such hook of this database.
+    #[error("no such hook")]
+    NoSuchHook,
+    /// No such delivery of this hook.
+    #[error("no such delivery")]
+    NoSuchDelivery,
+    /// A hook cannot have this address.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The database has as many hooks as are allowed.
+    #[error("the database has {0} hooks, as many as are allowed; delete one first")]
+    TooMany(u64),
+    /// It is on its way already.
+    #[error("the delivery is still pending; wait until it is delivered or has failed")]
+    StillPending,
+    /// It is not as the caller saw it.
+    #[error("the hook changed since it was read")]
+    Changed,
+    /// Getting at the database failed.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
 macro_rules! from_ports {
     ($($family:ident),+) => {$(
         impl From<MetadataError> for $family {
@@ -427,7 +456,8 @@ from_ports!(
     ReleaseError,
     ReadError,
     OperationError,
-    ImportError
+    ImportError,
+    HookError
 );
 
 impl From<FormatError> for Fault {

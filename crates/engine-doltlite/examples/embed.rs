@@ -4,7 +4,10 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes::{Collected, FixedClock, MemoryBlobs, MemoryMetadata, PlainFormats, SeededIds};
+use branchyard_domain::fakes::{
+    Collected, FixedClock, MemoryBlobs, MemoryMetadata, OpenVault, PlainFormats, PlainPayloads, ScriptedSender,
+    SeededIds,
+};
 use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{Limits, MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
@@ -16,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = Arc::new(DoltliteEngine::open(folder.path().to_owned(), Options::default())?);
     let (metadata, blobs) = (Arc::new(MemoryMetadata::default()), Arc::new(MemoryBlobs::default()));
     let (clock, ids) = (Arc::new(FixedClock::default()), Arc::new(SeededIds::new(1)));
-    let ports = Ports { metadata, engine, blobs, formats: Arc::new(PlainFormats), clock, ids };
+    let (payloads, vault, sender) = (Arc::new(PlainPayloads), Arc::new(OpenVault), Arc::new(ScriptedSender::default()));
+    let ports = Ports { metadata, engine, blobs, formats: Arc::new(PlainFormats), clock, ids, payloads, vault, sender };
     let hub = Hub::new(ports, Limits::default());
 
     let (name, email) = (OwnerName::parse("ada")?, "ada@example.org".to_owned());

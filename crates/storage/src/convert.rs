@@ -1,10 +1,12 @@
 //! Between columns and values. What a column holds is parsed like anything else that comes from outside.
 
-use branchyard_domain::entities::{AccountKind, FileType, MemberRole, OperationKind, Role, Visibility};
-use branchyard_domain::ports::OperationState;
+use branchyard_domain::entities::{
+    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, Role, Visibility,
+};
+use branchyard_domain::ports::{DeliveryState, OperationState};
 use branchyard_domain::values::{
-    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, Invalid, OperationId, OwnerName, PullNumber,
-    RefName, ReleaseId, Timestamp, TokenId, UploadId,
+    AccountId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, Invalid,
+    OperationId, OwnerName, PullNumber, RefName, ReleaseId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -52,6 +54,9 @@ stored_texts!(
     OperationId,
     UploadId,
     EventId,
+    HookId,
+    DeliveryId,
+    AttemptId,
     OwnerName,
     DatabaseName,
     RefName,
@@ -77,7 +82,7 @@ macro_rules! stored_counts {
     )+};
 }
 
-stored_counts!(u32, u64);
+stored_counts!(u16, u32, u64);
 
 impl<const N: usize> Stored for [u8; N] {
     type Column = Vec<u8>;
@@ -120,6 +125,13 @@ words! {
     Visibility { Public = "public", Private = "private" }
     OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
+    DisabledReason { Gone = "gone", Failing = "failing" }
+    EventName { Push = "push", PullRequest = "pull_request", Branch = "branch", Ping = "ping" }
+    DeliveryState { Pending = "pending", Delivered = "delivered", Failed = "failed" }
+    AttemptError {
+        Timeout = "timeout", Refused = "refused", Dns = "dns", Tls = "tls", BlockedAddress = "blocked_address",
+        Redirect = "redirect", Connection = "connection",
+    }
     FileType {
         Csv = "csv", Psv = "psv", Xlsx = "xlsx", Json = "json", Sql = "sql", Yaml = "yaml", Parquet = "parquet", Sqlite = "sqlite",
     }

@@ -38,6 +38,9 @@ const TABLES: &[&str] = &[
     "upload_parts",
     "answers",
     "events",
+    "hooks",
+    "deliveries",
+    "attempts",
 ];
 
 const FORMAT: u32 = 1;
@@ -218,7 +221,8 @@ fn dump_table(
     let values: Vec<String> = columns
         .iter()
         .map(|Column { name, kind }| match kind.as_str() {
-            "blob" => format!("lower(hex({name}))"),
+            // An absent value has no digits: of NULL, `hex` would make an empty text.
+            "blob" => format!("CASE WHEN {name} IS NOT NULL THEN lower(hex({name})) END"),
             "bytea" => format!("encode({name}, 'hex')"),
             "boolean" if matches!(conn, AnyConnection::Sqlite(_)) => {
                 format!("json(CASE WHEN {name} THEN 'true' WHEN NOT {name} THEN 'false' ELSE 'null' END)")

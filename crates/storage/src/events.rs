@@ -3,14 +3,35 @@
 use branchyard_domain::entities::Event;
 use branchyard_domain::ports::{EventRepository, MetadataError};
 use branchyard_domain::values::{DatabaseId, EventId, Timestamp};
+use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 
-use crate::convert::{all, count, limit, read, time};
+use crate::convert::{Read, all, count, limit, read, time};
 use crate::json;
-use crate::schema::events;
+use crate::schema::{deliveries, events};
 use crate::unit::SqlUnit;
 
 type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = events)]
+struct EventRow {
+    id: String,
+    database_id: String,
+    at: i64,
+    event: String,
+    body: String,
+}
+
+fn event(row: EventRow) -> Read<Event> {
+    Ok(Event {
+        id: read("events.id", row.id)?,
+        database_id: read("events.database_id", row.database_id)?,
+        at: time(row.at),
+        kind: json::to_event(&row.event)?,
+        body: row.body,
+    })
+}
 
 impl EventRepository for SqlUnit {
     fn event_add(&mut self, event: &Event) -> Result<()> {
@@ -21,6 +42,7 @@ impl EventRepository for SqlUnit {
                     events::database_id.eq(event.database_id.to_string()),
                     events::at.eq(event.at.as_micros()),
                     events::event.eq(json::from_event(&event.kind)?),
+                    events::body.eq(&event.body),
                 ))
                 .execute(conn)?;
             Ok(())
@@ -42,25 +64,42 @@ impl EventRepository for SqlUnit {
                     None => query.filter(events::id.gt(after.to_string())),
                 };
             }
-            let rows: Vec<(String, i64, String)> = query
-                .order(events::position)
-                .limit(limit(most))
-                .select((events::id, events::at, events::event))
-                .load(conn)?;
-            all(rows, |(id, at, event)| {
-                Ok(Event {
-                    id: read("events.id", id)?,
-                    database_id: database,
-                    at: time(at),
-                    kind: json::to_event(&event)?,
-                })
-            })
+            let rows = query.order(events::position).limit(limit(most)).select(EventRow::as_select()).load(conn)?;
+            all(rows, event)
         })
     }
 
-    fn event_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn event_waiting(&mut self, most: usize) -> Result<Vec<Event>> {
+        self.run("list waiting events", |conn| {
+            let rows = events::table
+                .filter(events::dispatched_at.is_null())
+                .order(events::position)
+                .limit(limit(most))
+                .select(EventRow::as_select())
+                .load(conn)?;
+            all(rows, event)
+        })
+    }
+
+    fn event_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()> {
+        self.run("note what became of an event", |conn| {
+            let wanted = deliveries::table.filter(deliveries::event_id.eq(id.to_string()));
+            if diesel::select(exists(wanted)).get_result(conn)? {
+                diesel::update(events::table.filter(events::id.eq(id.to_string())))
+                    .set(events::dispatched_at.eq(at.as_micros()))
+                    .execute(conn)?;
+            } else {
+                diesel::delete(events::table.filter(events::id.eq(id.to_string()))).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn event_purge(&mut self) -> Result<u64> {
         self.run("purge events", |conn| {
-            let removed = diesel::delete(events::table.filter(events::at.lt(before.as_micros()))).execute(conn)?;
+            let wanted = deliveries::table.filter(deliveries::event_id.eq(events::id));
+            let over = events::table.filter(events::dispatched_at.is_not_null()).filter(not(exists(wanted)));
+            let removed = diesel::delete(over).execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
         })
     }

@@ -255,6 +255,9 @@ enum EventV1 {
         author: String,
         sender: String,
     },
+    Ping {
+        hook: String,
+    },
 }
 
 const EVENT: &str = "events.event";
@@ -275,6 +278,7 @@ pub(crate) fn from_event(kind: &EventKind) -> Read<String> {
             author: author.to_string(),
             sender: sender.to_string(),
         },
+        EventKind::Ping { hook } => EventV1::Ping { hook: hook.to_string() },
     };
     encode(EVENT, mirror)
 }
@@ -295,7 +299,22 @@ pub(crate) fn to_event(text: &str) -> Read<EventKind> {
             author: read(EVENT, author)?,
             sender: read(EVENT, sender)?,
         },
+        EventV1::Ping { hook } => EventKind::Ping { hook: read(EVENT, hook)? },
     })
+}
+
+#[derive(Serialize, Deserialize)]
+struct HeadersV1 {
+    headers: Vec<(String, String)>,
+}
+
+pub(crate) fn from_headers(column: &'static str, headers: &[(String, String)]) -> Read<String> {
+    encode(column, HeadersV1 { headers: headers.to_vec() })
+}
+
+pub(crate) fn to_headers(column: &'static str, text: &str) -> Read<Vec<(String, String)>> {
+    let HeadersV1 { headers } = decode(column, text)?;
+    Ok(headers)
 }
 
 #[cfg(test)]

@@ -237,6 +237,65 @@ diesel::table! {
         database_id -> Text,
         at -> BigInt,
         event -> Text,
+        body -> Text,
+        dispatched_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    hooks (id) {
+        id -> Text,
+        database_id -> Text,
+        url -> Text,
+        on_push -> Bool,
+        on_pull_request -> Bool,
+        on_branch -> Bool,
+        active -> Bool,
+        disabled_reason -> Nullable<Text>,
+        secret_key_id -> Text,
+        secret -> Binary,
+        previous_key_id -> Nullable<Text>,
+        previous_secret -> Nullable<Binary>,
+        previous_until -> Nullable<BigInt>,
+        failing_since -> Nullable<BigInt>,
+        exhausted -> Bool,
+        created_at -> BigInt,
+        updated_at -> BigInt,
+        due_at -> Nullable<BigInt>,
+        lease_holder -> Nullable<Text>,
+        lease_delivery -> Nullable<Text>,
+        lease_until -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    deliveries (id) {
+        id -> Text,
+        hook_id -> Text,
+        event_id -> Text,
+        event_name -> Text,
+        state -> Text,
+        created_at -> BigInt,
+        attempt_count -> BigInt,
+        run_attempts -> BigInt,
+        next_attempt_at -> Nullable<BigInt>,
+        finished_at -> Nullable<BigInt>,
+        sent_url -> Nullable<Text>,
+        sent_headers -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    attempts (delivery_id, number) {
+        delivery_id -> Text,
+        number -> BigInt,
+        id -> Text,
+        started_at -> BigInt,
+        duration_ms -> BigInt,
+        response_status -> Nullable<BigInt>,
+        response_headers -> Nullable<Text>,
+        response_body -> Nullable<Binary>,
+        error -> Nullable<Text>,
     }
 }
 
@@ -267,4 +326,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     upload_parts,
     answers,
     events,
+    hooks,
+    deliveries,
+    attempts,
 );

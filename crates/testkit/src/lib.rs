@@ -12,9 +12,11 @@
 
 mod actor;
 mod answer;
+mod receiver;
 mod server;
 mod upload;
 
 pub use actor::Actor;
 pub use answer::Answer;
+pub use receiver::{Manner, Received, Receiver};
 pub use server::Server;

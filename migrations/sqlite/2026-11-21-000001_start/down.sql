@@ -1,3 +1,6 @@
+DROP TABLE attempts;
+DROP TABLE deliveries;
+DROP TABLE hooks;
 DROP TABLE events;
 DROP TABLE answers;
 DROP TABLE upload_parts;

@@ -248,13 +248,84 @@ CREATE TABLE answers (
 CREATE INDEX answers_by_age ON answers (created_at);
 
 -- The outbox. `position` is the order in which events were appended; units that write never overlap, so it is the order of
--- their commits as well.
+-- their commits as well. `dispatched_at` is when their deliveries were made.
 CREATE TABLE events (
     position INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     database_id TEXT NOT NULL REFERENCES databases (id),
     at BIGINT NOT NULL,
-    event TEXT NOT NULL
+    event TEXT NOT NULL,
+    body TEXT NOT NULL,
+    dispatched_at BIGINT
 );
 CREATE INDEX events_by_database ON events (database_id, position);
-CREATE INDEX events_by_age ON events (at);
+CREATE INDEX events_waiting ON events (position) WHERE dispatched_at IS NULL;
+
+-- `due_at` is the earliest time at which one of its deliveries is due. The lease is the hook's, because there is one attempt at a time.
+CREATE TABLE hooks (
+    id TEXT NOT NULL PRIMARY KEY,
+    database_id TEXT NOT NULL REFERENCES databases (id),
+    url TEXT NOT NULL,
+    on_push BOOLEAN NOT NULL,
+    on_pull_request BOOLEAN NOT NULL,
+    on_branch BOOLEAN NOT NULL,
+    active BOOLEAN NOT NULL,
+    disabled_reason TEXT CHECK (disabled_reason IN ('gone', 'failing')),
+    secret_key_id TEXT NOT NULL,
+    secret BLOB NOT NULL,
+    previous_key_id TEXT,
+    previous_secret BLOB,
+    previous_until BIGINT,
+    failing_since BIGINT,
+    exhausted BOOLEAN NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    due_at BIGINT,
+    lease_holder TEXT,
+    lease_delivery TEXT,
+    lease_until BIGINT,
+    CHECK (on_push OR on_pull_request OR on_branch),
+    CHECK ((previous_secret IS NULL) = (previous_key_id IS NULL)),
+    CHECK ((previous_secret IS NULL) = (previous_until IS NULL)),
+    CHECK ((lease_holder IS NULL) = (lease_until IS NULL)),
+    CHECK ((lease_holder IS NULL) = (lease_delivery IS NULL))
+);
+CREATE INDEX hooks_by_database ON hooks (database_id, id);
+CREATE INDEX hooks_due ON hooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX hooks_leased ON hooks (lease_holder) WHERE lease_holder IS NOT NULL;
+
+-- The body is the event's. `sent_url` and `sent_headers` are of the last attempt.
+CREATE TABLE deliveries (
+    id TEXT NOT NULL PRIMARY KEY,
+    hook_id TEXT NOT NULL REFERENCES hooks (id) ON DELETE CASCADE,
+    event_id TEXT NOT NULL REFERENCES events (id),
+    event_name TEXT NOT NULL CHECK (event_name IN ('push', 'pull_request', 'branch', 'ping')),
+    state TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+    created_at BIGINT NOT NULL,
+    attempt_count BIGINT NOT NULL,
+    run_attempts BIGINT NOT NULL,
+    next_attempt_at BIGINT CHECK ((next_attempt_at IS NOT NULL) = (state = 'pending')),
+    finished_at BIGINT CHECK ((finished_at IS NULL) = (state = 'pending')),
+    sent_url TEXT,
+    sent_headers TEXT CHECK ((sent_headers IS NULL) = (sent_url IS NULL))
+);
+CREATE INDEX deliveries_listed ON deliveries (hook_id, id);
+CREATE INDEX deliveries_by_state ON deliveries (hook_id, state, id);
+CREATE INDEX deliveries_by_event ON deliveries (event_id);
+CREATE INDEX deliveries_in_order ON deliveries (hook_id, id, next_attempt_at) WHERE state = 'pending';
+CREATE INDEX deliveries_due ON deliveries (hook_id, next_attempt_at) WHERE state = 'pending';
+CREATE INDEX deliveries_finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL;
+
+-- `number` counts over all runs. The body may hold NUL, which a text cannot.
+CREATE TABLE attempts (
+    delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
+    number BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    started_at BIGINT NOT NULL,
+    duration_ms BIGINT NOT NULL,
+    response_status BIGINT,
+    response_headers TEXT,
+    response_body BLOB,
+    error TEXT CHECK (error IN ('timeout', 'refused', 'dns', 'tls', 'blocked_address', 'redirect', 'connection')),
+    PRIMARY KEY (delivery_id, number)
+);

@@ -22,7 +22,7 @@ use crate::{cli, demo, serve};
 pub fn run(cli: Cli) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
-        Command::Demo { listen, data_dir } => demo::run(listen, data_dir),
+        Command::Demo { listen, data_dir, hook } => demo::run(listen, data_dir, hook.as_deref()),
         Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
             accounts::create_user(&stores(&place)?.hub, &name, email, password_stdin, admin)
         }

@@ -30,6 +30,7 @@ fn ordered<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> anyhow::
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_http(config)?;
     check_sql(config)?;
+    check_hooks(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
@@ -76,4 +77,19 @@ fn check_sql(config: &Config) -> anyhow::Result<()> {
     within("sql.read_queue_length", sql.read_queue_length, 0..=65_536)?;
     within("sql.read_queue_wait_ms", sql.read_queue_wait_ms, 0..=60_000)?;
     within("sql.stream_stall_ms", sql.stream_stall_ms, 100..=600_000)
+}
+
+fn check_hooks(config: &Config) -> anyhow::Result<()> {
+    let hooks = &config.hooks;
+    within("hooks.max_per_database", hooks.max_per_database, 0..=100_000)?;
+    within("hooks.timeout_ms", hooks.timeout_ms, 100..=120_000)?;
+    within("hooks.response_bytes", hooks.response_bytes, 0..=MIB)?;
+    within("the number of hooks.retry_delays_ms", hooks.retry_delays_ms.len(), 1..=100)?;
+    for delay in &hooks.retry_delays_ms {
+        within("an item of hooks.retry_delays_ms", *delay, 0..=720 * HOUR_MS)?;
+    }
+    let (second, year) = (Span::seconds(1), Span::seconds(365 * 86_400));
+    within("hooks.disable_after", hooks.disable_after, second..=year)?;
+    within("hooks.concurrency", hooks.concurrency, 1..=1_024)?;
+    within("hooks.log_retention", hooks.log_retention, Span::seconds(60)..=year)
 }

@@ -1,6 +1,7 @@
 //! `branchyard demo`: a server with a sample owner and real data loaded.
 
 mod data;
+mod hook;
 mod story;
 
 use std::path::PathBuf;
@@ -19,9 +20,11 @@ use crate::serve::{Running, start_logging};
 ///
 /// # Errors
 /// When the server cannot start, or the data cannot be loaded.
-pub fn run(listen: String, data_dir: PathBuf) -> anyhow::Result<()> {
+pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Result<()> {
     start_logging();
-    let config = Config { data_dir, listen, ..Config::default() };
+    let mut config = Config { data_dir, listen, ..Config::default() };
+    // Whoever runs a demo has their receiver beside it.
+    config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
     let running = Running::start(&config, &World::default(), Pending::Migrate)?;
     if is_new(&running.hub)? {
         print("loading countries, currencies and languages …")?;
@@ -29,6 +32,10 @@ pub fn run(listen: String, data_dir: PathBuf) -> anyhow::Result<()> {
     }
     let token = token(&running.hub)?;
     print(greeting(&running.address(), &token, &config))?;
+    if let Some(url) = hook {
+        let secret = hook::register(&running.hub, url)?;
+        print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
+    }
     print(format!("listening on {}", running.address()))?;
     running.until_stopped()
 }

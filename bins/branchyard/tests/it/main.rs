@@ -4,6 +4,7 @@
 mod backup;
 mod commands;
 mod crash;
+mod crash_hooks;
 mod main_job;
 mod process;
 mod readme;

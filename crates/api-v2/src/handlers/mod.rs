@@ -3,9 +3,11 @@
 pub(crate) mod branches;
 pub(crate) mod collaborators;
 pub(crate) mod databases;
+pub(crate) mod deliveries;
 pub(crate) mod document;
 pub(crate) mod forks;
 pub(crate) mod history;
+pub(crate) mod hooks;
 pub(crate) mod imports;
 pub(crate) mod members;
 pub(crate) mod operations;

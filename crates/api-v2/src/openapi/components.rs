@@ -54,6 +54,12 @@ fn schemas() -> Value {
         TableDiff,
         Conflict,
         TableSchema,
+        Hook,
+        LastDelivery,
+        DeliverySummary,
+        Delivery,
+        DeliveryRequest,
+        DeliveryAttempt,
         CreateUserTokenRequest,
         CreateOrganizationRequest,
         UpdateOrganizationRequest,
@@ -70,6 +76,8 @@ fn schemas() -> Value {
         UpdatePullRequest,
         CreatePullCommentRequest,
         MergePullRequest,
+        CreateHookRequest,
+        UpdateHookRequest,
         SqlReadRequest,
         SqlWriteRequest,
         CreateImportUploadRequest,
@@ -102,7 +110,9 @@ const NULLABLE: &[(&str, &str)] = &[
 
 /// Bodies in which unknown fields are refused, besides those that are called so.
 fn is_closed(name: &str) -> bool {
-    (name.ends_with("Request") && name != "CreatePullRequest") || name == "RevisionRef" || name == "CompletedPart"
+    (name.ends_with("Request") && name != "CreatePullRequest" && name != "DeliveryRequest")
+        || name == "RevisionRef"
+        || name == "CompletedPart"
 }
 
 /// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
@@ -213,6 +223,9 @@ fn parameters() -> Value {
         "visibility": query("visibility", &words(&["public", "private"]), "Only such databases."),
         "state": query("state", &words(&["open", "closed", "merged"]), "Only such pull requests."),
         "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
+        "hook_id": path("hook_id", "The `id` of a hook."),
+        "delivery_id": path("delivery_id", "The `id` of a delivery: the `webhook-id` its receiver saw."),
+        "delivery_status": query("status", &words(&["pending", "delivered", "failed"]), "Only such deliveries."),
         "type": query("type", &words(&["import", "merge", "sql_write", "fork", "dolt_ci"]), "Only such operations."),
         "ref": query("ref", &filled, "A branch, tag, commit or expression; absent = the default branch."),
         "from": parameter("from", "query", true, &filled, "The earlier ref."),

@@ -194,6 +194,20 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         }
         ("QueryResult", "rows") => json!({"description": "Cells as text or null; a BLOB is the text `\"<binary>\"`."}),
         ("QueryResult", "message") => json!({"description": "Present unless `status` is `success`."}),
+        ("Hook" | "CreateHookRequest" | "UpdateHookRequest", "url") => {
+            json!({"minLength": 1, "maxLength": 2048, "format": "uri", "description": "`https`, or `http` where the operator opened a network; no user name, no fragment; kept in its normalized form."})
+        }
+        ("Hook" | "CreateHookRequest" | "UpdateHookRequest", "events") => json!({"minItems": 1, "uniqueItems": true}),
+        ("Hook", "secret") => {
+            json!({"pattern": "^whsec_[A-Za-z0-9+/]{43}=$", "description": "Only in the answers that make it."})
+        }
+        ("Delivery" | "DeliverySummary", "attempt_count") => json!({"description": "Over all runs."}),
+        ("DeliveryRequest", "headers") => json!({"description": "Empty before the first attempt."}),
+        ("DeliveryAttempt", "id") => json!({"description": "The `X-Branchyard-Delivery` its receiver saw."}),
+        ("DeliveryAttempt", "response_headers") => json!({"description": "The first 8 KiB."}),
+        ("DeliveryAttempt", "response_body") => {
+            json!({"description": "The first 16 KiB; what is not UTF-8 is replaced."})
+        }
         ("TableDiff", "rows_added" | "rows_removed" | "rows_modified") => {
             json!({"description": "Absent, all three, when counting takes longer than 30 s."})
         }

@@ -20,6 +20,21 @@ pub(super) fn of(id: &str) -> Option<&'static str> {
         }
         "putCollaborator" => "The owner of the database cannot be a collaborator (422).",
         "deleteBranch" => "Open pull requests from or to it stay open, and cannot be merged until it exists again.",
+        "createHook" => {
+            "`secret` is in this answer and nowhere else; deliveries are signed with it (Standard Webhooks). A repeat under the same `Idempotency-Key` omits it. \
+             Addresses in private networks are refused unless the operator opened them."
+        }
+        "updateHook" => {
+            "`active: false` gives up what is on its way; `active: true` also forgets why the server had switched it off."
+        }
+        "pingHook" => "One attempt, also to a hook that is off. It has no consequences for the hook.",
+        "rotateHookSecret" => {
+            "For 24 h deliveries carry signatures by both secrets. Rotating again in that time drops the older one."
+        }
+        "getHookDelivery" => "Finished deliveries are kept for 30 days.",
+        "redeliver" => {
+            "The same id and body, a new run of attempts, also to a hook that is off. 409 while it is `pending`."
+        }
         "createFork" => {
             "Runs as an operation; the fork appears when it has succeeded. It keeps name, description, visibility, branches, tags and default branch of the source."
         }

@@ -18,6 +18,8 @@ const AT: &str = "2026-09-04T12:00:00.000Z";
 const LATER: &str = "2026-09-04T12:04:00.000Z";
 const HEAD: &str = "3f1c9a0b7d2e4f586a9b0c1d2e3f405162738495";
 const NEXT: &str = "a41f0c77e2b95d3086c4d1e9f7021b6538ad90ce";
+const DELIVERY: &str = "0199c3a8-0000-7000-8000-000000000002";
+const PING: &str = "{\"event_name\":\"ping\",\"repository\":{\"name\":\"rivers\",\"owner\":\"ada\"},\"hook_id\":\"0199c3a8-0000-7000-8000-000000000001\"}";
 const OPERATION: &str = "databases/ada/rivers/operations/0199c3a7-1111-7222-8333-444455556666";
 
 fn one(data: Value) -> Option<Value> {
@@ -70,7 +72,15 @@ pub(super) fn of(id: &str) -> Option<Example> {
         ),
         "getRelease" | "deleteRelease" => shown(one(release())),
         "updateRelease" => asked(json!({"title": "Version 1"}), one(release())),
-        _ => return of_people(id).or_else(|| of_pulls(id)).or_else(|| of_reads(id)).or_else(|| of_work(id)),
+        _ => {
+            return {
+                of_people(id)
+                    .or_else(|| of_hooks(id))
+                    .or_else(|| of_pulls(id))
+                    .or_else(|| of_reads(id))
+                    .or_else(|| of_work(id))
+            };
+        }
     })
 }
 
@@ -124,6 +134,59 @@ fn public_database() -> Value {
     let mut database = database();
     database["visibility"] = "public".into();
     database
+}
+
+fn of_hooks(id: &str) -> Option<Example> {
+    Some(match id {
+        "listHooks" => shown(list(hook())),
+        "createHook" => {
+            asked(json!({"url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"]}), one(fresh_hook()))
+        }
+        "getHook" | "deleteHook" => shown(one(hook())),
+        "updateHook" => {
+            let mut off = hook();
+            off["active"] = false.into();
+            asked(json!({"active": false}), one(off))
+        }
+        "rotateHookSecret" => shown(one(fresh_hook())),
+        "pingHook" | "redeliver" => shown(one(json!({
+            "id": DELIVERY, "event_name": "ping", "status": "pending", "created_at": AT, "attempt_count": 0, "next_attempt_at": AT,
+            "request": {"url": "https://ci.example.test/yard", "headers": {}, "body": PING}, "attempts": [],
+        }))),
+        "listHookDeliveries" => shown(list(json!({
+            "id": DELIVERY, "event_name": "push", "status": "delivered", "created_at": AT, "attempt_count": 1, "finished_at": LATER,
+        }))),
+        "getHookDelivery" => shown(one(json!({
+            "id": DELIVERY, "event_name": "ping", "status": "failed", "created_at": AT, "attempt_count": 1, "finished_at": LATER,
+            "request": {
+                "url": "https://ci.example.test/yard", "body": PING,
+                "headers": {
+                    "content-type": "application/json", "webhook-id": DELIVERY, "webhook-timestamp": "1788523200",
+                    "webhook-signature": "v1,lmw5r8BXitG8EHo1znWcr4ix5eirKBa+44eqy2elaWo=",
+                },
+            },
+            "attempts": [{
+                "id": "0199c3a8-0000-7000-8000-000000000003", "started_at": AT, "duration_ms": 41, "response_status": 500,
+                "response_headers": {"content-type": "text/plain"}, "response_body": "oops",
+            }],
+        }))),
+        _ => return None,
+    })
+}
+
+fn hook() -> Value {
+    json!({
+        "id": "0199c3a8-0000-7000-8000-000000000001", "url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"],
+        "active": true, "created_at": AT, "updated_at": AT,
+        "last_delivery": {"id": DELIVERY, "status": "delivered", "finished_at": LATER},
+    })
+}
+
+fn fresh_hook() -> Value {
+    json!({
+        "id": "0199c3a8-0000-7000-8000-000000000001", "url": "https://ci.example.test/yard", "events": ["on_push", "on_branch"],
+        "active": true, "created_at": AT, "updated_at": AT, "secret": "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+    })
 }
 
 fn of_pulls(id: &str) -> Option<Example> {

@@ -199,6 +199,30 @@ operations! {
     "/uploads/{upload_id}/{part_number}" {
         put "putImportPart" "Database" "Upload a part to the address a session gave" Open ["expires", "signature"] Bytes => 200 Nothing, "" [400, 403, 409, 413];
     }
+    "/databases/{owner}/{database}/hooks" {
+        get "listHooks" "Hooks" "Hooks of a database, oldest first" Required ["page_token", "page_size"] Body::None => 200 List("Hook"), "DLP" [];
+        post "createHook" "Hooks" "Register a hook; its secret is shown once" Required [] Json("CreateHookRequest") => 201 One("Hook"), "DBKP" [422];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}" {
+        get "getHook" "Hooks" "A hook" Required [] Body::None => 200 One("Hook"), "DP" [];
+        patch "updateHook" "Hooks" "Change a hook, switch it off or on" Required [] Json("UpdateHookRequest") => 200 One("Hook"), "DBPM" [422];
+        delete "deleteHook" "Hooks" "Delete a hook and its deliveries" Required [] Body::None => 200 One("Hook"), "DPM" [];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}/ping" {
+        post "pingHook" "Hooks" "Send a trial event to a hook" Required [] Body::None => 201 One("Delivery"), "DBKP" [];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}/rotate-secret" {
+        post "rotateHookSecret" "Hooks" "Give a hook a new secret; it is shown once" Required [] Body::None => 200 One("Hook"), "DBKP" [];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}/deliveries" {
+        get "listHookDeliveries" "Hooks" "Deliveries to a hook, newest first" Required ["delivery_status", "page_token", "page_size"] Body::None => 200 List("DeliverySummary"), "DLP" [];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}" {
+        get "getHookDelivery" "Hooks" "What was sent to a hook and what it answered" Required [] Body::None => 200 One("Delivery"), "DP" [];
+    }
+    "/databases/{owner}/{database}/hooks/{hook_id}/deliveries/{delivery_id}/redeliver" {
+        post "redeliver" "Hooks" "Send a delivery again" Required [] Body::None => 200 One("Delivery"), "DBKP" [];
+    }
     "/databases/{owner}/{database}/operations" {
         get "listOperations" "Operations" "Operations of a database, newest first" Optional ["status", "type", "page_token", "page_size"] Body::None => 200 List("Operation"), "DL" [];
     }

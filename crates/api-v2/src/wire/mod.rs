@@ -3,6 +3,7 @@
 mod branch;
 mod database;
 mod diff;
+mod hook;
 mod import;
 mod operation;
 mod organization;
@@ -18,20 +19,22 @@ pub(crate) use database::{Database, DatabaseRef};
 pub(crate) use diff::{
     Commit, CommitAuthor, Conflict, ForeignKey, Index, Row, RowDiff, SchemaColumn, TableDiff, TableSchema,
 };
+pub(crate) use hook::{Delivery, DeliveryAttempt, DeliveryRequest, DeliverySummary, Hook, LastDelivery};
 pub(crate) use import::{ImportUpload, ImportUploadPart};
 pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
 pub(crate) use organization::{Collaborator, Member, Organization};
 pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary};
 pub(crate) use query::{QueryColumn, QueryResult};
 pub(crate) use requests::{
-    CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateImportRequest, CreateImportUploadRequest,
-    CreateOrganizationRequest, CreatePullCommentRequest, CreatePullRequest, CreateReleaseRequest, CreateTagRequest,
-    CreateUserTokenRequest, MergePullRequest, PutCollaboratorRequest, PutOrganizationMemberRequest, SqlReadRequest,
-    SqlWriteRequest, UpdateDatabaseRequest, UpdateOrganizationRequest, UpdatePullRequest, UpdateReleaseRequest,
+    CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateHookRequest, CreateImportRequest,
+    CreateImportUploadRequest, CreateOrganizationRequest, CreatePullCommentRequest, CreatePullRequest,
+    CreateReleaseRequest, CreateTagRequest, CreateUserTokenRequest, MergePullRequest, PutCollaboratorRequest,
+    PutOrganizationMemberRequest, SqlReadRequest, SqlWriteRequest, UpdateDatabaseRequest, UpdateHookRequest,
+    UpdateOrganizationRequest, UpdatePullRequest, UpdateReleaseRequest,
 };
 pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use words::{
-    ConflictKind, MemberRole, OperationStatus, OperationType, PullState, QueryStatus, Role, RowChange, TableChange,
-    TableKind, Visibility,
+    AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, OperationStatus,
+    OperationType, PullState, QueryStatus, Role, RowChange, TableChange, TableKind, Visibility,
 };

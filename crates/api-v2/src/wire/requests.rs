@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
-use super::{BranchRef, MemberRole, Role, Visibility};
+use super::{BranchRef, HookEvent, MemberRole, Role, Visibility};
 
 /// Where something starts: exactly one of both.
 #[derive(ToSchema)]
@@ -164,6 +164,24 @@ pub(crate) struct MergePullRequest {
     message: Option<String>,
     /// Who wins in tables with conflicts.
     resolve: Option<BTreeMap<String, Side>>,
+}
+
+#[derive(ToSchema)]
+pub(crate) struct CreateHookRequest {
+    url: String,
+    /// `["on_push"]` when absent.
+    events: Option<Vec<HookEvent>>,
+    /// `true` when absent.
+    active: Option<bool>,
+}
+
+/// At least one field.
+#[derive(ToSchema)]
+pub(crate) struct UpdateHookRequest {
+    url: Option<String>,
+    events: Option<Vec<HookEvent>>,
+    /// `true` also clears `disabled_reason`.
+    active: Option<bool>,
 }
 
 #[derive(ToSchema)]

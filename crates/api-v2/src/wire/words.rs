@@ -105,3 +105,52 @@ pub(crate) enum TableKind {
     Table,
     View,
 }
+
+/// What a hook can subscribe to.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HookEvent {
+    OnPush,
+    OnPullRequest,
+    OnBranch,
+}
+
+/// Why the server switched a hook off: the receiver answered 410, or failed for days.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DisabledReason {
+    Gone,
+    Failing,
+}
+
+/// The `event_name` of a payload.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EventName {
+    Push,
+    PullRequest,
+    Branch,
+    Ping,
+}
+
+/// Where a delivery stands.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DeliveryStatus {
+    Pending,
+    Delivered,
+    Failed,
+}
+
+/// Why an attempt failed, unless its status says so.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AttemptError {
+    Timeout,
+    Refused,
+    Dns,
+    Tls,
+    BlockedAddress,
+    Redirect,
+    Connection,
+}

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Own, Participate, Write};
-use branchyard_domain::entities::{MemberRole, Role, User, Visibility};
+use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
 use branchyard_domain::usecases::{
-    NewBranch, NewDatabase, NewOrganization, NewPull, NewRelease, NewTag, NewUser, SqlWrite,
+    NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
 use serde_json::{Value, json};
@@ -104,6 +104,8 @@ pub(crate) struct Scene {
     owner: Caller,
     pub(crate) head: CommitHash,
     pub(crate) operation: String,
+    hook: String,
+    delivery: String,
 }
 
 pub(crate) const OWNER: &str = "olga";
@@ -158,8 +160,14 @@ impl Scene {
             default_branch: None,
         };
         hub.databases().create(&olga, wanted, None).unwrap();
-        let mut scene =
-            Self { world, owner, head: CommitHash::parse(&"0".repeat(40)).unwrap(), operation: String::new() };
+        let mut scene = Self {
+            world,
+            owner,
+            head: CommitHash::parse(&"0".repeat(40)).unwrap(),
+            operation: String::new(),
+            hook: String::new(),
+            delivery: String::new(),
+        };
         scene.collaborate(&[(rita, Role::Read), (walt, Role::Write), (adam, Role::Admin), (carl, Role::Read)]);
         scene.furnish();
         scene
@@ -185,7 +193,7 @@ impl Scene {
         self.world.fakes.hub.operations().sql_write(&self.access::<Write>(), wanted, None).unwrap().id.to_string()
     }
 
-    /// Branches `main`, `work` and `spare`, tags `v1` and `v2`, a release of `v2`, a pull, and an operation that waits.
+    /// Branches `main`, `work` and `spare`, tags `v1` and `v2`, a release of `v2`, a pull, a hook that was pinged, and an operation that waits.
     fn furnish(&mut self) {
         let hub = self.world.fakes.hub.clone();
         self.write("main", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
@@ -216,6 +224,14 @@ impl Scene {
             to_branch: "main".to_owned(),
         };
         hub.pulls().open(&self.access::<Participate>(), pull, None).unwrap();
+        let url = "https://hook.test/".to_owned();
+        let hook = NewHook { url, events: [HookEvent::Push].into(), active: true };
+        let hook = hub.hooks().create(&self.access(), hook, None).unwrap().view.hook.id;
+        self.hook = hook.to_string();
+        self.delivery = hub.hooks().ping(&self.access(), hook, None).unwrap().delivery.id.to_string();
+        let done: Vec<_> = hub.dispatch().turn("test", &[], 1, 1).unwrap();
+        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease).unwrap()).collect();
+        hub.dispatch().turn("test", &done, 0, 0).unwrap();
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
     }
 
@@ -269,6 +285,8 @@ impl Scene {
             ("releases/{tag}", "releases/v2"),
             ("{pull_number}", "1"),
             ("{operation_id}", &self.operation),
+            ("{hook_id}", &self.hook),
+            ("{delivery_id}", &self.delivery),
         ];
         let query = match path {
             "/databases/{owner}/{database}/sql" if method == "GET" => "?q=select%201",
@@ -321,6 +339,9 @@ fn body(method: &str, path: &str, name: &str, head: &CommitHash) -> Option<Value
         ("POST", "/pulls/{pull_number}/comments") => json!({"body": "Fine."}),
         ("POST", "/pulls/{pull_number}/merge") => json!({}),
         ("POST", "/operations/{operation_id}/cancel") => return None,
+        ("POST", "/hooks") => json!({"url": "https://ci.test/yard"}),
+        ("PATCH", "/hooks/{hook_id}") => json!({"active": false}),
+        ("POST", path) if path.starts_with("/hooks/") => return None,
         ("POST", "/imports/uploads") => json!({"content_length": 1, "num_parts": 1, "file_type": "csv"}),
         ("POST", "/sql") => json!({"q": "select 1"}),
         ("POST", "/sql-writes") => json!({"from_branch": "main", "to_branch": "main", "q": "INSERT INTO t VALUES (3)"}),

@@ -6,6 +6,7 @@ mod authorisation;
 mod collaborators;
 mod conventions;
 mod databases;
+mod hooks;
 mod imports;
 mod manners;
 mod operations;

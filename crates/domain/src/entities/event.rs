@@ -1,6 +1,6 @@
 //! Events: what happened to a database, for those who want to hear of it.
 
-use crate::values::{CommitHash, DatabaseId, EventId, OwnerName, PullNumber, RefName, Timestamp};
+use crate::values::{CommitHash, DatabaseId, EventId, HookId, OwnerName, PullNumber, RefName, Timestamp};
 
 use super::DatabaseLocator;
 
@@ -56,6 +56,36 @@ pub enum EventKind {
         /// Who did this.
         sender: OwnerName,
     },
+    /// Nothing happened: somebody wants to see whether a hook works.
+    Ping {
+        /// The hook it is for.
+        hook: HookId,
+    },
+}
+
+/// What an event is called, for those who hear of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventName {
+    /// A branch moved.
+    Push,
+    /// A pull changed its state.
+    PullRequest,
+    /// A branch was created or deleted.
+    Branch,
+    /// A trial.
+    Ping,
+}
+
+impl EventKind {
+    /// What it is called.
+    pub const fn name(&self) -> EventName {
+        match self {
+            Self::Push { .. } => EventName::Push,
+            Self::BranchCreated { .. } | Self::BranchDeleted { .. } => EventName::Branch,
+            Self::Pull { .. } => EventName::PullRequest,
+            Self::Ping { .. } => EventName::Ping,
+        }
+    }
 }
 
 /// An event in the outbox, written with the change it reports.
@@ -69,4 +99,6 @@ pub struct Event {
     pub at: Timestamp,
     /// What.
     pub kind: EventKind,
+    /// What hooks are told, byte by byte; rendered once, so that names are those of the time of the event.
+    pub body: String,
 }

@@ -3,7 +3,9 @@
 mod account;
 mod commit;
 mod database;
+mod delivery;
 mod event;
+mod hook;
 mod log;
 mod operation;
 mod pull;
@@ -18,7 +20,9 @@ pub use commit::{
     TableKind, TableSchema,
 };
 pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
-pub use event::{Event, EventKind, PullAction};
+pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
+pub use event::{Event, EventKind, EventName, PullAction};
+pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use operation::{
     Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem,

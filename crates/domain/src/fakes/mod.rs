@@ -6,6 +6,7 @@ mod blobs;
 mod clock;
 mod engine;
 mod formats;
+mod hooks;
 mod ids;
 mod metadata;
 mod rows;
@@ -16,6 +17,7 @@ pub use blobs::MemoryBlobs;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;
 pub use formats::PlainFormats;
+pub use hooks::{OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use rows::Collected;
@@ -38,6 +40,8 @@ pub struct FakeHub {
     pub clock: Arc<FixedClock>,
     /// Its ids.
     pub ids: Arc<SeededIds>,
+    /// Who makes its requests to hooks.
+    pub sender: Arc<ScriptedSender>,
 }
 
 /// A hub over fakes with default limits; everything it does is the same in every run.
@@ -52,6 +56,7 @@ pub fn hub_with(limits: Limits) -> FakeHub {
     let blobs = Arc::new(MemoryBlobs::default());
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
+    let sender = Arc::new(ScriptedSender::default());
     let ports = Ports {
         metadata: metadata.clone(),
         engine: engine.clone(),
@@ -59,8 +64,11 @@ pub fn hub_with(limits: Limits) -> FakeHub {
         formats: Arc::new(PlainFormats),
         clock: clock.clone(),
         ids: ids.clone(),
+        payloads: Arc::new(PlainPayloads),
+        vault: Arc::new(OpenVault),
+        sender: sender.clone(),
     };
-    FakeHub { hub: Hub::new(ports, limits), metadata, engine, blobs, clock, ids }
+    FakeHub { hub: Hub::new(ports, limits), metadata, engine, blobs, clock, ids, sender }
 }
 
 /// A lock that a panic elsewhere does not spoil: tests go on to report it.

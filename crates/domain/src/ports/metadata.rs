@@ -6,12 +6,13 @@
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
 use crate::entities::{
-    Account, Branch, Collaborator, Database, Event, LastUse, Member, MemberRole, Operation, OperationKind,
-    Organization, Pull, PullComment, Release, Role, Tag, Token, Upload, UploadPart, User, Visibility,
+    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, LastUse, Member, MemberRole,
+    Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Tag, Token, Upload, UploadPart,
+    User, Visibility,
 };
 use crate::values::{
-    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, PullNumber, RefName, Timestamp,
-    TokenId, UploadId,
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, OperationId, OwnerName,
+    PullNumber, RefName, Timestamp, TokenId, UploadId,
 };
 use branchyard_auth::HashedToken;
 
@@ -66,6 +67,8 @@ pub trait Unit:
     + UploadRepository
     + IdempotencyRepository
     + EventRepository
+    + HookRepository
+    + DeliveryRepository
 {
     /// Makes everything done in it visible to others and durable.
     ///
@@ -426,12 +429,102 @@ pub trait EventRepository {
     /// Appends an event.
     fn event_add(&mut self, event: &Event) -> Result<()>;
     /// Events of a database in the order they were appended, after `after`.
-    fn event_list(
+    fn event_list(&mut self, database: DatabaseId, after: Option<EventId>, limit: usize) -> Result<Vec<Event>>;
+    /// Events of which no deliveries were made yet, in the order they were appended.
+    fn event_waiting(&mut self, limit: usize) -> Result<Vec<Event>>;
+    /// Notes that the deliveries of an event were made; without any, it is removed.
+    fn event_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()>;
+    /// Removes events whose deliveries were made and are gone; gives how many.
+    fn event_purge(&mut self) -> Result<u64>;
+}
+
+/// Hooks.
+pub trait HookRepository {
+    /// Registers a hook.
+    fn hook_add(&mut self, hook: &Hook) -> Result<()>;
+    /// A hook of a database.
+    fn hook_get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>>;
+    /// Hooks of a database by id, which is by creation, after `after`; each with its newest delivery.
+    fn hook_list(
         &mut self,
         database: DatabaseId,
-        after: Option<crate::values::EventId>,
+        after: Option<HookId>,
         limit: usize,
-    ) -> Result<Vec<Event>>;
-    /// Removes events older than `before`; gives how many.
-    fn event_purge(&mut self, before: Timestamp) -> Result<u64>;
+    ) -> Result<Vec<(Hook, Option<Delivery>)>>;
+    /// How many hooks a database has.
+    fn hook_count(&mut self, database: DatabaseId) -> Result<u64>;
+    /// Changes everything but id, database and creation; gives whether the hook is there.
+    fn hook_update(&mut self, hook: &Hook) -> Result<bool>;
+    /// Removes a hook with its deliveries; gives whether it was there.
+    fn hook_remove(&mut self, id: HookId) -> Result<bool>;
+    /// Removes all hooks of a database, their deliveries, and its events.
+    fn hook_clear(&mut self, database: DatabaseId) -> Result<()>;
+    /// The active hooks of a database that want an event, by id, each with its newest delivery.
+    fn hook_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>>;
+}
+
+/// Status of a delivery without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// See [`crate::entities::DeliveryStatus::Pending`].
+    Pending,
+    /// See [`crate::entities::DeliveryStatus::Delivered`].
+    Delivered,
+    /// See [`crate::entities::DeliveryStatus::Failed`].
+    Failed,
+}
+
+/// A delivery that somebody alone may attempt now. It is the hook that is leased: there is one attempt at a time for each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The hook.
+    pub hook: Hook,
+    /// Its first due delivery.
+    pub delivery: Delivery,
+    /// What to send.
+    pub body: String,
+}
+
+/// Deliveries and their attempts.
+pub trait DeliveryRepository {
+    /// Queues a delivery.
+    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()>;
+    /// A delivery of a hook.
+    fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>>;
+    /// Deliveries of a hook, newest first, before `before`.
+    fn delivery_list(
+        &mut self,
+        hook: HookId,
+        state: Option<DeliveryState>,
+        before: Option<DeliveryId>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>>;
+    /// What the last attempt of a delivery sent, unless there was none, and the body.
+    fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>>;
+    /// The attempts of a delivery that are kept, oldest first.
+    fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>>;
+    /// Adds an attempt and what it sent; of those before it, the latest are kept, `keep` with this one.
+    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
+    /// Changes status and counts of a delivery; gives whether it is there.
+    fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool>;
+    /// Gives up all pending deliveries of a hook; gives how many.
+    fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64>;
+    /// Whether a delivery is due in a hook that nobody holds.
+    fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool>;
+    /// Leases the first due delivery, by event, of hooks that nobody holds, those that wait longest first: `places` in all, of which
+    /// `failing_places` for hooks whose last attempt failed.
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: usize,
+        failing_places: usize,
+    ) -> Result<Vec<Lease>>;
+    /// Ends the lease of a hook; gives whether `holder` had it for this delivery.
+    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool>;
+    /// Ends all leases of `holder`; gives how many.
+    fn delivery_recover(&mut self, holder: &str) -> Result<u64>;
+    /// Removes deliveries finished before `before`, at most `limit`; gives how many.
+    fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }

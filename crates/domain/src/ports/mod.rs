@@ -4,6 +4,7 @@ mod blobs;
 mod clock;
 mod engine;
 mod formats;
+mod hooks;
 mod metadata;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
@@ -13,9 +14,10 @@ pub use engine::{
     ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, ValueRef, WriteJob,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
+pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
-    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, EventRepository,
-    IdempotencyRepository, MemberRepository, Metadata, MetadataError, OperationFilter, OperationRepository,
-    OperationState, PullFilter, PullRepository, RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit,
-    UploadRepository,
+    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
+    EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
+    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, RefRepository, ReleaseRepository,
+    SavedAnswer, TokenRepository, Unit, UploadRepository,
 };

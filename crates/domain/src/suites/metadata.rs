@@ -2,6 +2,7 @@
 //!
 //! A test calls [`run_all`], or the functions of [`ALL`] one by one.
 
+mod hooks;
 mod organizations;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::values::{
     ReleaseId, Timestamp, TokenId, UploadId,
 };
 
+pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
 
 /// One promise, checked.
@@ -48,6 +50,10 @@ pub const ALL: &[(&str, Check)] = &[
     ("uploads", uploads),
     ("answers", answers),
     ("events", events),
+    ("hooks", hooks),
+    ("deliveries", deliveries),
+    ("delivery_log", delivery_log),
+    ("delivery_leases", delivery_leases),
     ("units", units),
     ("concurrency", concurrency),
 ];
@@ -884,6 +890,7 @@ pub fn events(store: &dyn Metadata) {
         database_id: on.id,
         at: at(i64::try_from(n).unwrap()),
         kind,
+        body: format!("{{\"ü\":{n}}}"),
     };
     let list = [
         event(1, &menu, EventKind::BranchCreated { branch: reference("a") }),
@@ -915,9 +922,14 @@ pub fn events(store: &dyn Metadata) {
         assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list);
         assert_eq!(unit.event_list(menu.id, None, 2).unwrap(), list[..2]);
         assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..]);
-        assert_eq!(unit.event_purge(at(3)).unwrap(), 2);
+        let waiting: Vec<u128> = unit.event_waiting(4).unwrap().iter().map(|e| e.id.as_uuid().as_u128()).collect();
+        assert_eq!(waiting, [1, 2, 3, 4], "of all databases, in order");
+        unit.event_dispatched(list[0].id, at(9)).unwrap();
+        unit.event_dispatched(list[1].id, at(9)).unwrap();
+        assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list[2..], "nobody wanted them");
         assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..], "also after one that is gone");
         assert_eq!(unit.event_list(other.id, None, 10).unwrap().len(), 1);
+        assert_eq!(unit.event_waiting(1).unwrap()[0].body, "{\"ü\":3}");
     });
 }
 

@@ -49,6 +49,7 @@ impl<'a> Branches<'a> {
         emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchCreated { branch: branch.name.clone() })?;
         once::keep(self.0, unit.as_mut(), once, &branch, now)?;
         unit.save()?;
+        self.0.outbox.one();
         Ok(branch)
     }
 
@@ -103,6 +104,7 @@ impl<'a> Branches<'a> {
         }
         emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchDeleted { branch: branch.name.clone() })?;
         unit.save()?;
+        self.0.outbox.one();
         Ok(branch)
     }
 }

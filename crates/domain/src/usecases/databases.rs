@@ -297,6 +297,7 @@ impl<'a> Databases<'a> {
         if !unit.database_update(&database)? {
             return Err(DatabaseError::Changed);
         }
+        unit.hook_clear(id)?;
         unit.save()?;
         self.0.ports.engine.remove(id)?;
         Ok(seen)
@@ -426,6 +427,8 @@ pub(super) fn emit(
     at: Timestamp,
     kind: EventKind,
 ) -> Result<(), Fault> {
+    let database = unit.database_get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
+    let body = inner.ports.payloads.render(&database.locator, &kind);
     let id = EventId::from_uuid(inner.ports.ids.uuid(at));
-    Ok(unit.event_add(&Event { id, database_id, at, kind })?)
+    Ok(unit.event_add(&Event { id, database_id, at, kind, body })?)
 }

@@ -4,6 +4,7 @@ mod branches;
 mod collaborators;
 mod databases;
 mod history;
+mod hooks;
 mod imports;
 mod members;
 mod once;
@@ -25,6 +26,7 @@ pub use branches::{Branches, NewBranch};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use history::History;
+pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use members::Members;
 pub use once::Once;
@@ -38,7 +40,7 @@ pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 
 use crate::errors::Fault;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Vault};
 use crate::values::Timestamp;
 
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
@@ -72,6 +74,16 @@ pub struct Limits {
     pub answer_retention_seconds: i64,
     /// Owner names refused besides the built-in ones, in any letter case.
     pub reserved_names: Vec<String>,
+    /// Hooks per database.
+    pub hooks_per_database: u64,
+    /// Milliseconds an attempt to deliver may take.
+    pub hook_timeout_ms: u64,
+    /// Milliseconds before each attempt of a delivery, from the end of the one before.
+    pub hook_retry_delays_ms: Vec<u64>,
+    /// Seconds of nothing but failures after which a hook is switched off.
+    pub hook_disable_after_seconds: i64,
+    /// Seconds finished deliveries are kept.
+    pub hook_log_retention_seconds: i64,
 }
 
 impl Default for Limits {
@@ -91,6 +103,13 @@ impl Default for Limits {
             operation_retention_seconds: 90 * 86_400,
             answer_retention_seconds: 86_400,
             reserved_names: Vec::new(),
+            hooks_per_database: 20,
+            hook_timeout_ms: 15_000,
+            hook_retry_delays_ms: [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+                .map(|seconds| seconds * 1_000)
+                .to_vec(),
+            hook_disable_after_seconds: 5 * 86_400,
+            hook_log_retention_seconds: 30 * 86_400,
         }
     }
 }
@@ -110,12 +129,19 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
     /// Ids and secrets.
     pub ids: Arc<dyn Ids>,
+    /// What hooks are told.
+    pub payloads: Arc<dyn Payloads>,
+    /// Secrets of hooks.
+    pub vault: Arc<dyn Vault>,
+    /// Requests to hooks.
+    pub sender: Arc<dyn Sender>,
 }
 
 pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) limits: Limits,
     pub(crate) wake: operations::Wake,
+    pub(crate) outbox: operations::Wake,
 }
 
 impl Inner {
@@ -170,12 +196,25 @@ nouns! {
     imports: Imports;
     /// Operations: SQL writes, merges, forks, imports.
     operations: Operations;
+    /// Hooks.
+    hooks: Hooks;
+    /// What was sent to hooks.
+    deliveries: Deliveries;
+    /// The steps from the outbox to the receivers.
+    dispatch: Dispatch;
 }
 
 impl Hub {
     /// A hub over these ports.
     pub fn new(ports: Ports, limits: Limits) -> Self {
-        Self { inner: Arc::new(Inner { ports, limits, wake: operations::Wake::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                ports,
+                limits,
+                wake: operations::Wake::default(),
+                outbox: operations::Wake::default(),
+            }),
+        }
     }
 
     /// Whether the metadata store answers.

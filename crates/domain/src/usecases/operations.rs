@@ -40,11 +40,11 @@ impl Wake {
         self.signal.notify_all();
     }
 
-    fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         *self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, seen: u64, at_most: Duration) {
+    pub(crate) fn wait(&self, seen: u64, at_most: Duration) {
         let guard = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.signal.wait_timeout_while(guard, at_most, |now| *now == seen));
     }
@@ -280,7 +280,7 @@ impl<'a> Operations<'a> {
         self.0.wake.wait(seen, at_most);
     }
 
-    /// Removes what is past its retention: settled operations, saved answers, events, abandoned uploads.
+    /// Removes what is past its retention: settled operations, saved answers, abandoned uploads.
     ///
     /// # Errors
     /// [`Fault`].
@@ -290,7 +290,6 @@ impl<'a> Operations<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         unit.operation_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         unit.answer_purge(now.plus_seconds(-limits.answer_retention_seconds))?;
-        unit.event_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         let abandoned = unit.upload_abandoned(now, 100)?;
         unit.save()?;
         for upload in abandoned {

@@ -126,6 +126,7 @@ impl<'a> Pulls<'a> {
         self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, &user.name, now)?;
         once::keep(self.0, unit.as_mut(), once, &pull, now)?;
         unit.save()?;
+        self.0.outbox.one();
         Ok(pull)
     }
 
@@ -223,6 +224,7 @@ impl<'a> Pulls<'a> {
             self.emit_pull(unit.as_mut(), &pull, action, &user.name, now)?;
         }
         unit.save()?;
+        self.0.outbox.one();
         Ok(pull)
     }
 

@@ -175,6 +175,7 @@ impl Run<'_> {
             return Err(Stop::Lost);
         }
         unit.save()?;
+        self.inner.outbox.one();
         Ok(())
     }
 

@@ -60,6 +60,12 @@ ids! {
     UploadId,
     /// An event in the outbox.
     EventId,
+    /// A registered hook.
+    HookId,
+    /// An event on its way to one hook; receivers know it as `webhook-id`.
+    DeliveryId,
+    /// One request of a delivery.
+    AttemptId,
 }
 
 /// The number of a pull in its base database, from 1.

@@ -8,7 +8,10 @@ mod time;
 
 pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
-pub use ids::{AccountId, CommentId, DatabaseId, EventId, OperationId, PullNumber, ReleaseId, TokenId, UploadId};
+pub use ids::{
+    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, OperationId, PullNumber, ReleaseId,
+    TokenId, UploadId,
+};
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;

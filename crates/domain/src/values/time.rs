@@ -25,6 +25,13 @@ impl Timestamp {
         self.0.div_euclid(1_000_000)
     }
 
+    /// Later by `millis` thousandths of a second.
+    #[must_use]
+    pub const fn plus_millis(self, millis: u64) -> Self {
+        let micros = millis.saturating_mul(1_000);
+        Self(self.0.saturating_add_unsigned(micros))
+    }
+
     /// Later by `seconds` (earlier when negative).
     #[must_use]
     pub const fn plus_seconds(self, seconds: i64) -> Self {

@@ -54,6 +54,7 @@ fn start(world: &World, wanted: NewImport) -> Result<Operation, ImportError> {
     world.hub.imports().start(&world.access::<Write>(&world.ada), wanted, None)
 }
 
+/// Queues an import of a file into the table.
 pub(crate) fn import_of(world: &World, file: &str, pull_branch: Option<&str>) -> Operation {
     let opened = uploaded(world, file);
     let pull_branch = pull_branch.map(str::to_owned);

@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod access;
+mod causes;
 mod exactly_once;
+mod hooks;
 mod imports;
 mod operations;
 mod organizations;

@@ -158,6 +158,7 @@ impl World {
             EventKind::BranchCreated { branch } => format!("+{branch}"),
             EventKind::BranchDeleted { branch } => format!("-{branch}"),
             EventKind::Pull { number, action, sender, .. } => format!("pull {number} {action:?} by {sender}"),
+            EventKind::Ping { hook } => format!("ping {hook}"),
         };
         let events = self.unit().event_list(database, None, 1_000).unwrap();
         events.iter().map(|event| told(&event.kind)).collect()

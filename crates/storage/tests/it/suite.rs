@@ -52,6 +52,10 @@ checks!(
     uploads,
     answers,
     events,
+    hooks,
+    deliveries,
+    delivery_log,
+    delivery_leases,
     units,
     concurrency,
 );

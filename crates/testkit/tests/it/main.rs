@@ -9,6 +9,7 @@
 
 mod connection;
 mod files;
+mod hooks;
 mod hostile;
 mod idempotency;
 mod imports;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use branchyard_api_common::{AppState, ServerKeys};
-use branchyard_domain::fakes::PlainFormats;
+use branchyard_domain::fakes::{OpenVault, PlainFormats, PlainPayloads};
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain::{Hub, Ports};
@@ -45,6 +45,9 @@ pub(super) fn strike(world: &mut World, fault: Fault) {
         formats: Arc::new(PlainFormats),
         clock: fakes.clock.clone(),
         ids: fakes.ids.clone(),
+        payloads: Arc::new(PlainPayloads),
+        vault: Arc::new(OpenVault),
+        sender: fakes.sender.clone(),
     };
     let hub = Hub::new(ports, Limits::default());
     world.state = AppState::new(hub, world.state.config.clone(), ServerKeys::from_secret([7; 32]));

@@ -7,6 +7,7 @@ mod accounts;
 mod collaborators;
 mod databases;
 mod events;
+mod hooks;
 mod members;
 mod operations;
 mod pulls;

@@ -3,17 +3,34 @@
 use std::collections::BTreeMap;
 
 use crate::entities::{
-    Branch, Database, Event, MemberRole, Operation, Organization, Pull, PullComment, Release, Role, Tag, Token, Upload,
-    User,
+    Attempt, Branch, Database, Delivery, Event, Hook, MemberRole, Operation, Organization, Pull, PullComment, Release,
+    Request, Role, Tag, Token, Upload, User,
 };
 use crate::ports::SavedAnswer;
-use crate::values::{AccountId, DatabaseId, OperationId, PullNumber, RefName, Timestamp, TokenId, UploadId};
+use crate::values::{
+    AccountId, DatabaseId, DeliveryId, HookId, OperationId, PullNumber, RefName, Timestamp, TokenId, UploadId,
+};
 
 /// An operation with its lease.
 #[derive(Debug, Clone)]
 pub(super) struct Leased {
     pub(super) operation: Operation,
     pub(super) lease: Option<(String, Timestamp)>,
+}
+
+/// A hook with its lease: by whom, for which delivery, until when.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) hook: Hook,
+    pub(super) lease: Option<(String, DeliveryId, Timestamp)>,
+}
+
+/// A delivery with its log.
+#[derive(Debug, Clone)]
+pub(super) struct Logged {
+    pub(super) delivery: Delivery,
+    pub(super) request: Option<Request>,
+    pub(super) attempts: Vec<Attempt>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -36,8 +53,10 @@ pub(super) struct State {
     pub(super) uploads: BTreeMap<UploadId, Upload>,
     /// By caller, scope and key.
     pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
-    /// In the order they were appended.
-    pub(super) events: Vec<Event>,
+    /// In the order they were appended, and whether their deliveries were made.
+    pub(super) events: Vec<(Event, bool)>,
+    pub(super) hooks: BTreeMap<HookId, Held>,
+    pub(super) deliveries: BTreeMap<DeliveryId, Logged>,
 }
 
 impl State {

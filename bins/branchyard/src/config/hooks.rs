@@ -1,0 +1,93 @@
+//! The section of hooks.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use branchyard_hooks::{AddressPolicy, SenderOptions};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Config, Span};
+
+/// Hooks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hooks {
+    /// Hooks of a database.
+    pub max_per_database: u64,
+    /// Networks that hooks may reach besides the public internet.
+    #[serde(deserialize_with = "list")]
+    pub allowed_cidrs: Vec<String>,
+    /// Milliseconds of an attempt.
+    pub timeout_ms: u64,
+    /// Bytes of the body of an answer that are kept.
+    pub response_bytes: usize,
+    /// Milliseconds before each attempt.
+    pub retry_delays_ms: Vec<u64>,
+    /// Time of nothing but failures after which a hook is switched off.
+    pub disable_after: Span,
+    /// Attempts at once.
+    pub concurrency: usize,
+    /// How long finished deliveries are kept.
+    pub log_retention: Span,
+    /// PEM file with further roots for TLS.
+    pub extra_ca_file: Option<PathBuf>,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            max_per_database: 20,
+            allowed_cidrs: Vec::new(),
+            timeout_ms: 15_000,
+            response_bytes: 16 << 10,
+            retry_delays_ms: [0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+                .map(|seconds| seconds * 1_000)
+                .to_vec(),
+            disable_after: Span::seconds(5 * 86_400),
+            concurrency: 64,
+            log_retention: Span::seconds(30 * 86_400),
+            extra_ca_file: None,
+        }
+    }
+}
+
+/// A list, or its items with commas between them, as the environment has it.
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Items(Vec<String>),
+        Text(String),
+    }
+    Ok(match Written::deserialize(deserializer)? {
+        Written::Items(items) => items,
+        Written::Text(text) => text.split(',').map(|item| item.trim().to_owned()).filter(|i| !i.is_empty()).collect(),
+    })
+}
+
+impl Hooks {
+    fn policy(&self) -> anyhow::Result<AddressPolicy> {
+        AddressPolicy::opening(&self.allowed_cidrs).context("configuration: hooks.allowed_cidrs")
+    }
+
+    /// Checks what is no number.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.policy().map(drop)
+    }
+}
+
+impl Config {
+    /// How attempts to deliver are made.
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn sender_options(&self) -> anyhow::Result<SenderOptions> {
+        Ok(SenderOptions {
+            policy: self.hooks.policy()?,
+            timeout: Duration::from_millis(self.hooks.timeout_ms),
+            response_bytes: self.hooks.response_bytes,
+            extra_ca_file: self.hooks.extra_ca_file.clone(),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! `kill -9` at random points while a hook is told of many writes. Afterwards: every commit was delivered at least once, repeats carry the
+//! same id and body, different events have different ids, no push names a commit that does not exist, and first attempts came in order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::Receiver;
+use reqwest::blocking::Client;
+use serde_json::{Value, json};
+
+use crate::process::{Server, branchyard, succeed};
+
+const WRITES: usize = 1_000;
+const KILLS: usize = 20;
+const WRITERS: usize = 4;
+
+#[test]
+fn every_commit_is_told_whenever_the_server_dies() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let receiver = Receiver::start();
+    let start = || {
+        let mut command = branchyard();
+        command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8,::1/128");
+        Server::start_as(command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir))
+    };
+    let server = start();
+    let caller = Caller::new(&server.origin, &token);
+    caller.post("/databases", &json!({"owner": "ada", "name": "d", "visibility": "public"})).unwrap();
+    assert!(caller.write("create table t (n)"));
+    let hook = caller.post("/databases/ada/d/hooks", &json!({"url": receiver.url()})).unwrap();
+    assert_eq!(hook["data"]["events"], json!(["on_push"]), "{hook}");
+    server.terminate();
+
+    let (begun, acknowledged) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut kills = 0;
+    while acknowledged.load(Ordering::SeqCst) < WRITES || kills < KILLS {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let server = start();
+        let until = Instant::now() + Duration::from_millis(100 + seed % 900);
+        std::thread::scope(|scope| {
+            for _ in 0..WRITERS {
+                let caller = Caller::new(&server.origin, &token);
+                let (begun, acknowledged) = (&begun, &acknowledged);
+                scope.spawn(move || {
+                    while Instant::now() < until {
+                        let n = begun.fetch_add(1, Ordering::SeqCst);
+                        if caller.write(&format!("insert into t values ({n})")) {
+                            acknowledged.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            server.kill();
+        });
+        kills += 1;
+    }
+
+    let server = start();
+    let caller = Caller::new(&server.origin, &token);
+    // Operations that were acknowledged and not settled go on first.
+    while caller.get("/databases/ada/d/operations?status=queued")["data"] != json!([])
+        || caller.get("/databases/ada/d/operations?status=running")["data"] != json!([])
+    {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let commits = caller.chain();
+    assert!(commits.len() > WRITES, "{} commits", commits.len());
+    let told = wait_for(&receiver, &caller, &commits);
+    let repeats: usize = told.values().map(|times| times - 1).sum();
+    assert!(repeats < commits.len(), "{kills} kills: {repeats} repeats of {} commits", commits.len());
+    server.terminate();
+}
+
+/// Waits until nothing is pending any more, then looks at all that arrived; gives how often each event was told.
+fn wait_for(receiver: &Receiver, caller: &Caller, commits: &[(String, String)]) -> BTreeMap<String, usize> {
+    let hook = caller.get("/databases/ada/d/hooks")["data"][0]["id"].as_str().unwrap().to_owned();
+    let pending = format!("/databases/ada/d/hooks/{hook}/deliveries?status=pending");
+    let began = Instant::now();
+    // The last write may still be on its way when nothing is pending yet.
+    while caller.get(&pending)["data"] != json!([]) || began.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(began.elapsed() < Duration::from_secs(120), "deliveries are still pending");
+    }
+    let received = receiver.received();
+    let mut times = BTreeMap::<String, usize>::new();
+    let (mut bodies, mut ids) = (HashMap::<String, String>::new(), HashMap::<String, String>::new());
+    let mut firsts: Vec<String> = Vec::new();
+    for request in &received {
+        let id = request.header("webhook-id").to_owned();
+        if *times.entry(id.clone()).and_modify(|times| *times += 1).or_insert(1) == 1 {
+            firsts.push(id.clone());
+        }
+        let body = bodies.entry(id.clone()).or_insert_with(|| request.body.clone());
+        assert_eq!(*body, request.body, "a repeat is the same, byte by byte");
+        let other = ids.entry(request.body.clone()).or_insert_with(|| id.clone());
+        assert_eq!(*other, id, "one event, one id");
+    }
+    assert!(firsts.is_sorted(), "first attempts are in the order of the events");
+    let pushes: HashMap<String, String> = ids
+        .keys()
+        .map(|body| serde_json::from_str::<Value>(body).unwrap())
+        .map(|push| (push["head"].as_str().unwrap().to_owned(), push["prev"].as_str().unwrap().to_owned()))
+        .collect();
+    let known: HashMap<&String, &String> = commits.iter().map(|(commit, parent)| (commit, parent)).collect();
+    // The hook was registered after the first two commits: the empty one and the table.
+    for (commit, parent) in &commits[..commits.len() - 2] {
+        assert_eq!(pushes.get(commit), Some(parent), "a commit was not told, or with another one before it");
+    }
+    for head in pushes.keys() {
+        assert!(known.contains_key(head), "a push names {head}, which is no commit");
+    }
+    times
+}
+
+struct Caller {
+    origin: String,
+    token: String,
+    client: Client,
+}
+
+impl Caller {
+    fn new(origin: &str, token: &str) -> Self {
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().unwrap();
+        Self { origin: origin.to_owned(), token: token.to_owned(), client }
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Option<Value> {
+        let url = format!("{}/api/v2{path}", self.origin);
+        let answer = self.client.post(url).bearer_auth(&self.token).json(body).send().ok()?;
+        answer.status().is_success().then(|| answer.json().ok()).flatten()
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let url = if path.starts_with("http") { path.to_owned() } else { format!("{}/api/v2{path}", self.origin) };
+        self.client.get(url).bearer_auth(&self.token).send().unwrap().json().unwrap()
+    }
+
+    /// Writes and waits for the end, as far as the server lives; gives whether it was acknowledged.
+    fn write(&self, statements: &str) -> bool {
+        let body = json!({"from_branch": "main", "to_branch": "main", "q": statements});
+        let Some(accepted) = self.post("/databases/ada/d/sql-writes", &body) else { return false };
+        let id = accepted["data"]["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+        let url = format!("{}/api/v2/operations/{id}", self.origin);
+        loop {
+            let polled =
+                self.client.get(&url).bearer_auth(&self.token).send().and_then(|answer| answer.json::<Value>());
+            match polled {
+                Ok(operation) if operation["data"]["status"] == "succeeded" => return true,
+                Ok(_) => std::thread::sleep(Duration::from_millis(1)),
+                Err(_) => return true,
+            }
+        }
+    }
+
+    /// Every commit of the branch with its parent, newest first.
+    fn chain(&self) -> Vec<(String, String)> {
+        let mut commits = Vec::new();
+        let mut token = String::new();
+        loop {
+            let page = self.get(&format!("/databases/ada/d/commits?page_size=100&page_token={token}"));
+            for commit in page["data"].as_array().unwrap() {
+                let parent = commit["parents"][0].as_str().unwrap_or_default().to_owned();
+                commits.push((commit["sha"].as_str().unwrap().to_owned(), parent));
+            }
+            match page["meta"]["next_page_token"].as_str() {
+                Some(next) => next.clone_into(&mut token),
+                None => return commits,
+            }
+        }
+    }
+}

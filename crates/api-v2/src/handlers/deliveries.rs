@@ -1,0 +1,58 @@
+use branchyard_api_common::{Answer, Call, page};
+use branchyard_domain::access::Admin;
+use branchyard_domain::entities::{Delivery, DeliveryDetails};
+use branchyard_domain::errors::HookError;
+use branchyard_domain::ports::DeliveryState;
+use branchyard_domain::values::DeliveryId;
+
+use super::hooks::{hook_of, named};
+use super::{Outcome, bound, page_of};
+use crate::wire;
+
+const STATES: &[(&str, DeliveryState)] =
+    &[("pending", DeliveryState::Pending), ("delivered", DeliveryState::Delivered), ("failed", DeliveryState::Failed)];
+
+/// The delivery a path names; what is no id names none.
+fn delivery_of(text: &str) -> Result<DeliveryId, HookError> {
+    DeliveryId::parse(text).map_err(|_| HookError::NoSuchDelivery)
+}
+
+/// `GET …/hooks/{hook_id}/deliveries`
+pub(crate) async fn list_hook_deliveries(call: Call) -> Outcome {
+    let (access, hook) = named(&call).await?;
+    let (page_request, state, status) = call.query(|q| {
+        let status = q.optional("status").unwrap_or_default().to_owned();
+        Some((page_of(&call, q)?, q.choice("status", STATES), status))
+    })?;
+    let bound = bound(&["deliveries", &hook.to_string(), &status]);
+    let before: Option<String> = call.page_key(&page_request, &bound)?;
+    let before = before.and_then(|id| DeliveryId::parse(&id).ok());
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.deliveries().list(&access, hook, state, before, fetch)).await?;
+    let shown = |delivery: &Delivery| wire::DeliverySummary::from(delivery);
+    Ok(page(&call.state, &page_request, &bound, found, shown, |delivery| delivery.id.to_string()))
+}
+
+/// `GET …/hooks/{hook_id}/deliveries/{delivery_id}`
+pub(crate) async fn get_hook_delivery(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));
+    let details = call.read(move |hub| hub.deliveries().get(&access, hook_of(&hook)?, delivery_of(&id)?)).await?;
+    Ok(Answer::resource(200, &wire::Delivery::from(&details)))
+}
+
+/// `POST …/hooks/{hook_id}/deliveries/{delivery_id}/redeliver`
+pub(crate) async fn redeliver(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));
+    let (access, found) = call
+        .read(move |hub| -> Result<_, HookError> {
+            let found = hub.deliveries().get(&access, hook_of(&hook)?, delivery_of(&id)?)?.delivery;
+            Ok((access, found))
+        })
+        .await?;
+    let key = call.key(access.who()).await?;
+    call.body(|_| Some(()))?;
+    let queued = |details: &DeliveryDetails| Answer::resource(200, &wire::Delivery::from(details));
+    call.effect(key, move |hub, once| hub.deliveries().redeliver(&access, found.hook_id, found.id, once), queued).await
+}

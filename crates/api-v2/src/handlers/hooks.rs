@@ -1,0 +1,143 @@
+use std::collections::BTreeSet;
+
+use branchyard_api_common::{Answer, Call, Failure, Fields, Shown, etag_of, page};
+use branchyard_domain::access::{Admin, DatabaseAccess};
+use branchyard_domain::entities::{DeliveryDetails, HookEvent};
+use branchyard_domain::errors::HookError;
+use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
+use branchyard_domain::values::HookId;
+
+use super::{Outcome, bound, page_of, unchanged, urls};
+use crate::{convert, wire};
+
+const EVENTS: &[(&str, HookEvent)] =
+    &[("on_push", HookEvent::Push), ("on_pull_request", HookEvent::PullRequest), ("on_branch", HookEvent::Branch)];
+
+/// The hook a path names; what is no id names none.
+pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
+    HookId::parse(text).map_err(|_| HookError::NoSuchHook)
+}
+
+/// The hook of the path, which is looked up only for those who may see it.
+pub(super) async fn named(call: &Call) -> Result<(DatabaseAccess<Admin>, HookId), Failure> {
+    let access = call.access::<Admin>().await?;
+    let id = call.segment("hook_id");
+    call.read(move |hub| -> Result<_, HookError> {
+        let found = hub.hooks().get(&access, hook_of(&id)?)?.hook.id;
+        Ok((access, found))
+    })
+    .await
+}
+
+/// `GET …/hooks`
+pub(crate) async fn list_hooks(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let page_request = call.query(|q| page_of(&call, q))?;
+    let bound = bound(&["hooks", &access.database().id.to_string()]);
+    let after: Option<String> = call.page_key(&page_request, &bound)?;
+    let after = after.and_then(|id| HookId::parse(&id).ok());
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.hooks().list(&access, after, fetch)).await?;
+    let shown = |view: &HookView| wire::Hook::from(view);
+    Ok(page(&call.state, &page_request, &bound, found, shown, |view| view.hook.id.to_string()))
+}
+
+/// `POST …/hooks`
+pub(crate) async fn create_hook(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let key = call.key(access.who()).await?;
+    let wanted = call.body(new_hook)?;
+    let (urls, locator) = (urls(&call.state), access.database().locator.clone());
+    let created = move |made: &SecretHook, shown: Shown| {
+        with_secret(201, made, shown).at(urls.below(&locator, "hooks", &made.view.hook.id.to_string()))
+    };
+    call.effect_once(key, move |hub, once| hub.hooks().create(&access, wanted, once), created).await
+}
+
+/// The secret is shown to the request that made it; what is saved for its repetitions does not hold it. The entity tag is that of the
+/// hook as it is read later.
+fn with_secret(status: u16, made: &SecretHook, shown: Shown) -> Answer {
+    let plain = wire::Hook::from(&made.view);
+    let tag = etag_of(&plain);
+    let answer = match shown {
+        Shown::Now => Answer::data(status, &convert::hook_with_secret(&made.view, &made.secret)),
+        Shown::Later => Answer::data(status, &plain),
+    };
+    answer.tagged(Some(tag)).secret()
+}
+
+fn new_hook(fields: &Fields<'_>) -> Option<NewHook> {
+    let url = fields.required_string("url");
+    let events = match fields.has("events") {
+        true => fields.optional_choices("events", EVENTS),
+        false => Some(BTreeSet::from([HookEvent::Push])),
+    };
+    let active = fields.optional_bool("active").unwrap_or(true);
+    Some(NewHook { url: url?, events: events?, active })
+}
+
+/// `GET …/hooks/{hook_id}`
+pub(crate) async fn get_hook(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let id = call.segment("hook_id");
+    let view = call.read(move |hub| hub.hooks().get(&access, hook_of(&id)?)).await?;
+    Ok(Answer::resource(200, &wire::Hook::from(&view)))
+}
+
+/// `PATCH …/hooks/{hook_id}`
+pub(crate) async fn update_hook(call: Call) -> Outcome {
+    let (access, id) = named(&call).await?;
+    let edit = call.patch(edit_hook)?;
+    let if_match = call.if_match();
+    let view = call
+        .write(move |hub| {
+            let as_seen = |view: &HookView| unchanged(if_match.as_ref(), &wire::Hook::from(view));
+            hub.hooks().edit(&access, id, edit, Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::resource(200, &wire::Hook::from(&view)))
+}
+
+fn edit_hook(fields: &Fields<'_>) -> Option<EditHook> {
+    let url = fields.optional_string("url");
+    let events = fields.optional_choices("events", EVENTS);
+    let active = fields.optional_bool("active");
+    Some(EditHook { url, events, active })
+}
+
+/// `DELETE …/hooks/{hook_id}`
+pub(crate) async fn delete_hook(call: Call) -> Outcome {
+    let access = call.access::<Admin>().await?;
+    let id = call.segment("hook_id");
+    let if_match = call.if_match();
+    let view = call
+        .write(move |hub| {
+            let as_seen = |view: &HookView| unchanged(if_match.as_ref(), &wire::Hook::from(view));
+            hub.hooks().delete(&access, hook_of(&id)?, Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::data(200, &wire::Hook::from(&view)))
+}
+
+/// `POST …/hooks/{hook_id}/ping`
+pub(crate) async fn ping_hook(call: Call) -> Outcome {
+    let (access, id) = named(&call).await?;
+    let key = call.key(access.who()).await?;
+    call.body(|_| Some(()))?;
+    let hook = urls(&call.state).below(&access.database().locator, "hooks", &id.to_string());
+    let queued = move |details: &DeliveryDetails| {
+        let shown = wire::Delivery::from(details);
+        let location = format!("{hook}/deliveries/{}", shown.summary.id);
+        Answer::resource(201, &shown).at(location)
+    };
+    call.effect(key, move |hub, once| hub.hooks().ping(&access, id, once), queued).await
+}
+
+/// `POST …/hooks/{hook_id}/rotate-secret`
+pub(crate) async fn rotate_hook_secret(call: Call) -> Outcome {
+    let (access, id) = named(&call).await?;
+    let key = call.key(access.who()).await?;
+    call.body(|_| Some(()))?;
+    let rotated = |made: &SecretHook, shown: Shown| with_secret(200, made, shown);
+    call.effect_once(key, move |hub, once| hub.hooks().rotate_secret(&access, id, once), rotated).await
+}

@@ -1,0 +1,83 @@
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{AttemptError, DeliveryStatus, DisabledReason, EventName, HookEvent};
+
+/// How the newest delivery of a hook stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LastDelivery {
+    pub(crate) id: String,
+    pub(crate) status: DeliveryStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) finished_at: Option<String>,
+}
+
+/// An address that is told what happens to a database.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Hook {
+    pub(crate) id: String,
+    pub(crate) url: String,
+    pub(crate) events: Vec<HookEvent>,
+    pub(crate) active: bool,
+    /// Why the server switched it off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disabled_reason: Option<DisabledReason>,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_delivery: Option<LastDelivery>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
+}
+
+/// A delivery as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliverySummary {
+    pub(crate) id: String,
+    pub(crate) event_name: EventName,
+    pub(crate) status: DeliveryStatus,
+    pub(crate) created_at: String,
+    pub(crate) attempt_count: u32,
+    /// While `pending`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_attempt_at: Option<String>,
+    /// When `delivered` or `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) finished_at: Option<String>,
+}
+
+/// What the last attempt sent.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliveryRequest {
+    pub(crate) url: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+}
+
+/// One request of a delivery.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DeliveryAttempt {
+    pub(crate) id: String,
+    pub(crate) started_at: String,
+    pub(crate) duration_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response_headers: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) response_body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<AttemptError>,
+}
+
+/// An event on its way to one hook.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Delivery {
+    #[serde(flatten)]
+    pub(crate) summary: DeliverySummary,
+    pub(crate) request: DeliveryRequest,
+    /// The latest 50, oldest first.
+    pub(crate) attempts: Vec<DeliveryAttempt>,
+}

@@ -1,0 +1,310 @@
+//! Hooks: registration.
+
+mod dispatch;
+mod log;
+mod schedule;
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::databases::live;
+use super::{Inner, Once, once};
+use crate::access::{Admin, DatabaseAccess};
+use crate::entities::{
+    Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,
+    PreviousSecret, Sealed,
+};
+use crate::errors::HookError;
+use crate::ports::Unit;
+use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
+
+pub use dispatch::{Attempted, Dispatch};
+pub use log::Deliveries;
+
+/// Seconds for which deliveries are signed with the previous secret too.
+const ROTATION_SECONDS: i64 = 86_400;
+
+/// A hook to be.
+#[derive(Debug, Clone)]
+pub struct NewHook {
+    /// Where to send.
+    pub url: String,
+    /// What it wants to hear; not empty.
+    pub events: BTreeSet<HookEvent>,
+    /// Whether it begins at once.
+    pub active: bool,
+}
+
+/// Changes to a hook; absent fields stay.
+#[derive(Debug, Clone, Default)]
+pub struct EditHook {
+    /// Where to send.
+    pub url: Option<String>,
+    /// What it wants to hear; not empty.
+    pub events: Option<BTreeSet<HookEvent>>,
+    /// On or off.
+    pub active: Option<bool>,
+}
+
+/// A hook and how it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookView {
+    /// The hook.
+    pub hook: Hook,
+    /// Its newest delivery.
+    pub last_delivery: Option<Delivery>,
+}
+
+/// A hook with a fresh secret, which is known only now.
+#[derive(Debug)]
+pub struct SecretHook {
+    /// The hook.
+    pub view: HookView,
+    /// The secret.
+    pub secret: HookSecret,
+}
+
+/// Hooks.
+pub struct Hooks<'a>(&'a Inner);
+
+impl<'a> Hooks<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Registers a hook.
+    ///
+    /// # Errors
+    /// [`HookError::Address`], [`HookError::TooMany`].
+    pub fn create(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        wanted: NewHook,
+        once: Option<&Once<'_, SecretHook>>,
+    ) -> Result<SecretHook, HookError> {
+        let url = self.0.ports.sender.check(&wanted.url)?;
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let limit = self.0.limits.hooks_per_database;
+        if unit.hook_count(database.id)? >= limit {
+            return Err(HookError::TooMany(limit));
+        }
+        let id = HookId::from_uuid(self.0.ports.ids.uuid(now));
+        let (secret, sealed) = self.mint(id);
+        let hook = Hook {
+            id,
+            database_id: database.id,
+            url,
+            events: wanted.events,
+            active: wanted.active,
+            disabled_reason: None,
+            secret: sealed,
+            previous_secret: None,
+            failing_since: None,
+            exhausted: false,
+            created_at: now,
+            updated_at: now,
+        };
+        unit.hook_add(&hook)?;
+        let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
+        once::keep(self.0, unit.as_mut(), once, &registered, now)?;
+        unit.save()?;
+        Ok(registered)
+    }
+
+    fn mint(&self, hook: HookId) -> (HookSecret, Sealed) {
+        let (mut key, mut nonce) = ([0; 32], [0; 24]);
+        self.0.ports.ids.fill(&mut key);
+        self.0.ports.ids.fill(&mut nonce);
+        let secret = HookSecret::from_text(format!("whsec_{}", STANDARD.encode(key)));
+        let sealed = self.0.ports.vault.seal(hook, &secret, nonce);
+        (secret, sealed)
+    }
+
+    /// Hooks by creation, after `after`.
+    ///
+    /// # Errors
+    /// [`HookError::Fault`].
+    pub fn list(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        after: Option<HookId>,
+        limit: usize,
+    ) -> Result<Vec<HookView>, HookError> {
+        let found = self.0.ports.metadata.read()?.hook_list(access.database().id, after, limit)?;
+        Ok(found.into_iter().map(|(hook, last_delivery)| HookView { hook, last_delivery }).collect())
+    }
+
+    /// A hook.
+    ///
+    /// # Errors
+    /// [`HookError::NoSuchHook`].
+    pub fn get(&self, access: &DatabaseAccess<Admin>, id: HookId) -> Result<HookView, HookError> {
+        view(self.0.ports.metadata.read()?.as_mut(), access.database().id, id)
+    }
+
+    /// Changes a hook. What is as wanted already changes nothing. Switched off, what is on its way to it is given up.
+    ///
+    /// # Errors
+    /// [`HookError::NoSuchHook`], [`HookError::Address`]; [`HookError::Changed`] when `expected` says that it is not as the caller
+    /// saw it.
+    pub fn edit(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        id: HookId,
+        edit: EditHook,
+        expected: Option<&dyn Fn(&HookView) -> bool>,
+    ) -> Result<HookView, HookError> {
+        let url = edit.url.map(|url| self.0.ports.sender.check(&url)).transpose()?;
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?.id;
+        let seen = seen(unit.as_mut(), database, id, expected)?;
+        let mut hook = seen.hook.clone();
+        if let Some(url) = url {
+            hook.url = url;
+        }
+        if let Some(events) = edit.events {
+            hook.events = events;
+        }
+        if let Some(active) = edit.active {
+            hook.set_active(active);
+        }
+        if hook == seen.hook {
+            return Ok(seen);
+        }
+        hook.updated_at = now;
+        unit.hook_update(&hook)?;
+        if !hook.active {
+            unit.delivery_give_up(id, now)?;
+        }
+        let edited = view(unit.as_mut(), database, id)?;
+        unit.save()?;
+        Ok(edited)
+    }
+
+    /// Deletes a hook and its deliveries; gives it as it was.
+    ///
+    /// # Errors
+    /// [`HookError::NoSuchHook`], [`HookError::Changed`].
+    pub fn delete(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        id: HookId,
+        expected: Option<&dyn Fn(&HookView) -> bool>,
+    ) -> Result<HookView, HookError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?.id;
+        let seen = seen(unit.as_mut(), database, id, expected)?;
+        unit.hook_remove(id)?;
+        unit.save()?;
+        Ok(seen)
+    }
+
+    /// Queues a trial event for this hook, active or not.
+    ///
+    /// # Errors
+    /// [`HookError::NoSuchHook`].
+    pub fn ping(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        id: HookId,
+        once: Option<&Once<'_, DeliveryDetails>>,
+    ) -> Result<DeliveryDetails, HookError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let last = view(unit.as_mut(), database.id, id)?.last_delivery.map(|last| last.id);
+        let kind = EventKind::Ping { hook: id };
+        let body = self.0.ports.payloads.render(&database.locator, &kind);
+        let event_id = EventId::from_uuid(self.0.ports.ids.uuid(now));
+        unit.event_add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
+        let delivery = queued(id, event_id, EventName::Ping, delivery_id(self.0, now, last), now);
+        unit.delivery_add(&delivery)?;
+        unit.event_dispatched(event_id, now)?;
+        let details = log::details(unit.as_mut(), database.id, delivery)?;
+        once::keep(self.0, unit.as_mut(), once, &details, now)?;
+        unit.save()?;
+        self.0.outbox.one();
+        Ok(details)
+    }
+
+    /// Gives a hook a new secret. For a day deliveries are signed with the previous one too.
+    ///
+    /// # Errors
+    /// [`HookError::NoSuchHook`].
+    pub fn rotate_secret(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        id: HookId,
+        once: Option<&Once<'_, SecretHook>>,
+    ) -> Result<SecretHook, HookError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?.id;
+        let mut view = view(unit.as_mut(), database, id)?;
+        let (secret, sealed) = self.mint(id);
+        let previous = std::mem::replace(&mut view.hook.secret, sealed);
+        view.hook.previous_secret =
+            Some(PreviousSecret { secret: previous, until: now.plus_seconds(ROTATION_SECONDS) });
+        view.hook.updated_at = now;
+        unit.hook_update(&view.hook)?;
+        let rotated = SecretHook { view, secret };
+        once::keep(self.0, unit.as_mut(), once, &rotated, now)?;
+        unit.save()?;
+        Ok(rotated)
+    }
+}
+
+/// A hook and its newest delivery.
+fn view(unit: &mut dyn Unit, database: DatabaseId, id: HookId) -> Result<HookView, HookError> {
+    let hook = unit.hook_get(database, id)?.ok_or(HookError::NoSuchHook)?;
+    let last_delivery = unit.delivery_list(id, None, None, 1)?.pop();
+    Ok(HookView { hook, last_delivery })
+}
+
+/// The hook in the unit that changes it, which must be as `expected`.
+fn seen(
+    unit: &mut dyn Unit,
+    database: DatabaseId,
+    id: HookId,
+    expected: Option<&dyn Fn(&HookView) -> bool>,
+) -> Result<HookView, HookError> {
+    let view = view(unit, database, id)?;
+    match expected {
+        Some(matches) if !matches(&view) => Err(HookError::Changed),
+        _ => Ok(view),
+    }
+}
+
+/// A delivery that is due at once.
+fn queued(hook_id: HookId, event_id: EventId, event: EventName, id: DeliveryId, now: Timestamp) -> Delivery {
+    Delivery {
+        id,
+        hook_id,
+        event_id,
+        event,
+        status: DeliveryStatus::Pending { next_attempt_at: now },
+        created_at: now,
+        attempt_count: 0,
+        run_attempts: 0,
+    }
+}
+
+/// An id that sorts after the last one of the hook, also when the clock was set back meanwhile.
+fn delivery_id(inner: &Inner, now: Timestamp, last: Option<DeliveryId>) -> DeliveryId {
+    let id = DeliveryId::from_uuid(inner.ports.ids.uuid(now));
+    match last {
+        Some(last) if id <= last => {
+            let (millis, _) = last.as_uuid().get_timestamp().map_or((0, 0), |at| {
+                let (seconds, nanos) = at.to_unix();
+                (seconds.saturating_mul(1_000) + u64::from(nanos / 1_000_000), nanos)
+            });
+            DeliveryId::from_uuid(inner.ports.ids.uuid(Timestamp::from_micros(0).plus_millis(millis + 1)))
+        }
+        _ => id,
+    }
+}

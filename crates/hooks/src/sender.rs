@@ -1,0 +1,314 @@
+//! Attempts over HTTP.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use branchyard_domain::entities::{AttemptError, EventName};
+use branchyard_domain::ports::{AddressError, Parcel, Reply, Sender, Sent};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, Client, redirect};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, timeout_at};
+use url::{Host, Url};
+
+use crate::address::{AddressPolicy, Verdict};
+use crate::names::{Names, SystemNames};
+use crate::peer::{CheckedNames, CheckedPeer, Reach};
+use crate::signature::{hub_signature, webhook_signature};
+use crate::{capture, failure};
+
+/// The longest address of a hook, in bytes.
+const URL_BYTES: usize = 2_048;
+/// How much of the time of an attempt may go into connecting.
+const CONNECT: Duration = Duration::from_secs(5);
+const USER_AGENT: &str = concat!("Branchyard-Hook/", env!("CARGO_PKG_VERSION"));
+
+/// How attempts are made.
+#[derive(Debug, Clone)]
+pub struct SenderOptions {
+    /// Which addresses may be reached.
+    pub policy: AddressPolicy,
+    /// From the resolution of the name to the end of the head of the answer.
+    pub timeout: Duration,
+    /// Bytes of the body of an answer that are kept.
+    pub response_bytes: usize,
+    /// PEM file with roots besides those of the system.
+    pub extra_ca_file: Option<PathBuf>,
+}
+
+impl Default for SenderOptions {
+    fn default() -> Self {
+        Self {
+            policy: AddressPolicy::default(),
+            timeout: Duration::from_secs(15),
+            response_bytes: 16 << 10,
+            extra_ca_file: None,
+        }
+    }
+}
+
+/// Attempts cannot be made like that.
+#[derive(Debug, thiserror::Error)]
+pub enum SenderError {
+    /// The file of roots.
+    #[error("cannot read the certificates in {path}")]
+    Roots {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Makes attempts over HTTP. A call blocks until its attempt ended.
+pub struct HttpSender {
+    policy: Arc<AddressPolicy>,
+    names: Arc<dyn Names>,
+    timeout: Duration,
+    response_bytes: usize,
+    roots: Vec<Certificate>,
+    line: OnceLock<Option<Line>>,
+}
+
+/// What is made when it is first needed: commands that send nothing need neither threads nor the roots of the system.
+struct Line {
+    runtime: Option<Runtime>,
+    encrypted: Client,
+    plain: Client,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Without waiting: it may be dropped where blocking is not allowed.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl HttpSender {
+    /// A sender that resolves names as the system does.
+    ///
+    /// # Errors
+    /// [`SenderError`].
+    pub fn new(options: SenderOptions) -> Result<Self, SenderError> {
+        Self::with_names(options, Arc::new(SystemNames))
+    }
+
+    /// A sender with a resolver of its own.
+    ///
+    /// # Errors
+    /// [`SenderError`].
+    pub fn with_names(options: SenderOptions, names: Arc<dyn Names>) -> Result<Self, SenderError> {
+        Ok(Self {
+            policy: Arc::new(options.policy),
+            names,
+            timeout: options.timeout,
+            response_bytes: options.response_bytes,
+            roots: options.extra_ca_file.as_deref().map(roots).transpose()?.unwrap_or_default(),
+            line: OnceLock::new(),
+        })
+    }
+
+    fn line(&self) -> Option<&Line> {
+        let make = || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .thread_name("hooks-io")
+                .enable_all()
+                .build();
+            let runtime = runtime.map_err(|error| tracing::error!(%error, "no runtime for hooks")).ok()?;
+            let client = |encrypted| {
+                let made = self.client(encrypted);
+                made.map_err(|error| tracing::error!(%error, "hooks cannot speak TLS")).ok()
+            };
+            Some(Line { runtime: Some(runtime), encrypted: client(true)?, plain: client(false)? })
+        };
+        self.line.get_or_init(make).as_ref()
+    }
+
+    fn reach(&self, encrypted: bool) -> Reach {
+        Reach { policy: Arc::clone(&self.policy), encrypted }
+    }
+
+    fn client(&self, encrypted: bool) -> reqwest::Result<Client> {
+        let reach = self.reach(encrypted);
+        Client::builder()
+            .dns_resolver(Arc::new(CheckedNames { names: Arc::clone(&self.names), reach: reach.clone() }))
+            .connector_layer(CheckedPeer(reach))
+            .redirect(redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .https_only(encrypted)
+            .http1_only()
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CONNECT.min(self.timeout))
+            .tls_version_min(reqwest::tls::Version::TLS_1_2)
+            .tls_certs_merge(self.roots.iter().cloned())
+            .build()
+    }
+
+    /// Whether the host is an address, and what the policy says of it.
+    fn literal(&self, url: &Url) -> Option<Verdict> {
+        let address = match url.host()? {
+            Host::Ipv4(address) => IpAddr::V4(address),
+            Host::Ipv6(address) => IpAddr::V6(address),
+            Host::Domain(_) => return None,
+        };
+        Some(self.policy.verdict(address))
+    }
+
+    /// `http` goes only where the operator opened a network, on all ways to the name.
+    fn may_be_plain(&self, url: &Url) -> bool {
+        match (self.literal(url), url.host_str()) {
+            (Some(verdict), _) => verdict == Verdict::Opened,
+            (None, Some(name)) => self.names.resolve(name).is_ok_and(|found| {
+                !found.is_empty() && found.iter().all(|address| self.policy.verdict(*address) == Verdict::Opened)
+            }),
+            (None, None) => false,
+        }
+    }
+
+    async fn attempt(&self, line: &Line, url: Url, parcel: &Parcel, headers: HeaderMap) -> Result<Reply, AttemptError> {
+        let encrypted = url.scheme() == "https";
+        let admitted = match self.literal(&url) {
+            Some(Verdict::Refused) => false,
+            Some(Verdict::Public) => encrypted,
+            Some(Verdict::Opened) | None => true,
+        };
+        if !admitted {
+            return Err(AttemptError::BlockedAddress);
+        }
+        let client = if encrypted { &line.encrypted } else { &line.plain };
+        let deadline = Instant::now() + self.timeout;
+        let sending = client.post(url).headers(headers).body(parcel.body.clone()).send();
+        let answer = timeout_at(deadline, sending).await.map_err(|_| AttemptError::Timeout)?;
+        let answer = answer.map_err(|error| failure::reason(&error))?;
+        let (status, retry_after) = (answer.status().as_u16(), capture::retry_after(answer.headers()));
+        let headers = capture::headers(answer.headers());
+        let body = capture::body(answer, self.response_bytes, deadline).await;
+        Ok(Reply { status, headers, body, retry_after })
+    }
+}
+
+impl Sender for HttpSender {
+    fn check(&self, text: &str) -> Result<String, AddressError> {
+        let invalid = |why: &str| Err(AddressError::Invalid(why.to_owned()));
+        let Ok(url) = Url::parse(text) else {
+            return invalid("must be an absolute URL, such as https://ci.example.com/hook");
+        };
+        if text.len() > URL_BYTES || url.as_str().len() > URL_BYTES {
+            return invalid("must not be longer than 2,048 bytes");
+        }
+        if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
+            return invalid("must begin with https:// and name a host");
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return invalid("must not hold a user name or password; verify the signature instead");
+        }
+        if url.fragment().is_some() {
+            return invalid("must not have a fragment (#…)");
+        }
+        if url.scheme() == "http" && !self.may_be_plain(&url) {
+            return invalid(
+                "must begin with https://, except in networks that the operator of this server opened to hooks",
+            );
+        }
+        if self.literal(&url) == Some(Verdict::Refused) {
+            let why = "the address is in a network that hooks may not reach; the operator of this server can open it";
+            return Err(AddressError::Refused(why.to_owned()));
+        }
+        Ok(url.into())
+    }
+
+    fn send(&self, parcel: &Parcel) -> Sent {
+        let headers = headers(parcel);
+        let host = Url::parse(&parcel.url).ok();
+        let result = match (self.line(), host.clone()) {
+            (Some(line), Some(url)) => match (&line.runtime, header_map(&headers)) {
+                (Some(runtime), Some(map)) => runtime.block_on(self.attempt(line, url, parcel, map)),
+                _ => Err(AttemptError::Connection),
+            },
+            (None, _) => Err(AttemptError::Tls),
+            (_, None) => Err(AttemptError::Connection),
+        };
+        let (reply, error) = match result {
+            Ok(reply) => {
+                let error = (300..400).contains(&reply.status).then_some(AttemptError::Redirect);
+                (Some(reply), error)
+            }
+            Err(error) => (None, Some(error)),
+        };
+        let sent = Sent { headers, reply, error };
+        log(parcel, host.as_ref().and_then(Url::host_str), &sent);
+        sent
+    }
+}
+
+/// The headers of an attempt, in their order.
+fn headers(parcel: &Parcel) -> Vec<(String, String)> {
+    let id = parcel.delivery.to_string();
+    let (at, body) = (parcel.at.as_seconds(), parcel.body.as_bytes());
+    let mut headers = vec![
+        ("content-type", "application/json".to_owned()),
+        ("content-length", body.len().to_string()),
+        ("user-agent", USER_AGENT.to_owned()),
+        ("accept", "*/*".to_owned()),
+        ("accept-encoding", "identity".to_owned()),
+        ("webhook-signature", webhook_signature(&parcel.secrets, &id, at, body)),
+        ("webhook-id", id),
+        ("webhook-timestamp", at.to_string()),
+        ("x-branchyard-event", event_word(parcel.event).to_owned()),
+        ("x-branchyard-delivery", parcel.attempt.to_string()),
+    ];
+    if let Some(current) = parcel.secrets.first() {
+        headers.push(("x-hub-signature-256", hub_signature(current, body)));
+    }
+    headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn header_map(headers: &[(String, String)]) -> Option<HeaderMap> {
+    let pair = |(name, value): &(String, String)| {
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(value).ok()?))
+    };
+    headers.iter().map(pair).collect()
+}
+
+const fn event_word(event: EventName) -> &'static str {
+    match event {
+        EventName::Push => "push",
+        EventName::PullRequest => "pull_request",
+        EventName::Branch => "branch",
+        EventName::Ping => "ping",
+    }
+}
+
+/// One line for each attempt that failed, with the host alone of where it went.
+fn log(parcel: &Parcel, host: Option<&str>, sent: &Sent) {
+    if sent.delivered() {
+        return;
+    }
+    let status = sent.reply.as_ref().map(|reply| reply.status);
+    let why = match sent.error {
+        Some(AttemptError::Timeout) => "the receiver did not answer in time",
+        Some(AttemptError::Refused) => "the receiver refused the connection",
+        Some(AttemptError::Dns) => "the receiver's name does not resolve",
+        Some(AttemptError::Tls) => "no trusted TLS connection to the receiver",
+        Some(AttemptError::BlockedAddress) => "the receiver is in a network that hooks may not reach",
+        Some(AttemptError::Redirect) => "the receiver redirects, which is not followed",
+        Some(AttemptError::Connection) => "the connection to the receiver broke",
+        None => "the receiver did not accept it",
+    };
+    let (delivery, attempt) = (parcel.delivery.to_string(), parcel.attempt.to_string());
+    tracing::info!(delivery, attempt, host, status, "a hook was not delivered: {why}");
+}
+
+fn roots(path: &Path) -> Result<Vec<Certificate>, SenderError> {
+    let wrong = |source: Box<dyn std::error::Error + Send + Sync>| SenderError::Roots { path: path.to_owned(), source };
+    let pem = std::fs::read(path).map_err(|error| wrong(error.into()))?;
+    let found = Certificate::from_pem_bundle(&pem).map_err(|error| wrong(error.into()))?;
+    if found.is_empty() { Err(wrong("it holds no certificate".into())) } else { Ok(found) }
+}

@@ -1,0 +1,96 @@
+//! Secrets of hooks, sealed with a key of the server.
+
+use branchyard_domain::entities::{HookSecret, Sealed};
+use branchyard_domain::ports::Vault;
+use branchyard_domain::values::HookId;
+use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
+use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+const NONCE_BYTES: usize = 24;
+
+/// Seals with XChaCha20-Poly1305 under a key made from the server's secret; what is sealed for one hook does not open for another.
+pub struct ServerVault {
+    key: [u8; 32],
+    key_id: String,
+}
+
+impl std::fmt::Debug for ServerVault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ServerVault({})", self.key_id)
+    }
+}
+
+impl ServerVault {
+    /// Derives the key from 32 random bytes. Servers that share a store share them.
+    pub fn from_secret(secret: &[u8; 32]) -> Self {
+        let key = derive(secret, "branchyard hook secrets v1");
+        let id = derive(secret, "branchyard hook secrets v1 id");
+        Self { key, key_id: id.iter().take(8).map(|byte| format!("{byte:02x}")).collect() }
+    }
+}
+
+fn derive(secret: &[u8; 32], label: &str) -> [u8; 32] {
+    // A whole block, which HMAC takes as it is: shorter keys it would fill up with zeros just so.
+    let mut block = hmac::digest::Key::<Hmac<Sha256>>::default();
+    block[..secret.len()].copy_from_slice(secret);
+    let mut mac = <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block);
+    mac.update(label.as_bytes());
+    mac.finalize().into_bytes().into()
+}
+
+impl Vault for ServerVault {
+    fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; NONCE_BYTES]) -> Sealed {
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.key));
+        let hook = hook.as_uuid();
+        let payload = Payload { msg: secret.expose().as_bytes(), aad: hook.as_bytes() };
+        let mut bytes = nonce.to_vec();
+        // Fails only for texts of gigabytes; what is empty does not open.
+        bytes.extend(cipher.encrypt(XNonce::from_slice(&nonce), payload).unwrap_or_default());
+        Sealed { key_id: self.key_id.clone(), bytes }
+    }
+
+    fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret> {
+        if sealed.key_id != self.key_id {
+            return None;
+        }
+        let (nonce, text) = sealed.bytes.split_at_checked(NONCE_BYTES)?;
+        let cipher = XChaCha20Poly1305::new(Key::from_slice(&self.key));
+        let hook = hook.as_uuid();
+        let payload = Payload { msg: text, aad: hook.as_bytes() };
+        let opened = cipher.decrypt(XNonce::from_slice(nonce), payload).ok()?;
+        String::from_utf8(opened).ok().map(HookSecret::from_text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain::entities::{HookSecret, Sealed};
+    use branchyard_domain::ports::Vault as _;
+    use branchyard_domain::values::HookId;
+    use uuid::Uuid;
+
+    use super::ServerVault;
+
+    #[test]
+    fn what_is_sealed_opens_for_its_hook_under_its_key_only() {
+        let vault = ServerVault::from_secret(&[7; 32]);
+        let (hook, other) = (HookId::from_uuid(Uuid::from_u128(1)), HookId::from_uuid(Uuid::from_u128(2)));
+        let secret = HookSecret::from_text("whsec_AAEC".to_owned());
+        let sealed = vault.seal(hook, &secret, [3; 24]);
+        assert_eq!(vault.open(hook, &sealed), Some(secret.clone()));
+        assert_eq!(vault.open(other, &sealed), None);
+        assert!(!sealed.bytes.windows(4).any(|part| part == b"AAEC"), "not in clear");
+        assert_ne!(vault.seal(hook, &secret, [4; 24]).bytes, sealed.bytes);
+        let restarted = ServerVault::from_secret(&[7; 32]);
+        assert_eq!(restarted.open(hook, &sealed), Some(secret));
+        let foreign = ServerVault::from_secret(&[8; 32]);
+        assert_eq!(foreign.open(hook, &sealed), None);
+        assert_eq!(foreign.open(hook, &Sealed { key_id: foreign.key_id.clone(), ..sealed.clone() }), None);
+        let mut changed = sealed.clone();
+        changed.bytes[30] ^= 1;
+        assert_eq!(vault.open(hook, &changed), None);
+        assert_eq!(vault.open(hook, &Sealed { bytes: vec![1], ..sealed }), None);
+    }
+}

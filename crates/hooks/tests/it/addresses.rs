@@ -1,0 +1,343 @@
+//! The policy about addresses: literals in every spelling, names, and names that change.
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use branchyard_domain::entities::AttemptError;
+use branchyard_domain::ports::{AddressError, Sender as _};
+use branchyard_hooks::{AddressPolicy, HttpSender, Names, SenderOptions, Verdict};
+
+use crate::receiver::parcel;
+
+/// Hosts as people write them in a URL, and whether a hook may have them.
+const HOSTS: &[(&str, bool)] = &[
+    // The public internet.
+    ("8.8.8.8", true),
+    ("1.1.1.1", true),
+    ("11.0.0.1", true),
+    ("9.255.255.255", true),
+    ("100.63.255.255", true),
+    ("100.128.0.0", true),
+    ("126.255.255.255", true),
+    ("128.0.0.1", true),
+    ("169.253.255.255", true),
+    ("169.255.0.0", true),
+    ("172.15.255.255", true),
+    ("172.32.0.0", true),
+    ("192.0.1.0", true),
+    ("192.0.3.0", true),
+    ("192.167.255.255", true),
+    ("192.169.0.0", true),
+    ("198.17.255.255", true),
+    ("198.20.0.0", true),
+    ("203.0.112.255", true),
+    ("203.0.114.0", true),
+    ("223.255.255.255", true),
+    ("[2606:4700:4700::1111]", true),
+    ("[2001:200::1]", true),
+    ("[2001:4860:4860::8888]", true),
+    ("[2a00:1450:4001::200e]", true),
+    ("ci.example.test", true),
+    ("localhost", true), // names are checked when they are resolved
+    // IPv4 that is not.
+    ("0.0.0.0", false),
+    ("0.255.255.255", false),
+    ("10.0.0.0", false),
+    ("10.255.255.255", false),
+    ("100.64.0.0", false),
+    ("100.127.255.255", false),
+    ("127.0.0.1", false),
+    ("127.255.255.254", false),
+    ("169.254.169.254", false),
+    ("172.16.0.0", false),
+    ("172.31.255.255", false),
+    ("192.0.0.255", false),
+    ("192.0.2.1", false),
+    ("192.88.99.1", false),
+    ("192.168.0.1", false),
+    ("198.18.0.0", false),
+    ("198.19.255.255", false),
+    ("198.51.100.7", false),
+    ("203.0.113.7", false),
+    ("224.0.0.1", false),
+    ("239.255.255.255", false),
+    ("240.0.0.1", false),
+    ("255.255.255.255", false),
+    // Other spellings of the same.
+    ("2130706433", false),
+    ("0x7f000001", false),
+    ("0x7f.1", false),
+    ("0177.0.0.1", false),
+    ("127.1", false),
+    ("127.0.1", false),
+    ("0", false),
+    ("0x0", false),
+    ("0xa9fea9fe", false),
+    ("0251.0376.0251.0376", false),
+    ("167772161", false),
+    ("127.0.0.1.", false),
+    ("１２７.0.0.1", false),
+    ("%31%32%37.0.0.1", false),
+    // IPv6 that is not.
+    ("[::]", false),
+    ("[::1]", false),
+    ("[::2]", false),
+    ("[::7f00:1]", false),
+    ("[::ffff:127.0.0.1]", false),
+    ("[::ffff:8.8.8.8]", false),
+    ("[::ffff:0:10.0.0.1]", false),
+    ("[64:ff9b::10.0.0.1]", false),
+    ("[64:ff9b::8.8.8.8]", false),
+    ("[64:ff9b:1::1]", false),
+    ("[100::1]", false),
+    ("[100:0:0:1::1]", false),
+    ("[2001::1]", false),
+    ("[2001:1ff:ffff::1]", false),
+    ("[2001:db8::1]", false),
+    ("[2002:7f00:1::]", false),
+    ("[3fff::1]", false),
+    ("[3fff:fff::1]", false),
+    ("[5f00::1]", false),
+    ("[fc00::1]", false),
+    ("[fdff:ffff::1]", false),
+    ("[fe80::1]", false),
+    ("[febf::1]", false),
+    ("[fec0::1]", false),
+    ("[ff02::1]", false),
+    ("[4000::1]", false),
+    ("[1fff::1]", false),
+];
+
+fn sender_for(policy: AddressPolicy, names: impl Names) -> HttpSender {
+    let options = SenderOptions { policy, timeout: Duration::from_secs(2), ..SenderOptions::default() };
+    HttpSender::with_names(options, Arc::new(names)).unwrap()
+}
+
+/// A resolver that must not be asked.
+struct Silent;
+
+impl Names for Silent {
+    fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        panic!("{name} was resolved")
+    }
+}
+
+/// A resolver that knows these addresses for every name, one list after the other.
+struct Answers(Vec<Vec<&'static str>>, AtomicUsize);
+
+impl Answers {
+    fn always(addresses: &[&'static str]) -> Self {
+        Self(vec![addresses.to_vec()], AtomicUsize::new(0))
+    }
+}
+
+impl Names for Answers {
+    fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        let at = self.1.fetch_add(1, Ordering::SeqCst).min(self.0.len() - 1);
+        Ok(self.0[at].iter().map(|text| text.parse().unwrap()).collect())
+    }
+}
+
+#[test]
+fn literals_are_seen_as_what_they_are() {
+    assert!(HOSTS.len() >= 60);
+    let sender = sender_for(AddressPolicy::default(), Silent);
+    for (host, may) in HOSTS {
+        let checked = sender.check(&format!("https://{host}:8443/hook"));
+        match may {
+            true => assert!(checked.is_ok(), "{host}: {checked:?}"),
+            false => assert!(matches!(checked, Err(AddressError::Refused(_))), "{host}: {checked:?}"),
+        }
+    }
+    // A zone is no part of an address that a URL can hold.
+    assert!(matches!(sender.check("https://[fe80::1%25eth0]/"), Err(AddressError::Invalid(_))));
+}
+
+#[test]
+fn what_resolves_is_checked_by_the_same_list() {
+    for (host, _) in HOSTS {
+        let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() else { continue };
+        let verdict = AddressPolicy::default().verdict(address);
+        let may = HOSTS.iter().any(|(other, may)| other == host && *may);
+        assert_eq!(verdict, if may { Verdict::Public } else { Verdict::Refused }, "{host}");
+        if !may {
+            let text: &'static str = Box::leak(address.to_string().into_boxed_str());
+            let sent =
+                sender_for(AddressPolicy::default(), Answers::always(&[text])).send(&parcel("https://hook.test/"));
+            assert_eq!(sent.error, Some(AttemptError::BlockedAddress), "{host}");
+        }
+    }
+}
+
+#[test]
+fn addresses_that_are_no_urls_for_hooks() {
+    let sender = sender_for(AddressPolicy::default(), Silent);
+    let long = |bytes: usize| format!("https://hook.test/{}", "x".repeat(bytes - "https://hook.test/".len()));
+    assert_eq!(sender.check(&long(2_048)).unwrap().len(), 2_048);
+    let too_long = long(2_049);
+    // Three bytes each when they are normalized.
+    let grows = format!("https://hook.test/{}", "ü".repeat(400));
+    for bad in [
+        "",
+        "hook.test",
+        "/hook",
+        "https://",
+        "https:///",
+        "ftp://hook.test/",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://user@hook.test/",
+        "https://user:password@hook.test/",
+        "https://:password@hook.test/",
+        "https://hook.test/#part",
+        "https://hook.test/#",
+        "https://hook.test:99999/",
+        "https://[::1/",
+        "https://1.2.3.4.5/",
+        "https://256.1.1.1/",
+        "https://hook test/",
+        &too_long,
+        &grows,
+    ] {
+        assert!(matches!(sender.check(bad), Err(AddressError::Invalid(_))), "{bad}");
+    }
+    for (written, kept) in [
+        ("https://Hook.TEST", "https://hook.test/"),
+        ("https://hook.test:443/a/../b?x=ü", "https://hook.test/b?x=%C3%BC"),
+        ("  https://bücher.test/ ", "https://xn--bcher-kva.test/"),
+        ("HTTPS://hook.test:8443/", "https://hook.test:8443/"),
+    ] {
+        assert_eq!(sender.check(written).as_deref(), Ok(kept), "{written}");
+    }
+}
+
+#[test]
+fn without_encryption_only_where_the_operator_opened_a_network() {
+    let opened = || AddressPolicy::opening(&["10.20.0.0/16", "fd00:1234::/48"]).unwrap();
+    let check = |names: &[&'static str], url: &str| sender_for(opened(), Answers::always(names)).check(url);
+    assert!(check(&[], "http://10.20.1.1/").is_ok());
+    assert!(check(&[], "https://10.20.1.1/").is_ok());
+    assert!(check(&[], "http://[fd00:1234::7]:8080/").is_ok());
+    assert!(check(&["10.20.1.1", "fd00:1234::1"], "http://inside.test/").is_ok());
+    for (names, url) in [
+        (&[][..], "http://10.21.1.1/"),
+        (&[], "http://8.8.8.8/"),
+        (&[], "http://127.0.0.1/"),
+        (&["8.8.8.8"], "http://outside.test/"),
+        (&["10.20.1.1", "8.8.8.8"], "http://both.test/"),
+        (&[], "http://nothing.test/"),
+    ] {
+        assert!(matches!(check(names, url), Err(AddressError::Invalid(_))), "{url}");
+    }
+    // The same at the attempt: what is not encrypted goes inside only.
+    for names in [&["8.8.8.8"][..], &["127.0.0.1"]] {
+        let sent = sender_for(opened(), Answers::always(names)).send(&parcel("http://inside.test/"));
+        assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
+    }
+    let sent = sender_for(opened(), Silent).send(&parcel("http://8.8.8.8/"));
+    assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
+}
+
+#[test]
+fn some_networks_cannot_be_opened() {
+    let everything = AddressPolicy::opening(&["0.0.0.0/0", "::/0"]).unwrap();
+    for (text, verdict) in [
+        ("0.0.0.0", Verdict::Refused),
+        ("0.1.2.3", Verdict::Refused),
+        ("224.0.0.1", Verdict::Refused),
+        ("255.255.255.255", Verdict::Refused),
+        ("::", Verdict::Refused),
+        ("ff02::1", Verdict::Refused),
+        ("::ffff:0.0.0.0", Verdict::Refused),
+        ("64:ff9b::224.0.0.1", Verdict::Refused),
+        ("127.0.0.1", Verdict::Opened),
+        ("10.0.0.1", Verdict::Opened),
+        ("::1", Verdict::Opened),
+        ("fe80::1", Verdict::Opened),
+        ("8.8.8.8", Verdict::Opened),
+    ] {
+        assert_eq!(everything.verdict(text.parse().unwrap()), verdict, "{text}");
+    }
+    let nat64 = AddressPolicy::opening(&["64:ff9b::/96"]).unwrap();
+    assert_eq!(nat64.verdict("64:ff9b::8.8.8.8".parse().unwrap()), Verdict::Opened);
+    assert_eq!(nat64.verdict("64:ff9b::10.0.0.1".parse().unwrap()), Verdict::Refused);
+    let both = AddressPolicy::opening(&["64:ff9b::/96", "10.0.0.0/8"]).unwrap();
+    assert_eq!(both.verdict("64:ff9b::10.0.0.1".parse().unwrap()), Verdict::Opened);
+    for bad in ["", "10.0.0.0/33", "10.0.0.0", "hook.test", "10.0.0.0/8,::1/128"] {
+        assert_eq!(AddressPolicy::opening(&[bad]).unwrap_err().0, bad);
+    }
+}
+
+/// A listener that fails the test when somebody connects.
+struct Untouched(TcpListener);
+
+impl Untouched {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self(listener)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+}
+
+impl Drop for Untouched {
+    fn drop(&mut self) {
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(self.0.accept().is_err(), "somebody connected");
+    }
+}
+
+#[test]
+fn a_name_that_changes_its_mind_is_blocked_and_nobody_connects() {
+    let listener = Untouched::new();
+    let url = format!("https://hook.test:{}/", listener.port());
+    let names = Answers(vec![vec!["10.20.0.1"], vec!["127.0.0.1"]], AtomicUsize::new(0));
+    let sender = sender_for(AddressPolicy::opening(&["10.20.0.0/16"]).unwrap(), names);
+    let plain = url.replace("https", "http");
+    assert_eq!(sender.check(&plain).as_deref(), Ok(plain.as_str()), "inside at registration");
+    assert_eq!(sender.send(&parcel(&plain)).error, Some(AttemptError::BlockedAddress), "and elsewhere at the attempt");
+    assert_eq!(sender.send(&parcel(&url)).error, Some(AttemptError::BlockedAddress));
+    let literal = format!("https://127.0.0.1:{}/", listener.port());
+    assert_eq!(sender.send(&parcel(&literal)).error, Some(AttemptError::BlockedAddress), "saved before the rule");
+}
+
+#[test]
+fn the_connection_goes_to_what_was_checked() {
+    // The second answer would be another address: it is never asked for.
+    let receiver = crate::receiver::Receiver::start(|stream| {
+        crate::receiver::answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    });
+    let names = Answers(vec![vec!["10.9.9.9", "127.0.0.1"], vec!["127.0.0.2"]], AtomicUsize::new(0));
+    let sender = sender_for(AddressPolicy::opening(&["127.0.0.0/8"]).unwrap(), names);
+    let sent = sender.send(&parcel(&format!("http://hook.test:{}/", receiver.address.port())));
+    assert!(sent.delivered(), "refused addresses are dropped, the others are used: {sent:?}");
+    assert_eq!(receiver.next().headers["host"], format!("hook.test:{}", receiver.address.port()));
+}
+
+#[test]
+fn names_that_do_not_resolve() {
+    struct Unknown;
+    impl Names for Unknown {
+        fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+            Err(io::Error::other("no such name"))
+        }
+    }
+    let sent = sender_for(AddressPolicy::default(), Unknown).send(&parcel("https://hook.test/"));
+    assert_eq!(sent.error, Some(AttemptError::Dns));
+    let sent = sender_for(AddressPolicy::default(), Answers::always(&[])).send(&parcel("https://hook.test/"));
+    assert_eq!(sent.error, Some(AttemptError::Dns));
+}
+
+#[test]
+fn the_resolver_of_the_system_knows_this_machine() {
+    let sender = HttpSender::new(SenderOptions::default()).unwrap();
+    let listener = Untouched::new();
+    let sent = sender.send(&parcel(&format!("https://localhost:{}/", listener.port())));
+    assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
+}

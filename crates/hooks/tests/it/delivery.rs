@@ -1,0 +1,228 @@
+//! What receivers get, and how attempts end at those that misbehave.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::entities::{AttemptError, HookSecret};
+use branchyard_domain::ports::{RetryAfter, Sender as _, Sent};
+use branchyard_hooks::{HttpSender, SenderOptions};
+use standardwebhooks::Webhook;
+
+use crate::receiver::{BODY, Got, Manner, Receiver, SECRETS, answer, options, parcel, sender};
+
+const OK: Manner = |stream| answer(stream, "HTTP/1.1 204 No Content\r\nX-A: 1\r\nx-a: 2\r\n\r\n");
+
+/// One attempt at a receiver of this manner.
+fn attempt(manner: Manner) -> Sent {
+    let receiver = Receiver::start(manner);
+    sender().send(&parcel(&receiver.url()))
+}
+
+fn status(sent: &Sent) -> Option<u16> {
+    sent.reply.as_ref().map(|reply| reply.status)
+}
+
+#[test]
+fn the_request_is_that_of_the_contract() {
+    let receiver = Receiver::start(OK);
+    let sent = sender().send(&parcel(&receiver.url()));
+    assert!(sent.delivered());
+    let Got { line, headers, body } = receiver.next();
+    assert_eq!(line, "POST /hook?a=b HTTP/1.1");
+    assert_eq!(body, BODY.as_bytes());
+    let header = |name: &str| headers.get(name).map(String::as_str);
+    assert_eq!(header("content-type"), Some("application/json"));
+    assert_eq!(header("content-length"), Some(BODY.len().to_string().as_str()));
+    assert_eq!(header("user-agent"), Some(concat!("Branchyard-Hook/", env!("CARGO_PKG_VERSION"))));
+    assert_eq!((header("accept"), header("accept-encoding")), (Some("*/*"), Some("identity")));
+    assert_eq!(header("webhook-id"), Some("00000000-0000-0000-0000-000000000001"));
+    assert_eq!(header("x-branchyard-delivery"), Some("00000000-0000-0000-0000-000000000002"));
+    assert_eq!(header("x-branchyard-event"), Some("ping"));
+    assert!(header("x-hub-signature-256").unwrap().starts_with("sha256="));
+    assert_eq!(header("host"), Some(receiver.address.to_string().as_str()));
+    for absent in ["cookie", "authorization", "referer", "content-encoding"] {
+        assert_eq!(header(absent), None);
+    }
+    let logged: Vec<&str> = sent.headers.iter().map(|(name, _)| name.as_str()).collect();
+    let mut wire: Vec<&str> = headers.keys().map(String::as_str).filter(|name| *name != "host").collect();
+    let mut sorted = logged.clone();
+    sorted.sort_unstable();
+    wire.sort_unstable();
+    assert_eq!(sorted, wire, "the log shows what was sent");
+    assert!(sent.headers.iter().all(|(name, value)| headers[name] == *value));
+    assert_eq!(sent.reply.unwrap().headers, [("x-a".to_owned(), "1, 2".to_owned())]);
+}
+
+#[test]
+fn a_stock_verifier_accepts_it_with_either_secret_during_rotation() {
+    let receiver = Receiver::start(OK);
+    let both = || SECRETS.map(|text| HookSecret::from_text(text.to_owned())).to_vec();
+    let verify = |got: &Got, secret: &str| {
+        let mut headers = http::HeaderMap::new();
+        for (name, value) in &got.headers {
+            headers.insert(
+                http::HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                http::HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        Webhook::new(secret).unwrap().verify(&got.body, &headers).is_ok()
+    };
+    sender().send(&parcel(&receiver.url()));
+    let single = receiver.next();
+    assert!(verify(&single, SECRETS[0]) && !verify(&single, SECRETS[1]));
+    let mut rotating = parcel(&receiver.url());
+    rotating.secrets = both();
+    sender().send(&rotating);
+    let rotated = receiver.next();
+    assert!(verify(&rotated, SECRETS[0]) && verify(&rotated, SECRETS[1]));
+    let mut forged = rotated.clone();
+    forged.body.push(b' ');
+    assert!(!verify(&forged, SECRETS[0]));
+    let mut replayed = parcel(&receiver.url());
+    replayed.at = replayed.at.plus_seconds(-400);
+    sender().send(&replayed);
+    assert!(!verify(&receiver.next(), SECRETS[0]), "too old");
+}
+
+#[test]
+fn statuses_end_an_attempt_as_they_say() {
+    let sent = attempt(|stream| answer(stream, "HTTP/1.1 500 Oh\r\nContent-Length: 4\r\n\r\noops"));
+    assert_eq!((status(&sent), sent.error, sent.delivered()), (Some(500), None, false));
+    assert_eq!(sent.reply.unwrap().body, "oops");
+    let sent = attempt(|stream| answer(stream, "HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"));
+    assert_eq!((status(&sent), sent.error, sent.delivered()), (Some(410), None, false));
+    let sent = attempt(|stream| answer(stream, "HTTP/1.1 429 Wait\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n"));
+    assert_eq!(status(&sent), Some(429));
+    assert_eq!(sent.reply.unwrap().retry_after, Some(RetryAfter::Seconds(120)));
+    for ok in ["200 OK", "201 Created", "299 Odd"] {
+        let receiver = Receiver::start(match ok {
+            "200 OK" => |stream| answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+            "201 Created" => |stream| answer(stream, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"),
+            _ => |stream| answer(stream, "HTTP/1.1 299 Odd\r\nContent-Length: 0\r\n\r\n"),
+        });
+        assert!(sender().send(&parcel(&receiver.url())).delivered(), "{ok}");
+    }
+}
+
+#[test]
+fn redirects_are_not_followed() {
+    let receiver = Receiver::start(|stream| {
+        let port = stream.local_addr().unwrap().port();
+        let text =
+            format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/there\r\nContent-Length: 0\r\n\r\n");
+        answer(stream, &text);
+    });
+    let sent = sender().send(&parcel(&receiver.url()));
+    assert_eq!((status(&sent), sent.error, sent.delivered()), (Some(302), Some(AttemptError::Redirect), false));
+    receiver.next();
+    assert!(receiver.got.recv_timeout(Duration::from_millis(200)).is_err(), "one request");
+}
+
+#[test]
+fn who_never_answers_costs_no_more_than_the_time_limit() {
+    let begun = Instant::now();
+    let sent = attempt(|_| std::thread::sleep(Duration::from_secs(30)));
+    assert_eq!((sent.error, sent.reply), (Some(AttemptError::Timeout), None));
+    assert!((1_400..4_000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    // A head that comes a byte at a time is none in time either.
+    let sent = attempt(|stream| {
+        for byte in b"HTTP/1.1 200 OK\r\nX: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy" {
+            let _ = stream.write_all(&[*byte]);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    assert_eq!(sent.error, Some(AttemptError::Timeout));
+}
+
+#[test]
+fn a_slow_answer_in_time_counts() {
+    let sent = attempt(|stream| {
+        std::thread::sleep(Duration::from_millis(700));
+        OK(stream);
+    });
+    assert!(sent.delivered());
+}
+
+#[test]
+fn a_body_is_read_to_its_limit_and_its_end_does_not_matter() {
+    let sent = attempt(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n");
+        let _ = stream.write_all(&vec![b'x'; 10_000_000]);
+    });
+    assert!(sent.delivered());
+    assert_eq!(sent.reply.unwrap().body.len(), 16 << 10);
+
+    let sent = attempt(|stream| answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"));
+    assert!(sent.delivered(), "the head came whole");
+    assert_eq!(sent.reply.unwrap().body, "half");
+
+    let begun = Instant::now();
+    let sent = attempt(|stream| {
+        answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow");
+        std::thread::sleep(Duration::from_secs(30));
+    });
+    assert!(sent.delivered());
+    assert_eq!(sent.reply.unwrap().body, "slow");
+    assert!(begun.elapsed() < Duration::from_secs(4));
+
+    let sent = attempt(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\na\xff\0");
+    });
+    assert_eq!(sent.reply.unwrap().body, "a\u{fffd}\0");
+}
+
+#[test]
+fn the_limit_of_a_body_can_be_set() {
+    let receiver = Receiver::start(|stream| answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"));
+    for (limit, kept) in [(0, ""), (4, "abcd"), (5, "abcde"), (6, "abcde")] {
+        let sender = HttpSender::new(SenderOptions { response_bytes: limit, ..options() }).unwrap();
+        assert_eq!(sender.send(&parcel(&receiver.url())).reply.unwrap().body, kept);
+    }
+}
+
+#[test]
+fn connections_that_break() {
+    let half_a_head: Manner = |stream| answer(stream, "HTTP/1.1 200 OK\r\nContent-Le");
+    let rubbish: Manner = |stream| answer(stream, "SSH-2.0-OpenSSH_9.6\r\n");
+    let nothing: Manner = |_| ();
+    for manner in [half_a_head, rubbish, nothing] {
+        let sent = attempt(manner);
+        assert_eq!((sent.error, sent.reply), (Some(AttemptError::Connection), None));
+    }
+}
+
+#[test]
+fn nobody_listens() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sent = sender().send(&parcel(&format!("http://{free}/")));
+    assert_eq!((sent.error, sent.reply), (Some(AttemptError::Refused), None));
+}
+
+#[test]
+fn proxies_of_the_environment_are_ignored_and_connections_are_new() {
+    // The variables are read when a client is made; this test makes its own.
+    let receiver = Receiver::start(|stream| {
+        answer(stream, "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n");
+        std::thread::sleep(Duration::from_millis(300));
+    });
+    let sender = sender();
+    for _ in 0..3 {
+        assert!(sender.send(&parcel(&receiver.url())).delivered());
+        receiver.next();
+    }
+}
+
+#[test]
+fn attempts_do_not_wait_for_each_other() {
+    let (slow, quick) = (Receiver::start(|_| std::thread::sleep(Duration::from_secs(30))), Receiver::start(OK));
+    let (sender, slow_url) = (sender(), slow.url());
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| sender.send(&parcel(&slow_url)));
+        }
+        slow.next();
+        let begun = Instant::now();
+        assert!(sender.send(&parcel(&quick.url())).delivered());
+        assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
+    });
+}

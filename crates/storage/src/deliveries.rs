@@ -1,0 +1,393 @@
+//! Deliveries, their attempts, and the leases on hooks.
+
+use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Request};
+use branchyard_domain::ports::{DeliveryRepository, DeliveryState, Lease, MetadataError};
+use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
+use diesel::dsl::{exists, max, min};
+use diesel::prelude::*;
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
+use crate::error::Failed;
+use crate::schema::{attempts, deliveries, events, hooks};
+use crate::unit::SqlUnit;
+use crate::{hooks as hook_rows, json};
+
+type Result<T> = std::result::Result<T, MetadataError>;
+type Step<T> = std::result::Result<T, Failed>;
+
+const SENT_HEADERS: &str = "deliveries.sent_headers";
+const RESPONSE_HEADERS: &str = "attempts.response_headers";
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = deliveries)]
+struct DeliveryRow {
+    id: String,
+    hook_id: String,
+    event_id: String,
+    event_name: String,
+    created_at: i64,
+    #[diesel(embed)]
+    progress: ProgressRow,
+}
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = deliveries, treat_none_as_null = true)]
+struct ProgressRow {
+    state: String,
+    next_attempt_at: Option<i64>,
+    finished_at: Option<i64>,
+    attempt_count: i64,
+    run_attempts: i64,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = attempts)]
+struct AttemptRow {
+    delivery_id: String,
+    number: i64,
+    id: String,
+    started_at: i64,
+    duration_ms: i64,
+    response_status: Option<i64>,
+    response_headers: Option<String>,
+    response_body: Option<Vec<u8>>,
+    error: Option<String>,
+}
+
+fn progress_row(delivery: &Delivery) -> ProgressRow {
+    let (state, next_attempt_at, finished_at) = match delivery.status {
+        DeliveryStatus::Pending { next_attempt_at } => (DeliveryState::Pending, Some(next_attempt_at), None),
+        DeliveryStatus::Delivered { finished_at } => (DeliveryState::Delivered, None, Some(finished_at)),
+        DeliveryStatus::Failed { finished_at } => (DeliveryState::Failed, None, Some(finished_at)),
+    };
+    ProgressRow {
+        state: state.word().to_owned(),
+        next_attempt_at: next_attempt_at.map(Timestamp::as_micros),
+        finished_at: finished_at.map(Timestamp::as_micros),
+        attempt_count: delivery.attempt_count.into(),
+        run_attempts: delivery.run_attempts.into(),
+    }
+}
+
+fn delivery(row: DeliveryRow) -> Read<Delivery> {
+    let ProgressRow { state, next_attempt_at, finished_at, attempt_count, run_attempts } = row.progress;
+    let finished = |at| present("deliveries.finished_at", at).map(time);
+    let status = match read("deliveries.state", state)? {
+        DeliveryState::Pending => {
+            DeliveryStatus::Pending { next_attempt_at: time(present("deliveries.next_attempt_at", next_attempt_at)?) }
+        }
+        DeliveryState::Delivered => DeliveryStatus::Delivered { finished_at: finished(finished_at)? },
+        DeliveryState::Failed => DeliveryStatus::Failed { finished_at: finished(finished_at)? },
+    };
+    Ok(Delivery {
+        id: read("deliveries.id", row.id)?,
+        hook_id: read("deliveries.hook_id", row.hook_id)?,
+        event_id: read("deliveries.event_id", row.event_id)?,
+        event: read("deliveries.event_name", row.event_name)?,
+        status,
+        created_at: time(row.created_at),
+        attempt_count: read("deliveries.attempt_count", attempt_count)?,
+        run_attempts: read("deliveries.run_attempts", run_attempts)?,
+    })
+}
+
+fn attempt(row: AttemptRow) -> Read<Attempt> {
+    Ok(Attempt {
+        id: read("attempts.id", row.id)?,
+        started_at: time(row.started_at),
+        duration_ms: read("attempts.duration_ms", row.duration_ms)?,
+        response_status: read_if("attempts.response_status", row.response_status)?,
+        response_headers: row.response_headers.map(|text| json::to_headers(RESPONSE_HEADERS, &text)).transpose()?,
+        response_body: row.response_body.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        error: read_if("attempts.error", row.error)?,
+    })
+}
+
+/// The newest delivery of a hook.
+pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery>> {
+    let row = deliveries::table
+        .filter(deliveries::hook_id.eq(hook))
+        .order(deliveries::id.desc())
+        .select(DeliveryRow::as_select())
+        .first(conn)
+        .optional()?;
+    one(row, delivery)
+}
+
+/// The id of the newest delivery of a hook.
+pub(crate) fn last_id(conn: &mut AnyConnection, hook: &str) -> Step<Option<String>> {
+    Ok(deliveries::table.filter(deliveries::hook_id.eq(hook)).select(max(deliveries::id)).first(conn)?)
+}
+
+/// Notes when the hook of deliveries that changed is due.
+fn note_due(conn: &mut AnyConnection, hook: &str) -> Step<()> {
+    let due: Option<i64> = deliveries::table
+        .filter(deliveries::hook_id.eq(hook))
+        .filter(deliveries::state.eq(DeliveryState::Pending.word()))
+        .select(min(deliveries::next_attempt_at))
+        .first(conn)?;
+    diesel::update(hooks::table.find(hook)).set(hooks::due_at.eq(due)).execute(conn)?;
+    Ok(())
+}
+
+/// Hooks that have something due and that nobody holds, those that wait longest first.
+fn due_hooks(conn: &mut AnyConnection, now: i64, failing: bool, most: usize) -> Step<Vec<(i64, String)>> {
+    let free = hooks::table
+        .filter(hooks::due_at.le(now))
+        .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
+        .into_boxed();
+    let wanted = match failing {
+        true => free.filter(hooks::failing_since.is_not_null()),
+        false => free.filter(hooks::failing_since.is_null()),
+    };
+    let rows: Vec<(Option<i64>, String)> =
+        wanted.order((hooks::due_at, hooks::id)).limit(limit(most)).select((hooks::due_at, hooks::id)).load(conn)?;
+    Ok(rows.into_iter().map(|(due, id)| (due.unwrap_or_default(), id)).collect())
+}
+
+/// The first due delivery of a hook, by event, with its body.
+fn first_due(conn: &mut AnyConnection, hook: &str, now: i64) -> Step<Option<(Delivery, String)>> {
+    let row: Option<(DeliveryRow, String)> = deliveries::table
+        .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
+        .filter(deliveries::hook_id.eq(hook))
+        .filter(deliveries::state.eq(DeliveryState::Pending.word()))
+        .filter(deliveries::next_attempt_at.le(now))
+        .order(deliveries::id)
+        .select((DeliveryRow::as_select(), events::body))
+        .first(conn)
+        .optional()?;
+    one(row, |(row, body)| Ok((delivery(row)?, body)))
+}
+
+impl DeliveryRepository for SqlUnit {
+    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()> {
+        self.run("queue a delivery", |conn| {
+            let row = DeliveryRow {
+                id: delivery.id.to_string(),
+                hook_id: delivery.hook_id.to_string(),
+                event_id: delivery.event_id.to_string(),
+                event_name: delivery.event.word().to_owned(),
+                created_at: delivery.created_at.as_micros(),
+                progress: progress_row(delivery),
+            };
+            let due = row.progress.next_attempt_at;
+            diesel::insert_into(deliveries::table).values(row).execute(conn)?;
+            if let Some(due) = due {
+                let hook = hooks::table.find(delivery.hook_id.to_string());
+                diesel::update(hook.filter(hooks::due_at.is_null().or(hooks::due_at.gt(due))))
+                    .set(hooks::due_at.eq(due))
+                    .execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
+        self.run("read a delivery", |conn| {
+            let row = deliveries::table
+                .find(id.to_string())
+                .filter(deliveries::hook_id.eq(hook.to_string()))
+                .select(DeliveryRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, delivery)
+        })
+    }
+
+    fn delivery_list(
+        &mut self,
+        hook: HookId,
+        state: Option<DeliveryState>,
+        before: Option<DeliveryId>,
+        most: usize,
+    ) -> Result<Vec<Delivery>> {
+        self.run("list deliveries", |conn| {
+            let mut query = deliveries::table.filter(deliveries::hook_id.eq(hook.to_string())).into_boxed();
+            if let Some(state) = state {
+                query = query.filter(deliveries::state.eq(state.word()));
+            }
+            if let Some(before) = before {
+                query = query.filter(deliveries::id.lt(before.to_string()));
+            }
+            let rows =
+                query.order(deliveries::id.desc()).limit(limit(most)).select(DeliveryRow::as_select()).load(conn)?;
+            all(rows, delivery)
+        })
+    }
+
+    fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
+        self.run("read what a delivery sent", |conn| {
+            let row: Option<(Option<String>, Option<String>, String)> = deliveries::table
+                .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
+                .filter(deliveries::id.eq(id.to_string()))
+                .select((deliveries::sent_url, deliveries::sent_headers, events::body))
+                .first(conn)
+                .optional()?;
+            one(row, |(url, headers, body)| {
+                let request = match url {
+                    None => None,
+                    Some(url) => {
+                        let headers = json::to_headers(SENT_HEADERS, &present(SENT_HEADERS, headers)?)?;
+                        Some(Request { url, headers })
+                    }
+                };
+                Ok((request, body))
+            })
+        })
+    }
+
+    fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
+        self.run("list attempts", |conn| {
+            let rows = attempts::table
+                .filter(attempts::delivery_id.eq(delivery.to_string()))
+                .order(attempts::number)
+                .select(AttemptRow::as_select())
+                .load(conn)?;
+            all(rows, attempt)
+        })
+    }
+
+    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        self.run("log an attempt", |conn| {
+            let of_delivery = attempts::table.filter(attempts::delivery_id.eq(delivery.to_string()));
+            let last: Option<i64> = of_delivery.clone().select(max(attempts::number)).first(conn)?;
+            let number = last.unwrap_or(0) + 1;
+            let headers = attempt.response_headers.as_deref();
+            let row = AttemptRow {
+                delivery_id: delivery.to_string(),
+                number,
+                id: attempt.id.to_string(),
+                started_at: attempt.started_at.as_micros(),
+                duration_ms: signed("attempts.duration_ms", attempt.duration_ms)?,
+                response_status: attempt.response_status.map(Into::into),
+                response_headers: headers.map(|headers| json::from_headers(RESPONSE_HEADERS, headers)).transpose()?,
+                response_body: attempt.response_body.as_ref().map(|body| body.clone().into_bytes()),
+                error: attempt.error.map(|error| error.word().to_owned()),
+            };
+            diesel::insert_into(attempts::table).values(row).execute(conn)?;
+            diesel::delete(of_delivery.filter(attempts::number.le(number - limit(keep)))).execute(conn)?;
+            diesel::update(deliveries::table.find(delivery.to_string()))
+                .set((
+                    deliveries::sent_url.eq(&request.url),
+                    deliveries::sent_headers.eq(json::from_headers(SENT_HEADERS, &request.headers)?),
+                ))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool> {
+        self.run("change a delivery", |conn| {
+            let changed = diesel::update(deliveries::table.find(delivery.id.to_string()))
+                .set(progress_row(delivery))
+                .execute(conn)?;
+            note_due(conn, &delivery.hook_id.to_string())?;
+            Ok(changed > 0)
+        })
+    }
+
+    fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+        self.run("give deliveries up", |conn| {
+            let hook = hook.to_string();
+            let pending = deliveries::table
+                .filter(deliveries::hook_id.eq(&hook))
+                .filter(deliveries::state.eq(DeliveryState::Pending.word()));
+            let given_up = diesel::update(pending)
+                .set((
+                    deliveries::state.eq(DeliveryState::Failed.word()),
+                    deliveries::next_attempt_at.eq(None::<i64>),
+                    deliveries::finished_at.eq(Some(at.as_micros())),
+                ))
+                .execute(conn)?;
+            note_due(conn, &hook)?;
+            Ok(count(i64::try_from(given_up).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool> {
+        self.run("look for due deliveries", |conn| {
+            let now = now.as_micros();
+            let free = hooks::table
+                .filter(hooks::due_at.le(now))
+                .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)));
+            Ok(diesel::select(exists(free)).get_result(conn)?)
+        })
+    }
+
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: usize,
+        failing_places: usize,
+    ) -> Result<Vec<Lease>> {
+        self.run("lease deliveries", |conn| {
+            let now = now.as_micros();
+            let mut due = due_hooks(conn, now, false, places)?;
+            due.extend(due_hooks(conn, now, true, failing_places.min(places))?);
+            due.sort_unstable();
+            due.truncate(places);
+            let mut leases = Vec::with_capacity(due.len());
+            for (_, id) in due {
+                let (Some(hook), Some((delivery, body))) = (hook_rows::get(conn, &id)?, first_due(conn, &id, now)?)
+                else {
+                    continue;
+                };
+                diesel::update(hooks::table.find(&id))
+                    .set((
+                        hooks::lease_holder.eq(holder),
+                        hooks::lease_delivery.eq(delivery.id.to_string()),
+                        hooks::lease_until.eq(until.as_micros()),
+                    ))
+                    .execute(conn)?;
+                leases.push(Lease { hook, delivery, body });
+            }
+            Ok(leases)
+        })
+    }
+
+    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool> {
+        self.run("release a hook", |conn| {
+            let held = hooks::table
+                .find(hook.to_string())
+                .filter(hooks::lease_holder.eq(holder))
+                .filter(hooks::lease_delivery.eq(delivery.to_string()));
+            let released = diesel::update(held)
+                .set((
+                    hooks::lease_holder.eq(None::<String>),
+                    hooks::lease_delivery.eq(None::<String>),
+                    hooks::lease_until.eq(None::<i64>),
+                ))
+                .execute(conn)?;
+            Ok(released > 0)
+        })
+    }
+
+    fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
+        self.run("release the hooks of a holder", |conn| {
+            let released = diesel::update(hooks::table.filter(hooks::lease_holder.eq(holder)))
+                .set((
+                    hooks::lease_holder.eq(None::<String>),
+                    hooks::lease_delivery.eq(None::<String>),
+                    hooks::lease_until.eq(None::<i64>),
+                ))
+                .execute(conn)?;
+            Ok(count(i64::try_from(released).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn delivery_purge(&mut self, before: Timestamp, most: usize) -> Result<u64> {
+        self.run("purge deliveries", |conn| {
+            let old: Vec<String> = deliveries::table
+                .filter(deliveries::finished_at.lt(before.as_micros()))
+                .order(deliveries::finished_at)
+                .limit(limit(most))
+                .select(deliveries::id)
+                .load(conn)?;
+            let removed = diesel::delete(deliveries::table.filter(deliveries::id.eq_any(old))).execute(conn)?;
+            Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! Hooks.
+
+use std::collections::BTreeSet;
+
+use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
+use branchyard_domain::ports::{HookRepository, MetadataError};
+use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
+use diesel::prelude::*;
+
+use crate::connection::AnyConnection;
+use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
+use crate::deliveries;
+use crate::error::Failed;
+use crate::schema::{events, hooks};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = hooks)]
+struct HookRow {
+    id: String,
+    database_id: String,
+    created_at: i64,
+    #[diesel(embed)]
+    settings: SettingsRow,
+}
+
+/// What can change.
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = hooks, treat_none_as_null = true)]
+struct SettingsRow {
+    url: String,
+    on_push: bool,
+    on_pull_request: bool,
+    on_branch: bool,
+    active: bool,
+    disabled_reason: Option<String>,
+    secret_key_id: String,
+    secret: Vec<u8>,
+    previous_key_id: Option<String>,
+    previous_secret: Option<Vec<u8>>,
+    previous_until: Option<i64>,
+    failing_since: Option<i64>,
+    exhausted: bool,
+    updated_at: i64,
+}
+
+fn settings_row(hook: &Hook) -> SettingsRow {
+    let previous = hook.previous_secret.as_ref();
+    SettingsRow {
+        url: hook.url.clone(),
+        on_push: hook.events.contains(&HookEvent::Push),
+        on_pull_request: hook.events.contains(&HookEvent::PullRequest),
+        on_branch: hook.events.contains(&HookEvent::Branch),
+        active: hook.active,
+        disabled_reason: hook.disabled_reason.map(|reason| reason.word().to_owned()),
+        secret_key_id: hook.secret.key_id.clone(),
+        secret: hook.secret.bytes.clone(),
+        previous_key_id: previous.map(|previous| previous.secret.key_id.clone()),
+        previous_secret: previous.map(|previous| previous.secret.bytes.clone()),
+        previous_until: previous.map(|previous| previous.until.as_micros()),
+        failing_since: hook.failing_since.map(Timestamp::as_micros),
+        exhausted: hook.exhausted,
+        updated_at: hook.updated_at.as_micros(),
+    }
+}
+
+fn hook(row: HookRow) -> Read<Hook> {
+    let SettingsRow {
+        url,
+        on_push,
+        on_pull_request,
+        on_branch,
+        active,
+        disabled_reason,
+        secret_key_id,
+        secret,
+        previous_key_id,
+        previous_secret,
+        previous_until,
+        failing_since,
+        exhausted,
+        updated_at,
+    } = row.settings;
+    let wanted =
+        [(on_push, HookEvent::Push), (on_pull_request, HookEvent::PullRequest), (on_branch, HookEvent::Branch)];
+    let previous_secret = match previous_secret {
+        None => None,
+        Some(bytes) => Some(PreviousSecret {
+            secret: Sealed { key_id: present("hooks.previous_key_id", previous_key_id)?, bytes },
+            until: time(present("hooks.previous_until", previous_until)?),
+        }),
+    };
+    Ok(Hook {
+        id: read("hooks.id", row.id)?,
+        database_id: read("hooks.database_id", row.database_id)?,
+        url,
+        events: wanted.into_iter().filter_map(|(is, event)| is.then_some(event)).collect::<BTreeSet<_>>(),
+        active,
+        disabled_reason: read_if("hooks.disabled_reason", disabled_reason)?,
+        secret: Sealed { key_id: secret_key_id, bytes: secret },
+        previous_secret,
+        failing_since: failing_since.map(time),
+        exhausted,
+        created_at: time(row.created_at),
+        updated_at: time(updated_at),
+    })
+}
+
+pub(crate) fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Hook>, Failed> {
+    let row = hooks::table.find(id.to_owned()).select(HookRow::as_select()).first(conn).optional()?;
+    one(row, hook)
+}
+
+impl HookRepository for SqlUnit {
+    fn hook_add(&mut self, hook: &Hook) -> Result<()> {
+        self.run("add a hook", |conn| {
+            let row = HookRow {
+                id: hook.id.to_string(),
+                database_id: hook.database_id.to_string(),
+                created_at: hook.created_at.as_micros(),
+                settings: settings_row(hook),
+            };
+            diesel::insert_into(hooks::table).values(row).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn hook_get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
+        self.run("read a hook", |conn| Ok(get(conn, &id.to_string())?.filter(|hook| hook.database_id == database)))
+    }
+
+    fn hook_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<HookId>,
+        most: usize,
+    ) -> Result<Vec<(Hook, Option<Delivery>)>> {
+        self.run("list hooks", |conn| {
+            let mut query = hooks::table.filter(hooks::database_id.eq(database.to_string())).into_boxed();
+            if let Some(after) = after {
+                query = query.filter(hooks::id.gt(after.to_string()));
+            }
+            let rows = query.order(hooks::id).limit(limit(most)).select(HookRow::as_select()).load(conn)?;
+            let mut found = Vec::with_capacity(rows.len());
+            for hook in all(rows, hook)? {
+                let last = deliveries::last(conn, &hook.id.to_string())?;
+                found.push((hook, last));
+            }
+            Ok(found)
+        })
+    }
+
+    fn hook_count(&mut self, database: DatabaseId) -> Result<u64> {
+        self.run("count hooks", |conn| {
+            Ok(count(hooks::table.filter(hooks::database_id.eq(database.to_string())).count().get_result(conn)?))
+        })
+    }
+
+    fn hook_update(&mut self, hook: &Hook) -> Result<bool> {
+        self.run("change a hook", |conn| {
+            let changed =
+                diesel::update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
+            Ok(changed > 0)
+        })
+    }
+
+    fn hook_remove(&mut self, id: HookId) -> Result<bool> {
+        self.run("remove a hook", |conn| Ok(diesel::delete(hooks::table.find(id.to_string())).execute(conn)? > 0))
+    }
+
+    fn hook_clear(&mut self, database: DatabaseId) -> Result<()> {
+        self.run("remove the hooks of a database", |conn| {
+            let database = database.to_string();
+            diesel::delete(hooks::table.filter(hooks::database_id.eq(&database))).execute(conn)?;
+            diesel::delete(events::table.filter(events::database_id.eq(&database))).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn hook_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
+        self.run("find the hooks of an event", |conn| {
+            let active = hooks::table
+                .filter(hooks::database_id.eq(database.to_string()))
+                .filter(hooks::active.eq(true))
+                .into_boxed();
+            let wanting = match event {
+                HookEvent::Push => active.filter(hooks::on_push.eq(true)),
+                HookEvent::PullRequest => active.filter(hooks::on_pull_request.eq(true)),
+                HookEvent::Branch => active.filter(hooks::on_branch.eq(true)),
+            };
+            let ids: Vec<String> = wanting.order(hooks::id).select(hooks::id).load(conn)?;
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                let last = deliveries::last_id(conn, &id)?;
+                found.push((read("hooks.id", id)?, read_if("deliveries.id", last)?));
+            }
+            Ok(found)
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! A receiver of hooks.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A request that arrived.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// When its last byte came.
+    pub at: Instant,
+    /// Headers by lower-case name.
+    pub headers: BTreeMap<String, String>,
+    /// The body.
+    pub body: String,
+}
+
+impl Received {
+    /// A header that is there.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map(String::as_str).unwrap_or_else(|| panic!("no {name} in {:?}", self.headers))
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// What a receiver answers: the status for the request of a number, from 0; `None` = it keeps silent for a minute.
+pub type Manner = fn(usize) -> Option<u16>;
+
+#[derive(Default)]
+struct Inbox {
+    received: Mutex<Vec<Received>>,
+    arrived: Condvar,
+}
+
+/// A receiver on a free port of the loopback interface. Servers must be allowed to reach it: `hooks.allowed_cidrs`.
+pub struct Receiver {
+    address: SocketAddr,
+    inbox: Arc<Inbox>,
+}
+
+impl Receiver {
+    /// Takes everything.
+    pub fn start() -> Self {
+        Self::with(|_| Some(204))
+    }
+
+    /// Answers in this manner.
+    pub fn with(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let inbox = Arc::new(Inbox::default());
+        let (shared, number) = (Arc::clone(&inbox), Arc::new(AtomicUsize::new(0)));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (inbox, number) = (Arc::clone(&shared), Arc::clone(&number));
+                // A sender that was killed leaves half a request: that is none.
+                std::thread::spawn(move || stream.ok().and_then(|stream| serve(stream, &inbox, &number, manner)));
+            }
+        });
+        Self { address, inbox }
+    }
+
+    /// Where to send.
+    pub fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    /// What arrived so far, in order.
+    pub fn received(&self) -> Vec<Received> {
+        self.inbox.received.lock().unwrap().clone()
+    }
+
+    /// Waits until so many requests arrived; gives all of them.
+    pub fn wait_for(&self, count: usize) -> Vec<Received> {
+        let received = self.inbox.received.lock().unwrap();
+        let patience = Duration::from_secs(60);
+        let waited = self.inbox.arrived.wait_timeout_while(received, patience, |received| received.len() < count);
+        let (received, _) = waited.unwrap();
+        assert!(received.len() >= count, "{} of {count} requests arrived", received.len());
+        received.clone()
+    }
+}
+
+fn serve(stream: TcpStream, inbox: &Inbox, number: &AtomicUsize, manner: Manner) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    let mut headers = BTreeMap::new();
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    loop {
+        line.clear();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let length: usize = headers.get("content-length")?.parse().ok()?;
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let received = Received { at: Instant::now(), headers, body: String::from_utf8(body).ok()? };
+    inbox.received.lock().unwrap().push(received);
+    inbox.arrived.notify_all();
+    match manner(number.fetch_add(1, Ordering::SeqCst)) {
+        Some(status) => {
+            let answer = format!("HTTP/1.1 {status} Answer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            (&stream).write_all(answer.as_bytes()).ok()
+        }
+        None => {
+            std::thread::sleep(Duration::from_secs(60));
+            None
+        }
+    }
+}
