@@ -5,6 +5,7 @@ mod backup;
 mod commands;
 mod crash;
 mod crash_hooks;
+mod hook_docs;
 mod main_job;
 mod process;
 mod readme;

@@ -13,9 +13,9 @@ use crate::wire;
 impl From<HookEvent> for wire::HookEvent {
     fn from(event: HookEvent) -> Self {
         match event {
-            HookEvent::Push => Self::OnPush,
-            HookEvent::PullRequest => Self::OnPullRequest,
-            HookEvent::Branch => Self::OnBranch,
+            HookEvent::Push => Self::Push,
+            HookEvent::PullRequest => Self::PullRequest,
+            HookEvent::Branch => Self::Branch,
         }
     }
 }

@@ -108,11 +108,13 @@ pub(crate) enum TableKind {
 
 /// What a hook can subscribe to.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
 pub(crate) enum HookEvent {
-    OnPush,
-    OnPullRequest,
-    OnBranch,
+    #[serde(rename = "on_push")]
+    Push,
+    #[serde(rename = "on_pull_request")]
+    PullRequest,
+    #[serde(rename = "on_branch")]
+    Branch,
 }
 
 /// Why the server switched a hook off: the receiver answered 410, or failed for days.

@@ -1,0 +1,154 @@
+//! The receivers and examples of `docs/hooks.md`, as they stand there.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::{Actor, Receiver, Server};
+use serde_json::{Value, json};
+
+use crate::process::{self, branchyard};
+
+#[path = "../../../../docs/hooks/receiver.rs"]
+#[expect(clippy::expect_used, unreachable_pub, reason = "an example that people copy")]
+mod receiver;
+
+const DB: &str = "/databases/ada/rivers";
+
+fn yard() -> (Server, Actor) {
+    let server = Server::start_with(|config| {
+        config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
+        config.hooks.retry_delays_ms = vec![0; 50];
+    });
+    let ada = server.user("ada");
+    ada.database("rivers");
+    ada.write("ada/rivers", "main", "create table t (x)");
+    (server, ada)
+}
+
+fn register(ada: &Actor, port: u16) -> (String, String) {
+    let events = json!(["on_push", "on_pull_request", "on_branch"]);
+    let body = json!({"url": format!("http://127.0.0.1:{port}/"), "events": events});
+    let hook = ada.post(&format!("{DB}/hooks"), &body).expect(201).data();
+    let text = |name: &str| hook[name].as_str().unwrap().to_owned();
+    (text("id"), text("secret"))
+}
+
+fn ping(ada: &Actor, hook: &str) -> Value {
+    let path = format!("{DB}/hooks/{hook}");
+    let id = ada.post(&format!("{path}/ping"), &json!({})).expect(201).data()["id"].as_str().unwrap().to_owned();
+    until(|| {
+        let delivery = ada.get(&format!("{path}/deliveries/{id}")).expect(200).data();
+        (delivery["status"] != "pending").then_some(delivery)
+    })
+}
+
+fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "it does not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_receiver_in_rust() {
+    let (_server, ada) = yard();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (hook, secret) = register(&ada, listener.local_addr().unwrap().port());
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || receiver::serve(&listener, &secret, |body| tell.send(body).unwrap()));
+    let delivery = ping(&ada, &hook);
+    assert_eq!(delivery["status"], "delivered", "{delivery}");
+    let body = told.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert_eq!(delivery["request"]["body"], String::from_utf8(body).unwrap());
+    // Sent again it is taken, and dropped.
+    let again = format!("{DB}/hooks/{hook}/deliveries/{}/redeliver", delivery["id"].as_str().unwrap());
+    ada.post(&again, &json!({})).expect(200);
+    ada.write("ada/rivers", "main", "insert into t values (1)");
+    let next: Value = serde_json::from_slice(&told.recv_timeout(Duration::from_secs(5)).unwrap()).unwrap();
+    assert_eq!(next["event_name"], "push");
+    // With another secret the signature is another one.
+    ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
+    ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
+    assert_eq!(ping(&ada, &hook)["attempts"][0]["response_status"], 401);
+}
+
+/// A process that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_receiver_in_python_and_the_three_examples() {
+    let (server, ada) = yard();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (hook, secret) = register(&ada, port);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/hooks");
+    let (tracker, log) = (Receiver::start(), server.dir.path().join("ci.log"));
+    let child = Command::new("python3")
+        .arg(folder.join("examples.py"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs([("HOOK_SECRET", secret), ("PORT", port.to_string()), ("TRACKER", tracker.url())])
+        .env("CI_COMMAND", format!("echo $BRANCH $PREV $HEAD >> {}", log.display()))
+        .envs([("YARD", server.address()), ("YARD_TOKEN", ada.token().unwrap().to_owned())])
+        .spawn()
+        .unwrap();
+    let _running = Running(child);
+    until(|| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    assert_eq!(ping(&ada, &hook)["status"], "delivered");
+
+    let before = ada.get(&format!("{DB}/branches/main")).expect(200).data()["head_commit_sha"].clone();
+    let head = ada.write("ada/rivers", "main", "insert into t values (1)");
+    let line = until(|| std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n')));
+    assert_eq!(line.trim(), format!("main {} {head}", before.as_str().unwrap()), "CI ran");
+
+    let body = json!({"from_branch": "main", "to_branch": "fix", "q": "insert into t values (2)"});
+    ada.finish(&ada.post(&format!("{DB}/sql-writes"), &body));
+    let place = |branch: &str| json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": branch});
+    let pull = json!({"title": "Fix", "from_branch": place("fix"), "to_branch": place("main")});
+    ada.post(&format!("{DB}/pulls"), &pull).expect(201);
+    let ticket = tracker.wait_for(1).pop().unwrap().json();
+    assert_eq!(ticket["title"], "Review pull request 1 of ada: fix to main");
+
+    let merged = ada.finish(&ada.post(&format!("{DB}/pulls/1/merge"), &json!({})));
+    let release = until(|| {
+        let answer = ada.get(&format!("{DB}/releases/pull-1"));
+        (answer.status == 200).then(|| answer.data())
+    });
+    assert_eq!(release["commit_sha"], merged["result"]["commit_sha"], "released");
+
+    ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
+    ada.post(&format!("{DB}/hooks/{hook}/rotate-secret"), &json!({})).expect(200);
+    assert_eq!(ping(&ada, &hook)["attempts"][0]["response_status"], 401, "signed with a secret it does not know");
+}
+
+#[test]
+fn the_demo_tells_a_receiver_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start();
+    let mut demo = branchyard();
+    demo.args(["demo", "--listen", "127.0.0.1:0", "--hook", &receiver.url(), "--data-dir"]).arg(dir.path());
+    let server = process::Server::start_as(&mut demo);
+    assert!(server.greeting.contains("whsec_"), "{}", server.greeting);
+    assert_eq!(receiver.wait_for(1)[0].json()["event_name"], "ping");
+    server.terminate();
+    // Once more: the hook of the first run makes room for one whose secret can be shown.
+    let server = process::Server::start_as(&mut demo);
+    receiver.wait_for(2);
+    let token = server.greeting.lines().find_map(|line| line.trim().strip_prefix("token")).unwrap().trim().to_owned();
+    let demo = Actor::new(server.origin.clone(), Some(token), "demo");
+    let hooks = demo.get("/databases/demo/atlas/hooks").expect(200).data();
+    assert_eq!(hooks.as_array().unwrap().len(), 1, "{hooks}");
+    server.terminate();
+}
