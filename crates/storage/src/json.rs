@@ -171,6 +171,10 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
 #[derive(Serialize, Deserialize)]
 struct OutcomeV1 {
     commit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows_affected: Option<u64>,
     pull: Option<i64>,
     database: Option<(String, LocatorV1)>,
 }
@@ -182,6 +186,8 @@ pub(crate) fn from_outcome(outcome: &Outcome) -> Read<String> {
         OUTCOME,
         OutcomeV1 {
             commit: outcome.commit.as_ref().map(ToString::to_string),
+            previous: outcome.previous.as_ref().map(ToString::to_string),
+            rows_affected: outcome.rows_affected,
             pull: outcome.pull.map(PullNumber::get),
             database: outcome.database.as_ref().map(|(id, locator)| (id.to_string(), locator.into())),
         },
@@ -194,7 +200,13 @@ pub(crate) fn to_outcome(text: &str) -> Read<Outcome> {
         None => None,
         Some((id, locator)) => Some((read(OUTCOME, id)?, locator.locator(OUTCOME)?)),
     };
-    Ok(Outcome { commit: read_if(OUTCOME, mirror.commit)?, pull: read_if(OUTCOME, mirror.pull)?, database })
+    Ok(Outcome {
+        commit: read_if(OUTCOME, mirror.commit)?,
+        previous: read_if(OUTCOME, mirror.previous)?,
+        rows_affected: mirror.rows_affected,
+        pull: read_if(OUTCOME, mirror.pull)?,
+        database,
+    })
 }
 
 #[derive(Serialize, Deserialize)]

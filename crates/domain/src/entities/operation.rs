@@ -63,7 +63,7 @@ pub enum Work {
         from_branch: RefName,
         /// Where the statements run.
         to_branch: RefName,
-        /// The statements.
+        /// The statements; empty for the merge alone.
         statements: String,
         /// Message of the commit.
         message: String,
@@ -120,6 +120,10 @@ impl Work {
 pub struct Outcome {
     /// Head of the target branch at the end.
     pub commit: Option<CommitHash>,
+    /// Its head before; where the branch was made, the commit it was made at.
+    pub previous: Option<CommitHash>,
+    /// Rows that the statements of a write inserted, updated or deleted.
+    pub rows_affected: Option<u64>,
     /// The pull that was merged or opened.
     pub pull: Option<PullNumber>,
     /// The fork.

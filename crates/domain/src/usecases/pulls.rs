@@ -172,7 +172,7 @@ impl<'a> Pulls<'a> {
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
-        filter: PullFilter,
+        filter: &PullFilter,
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>, PullError> {

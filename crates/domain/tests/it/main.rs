@@ -3,6 +3,7 @@
 
 mod access;
 mod exactly_once;
+mod files;
 mod imports;
 mod operations;
 mod organizations;
