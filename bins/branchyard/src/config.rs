@@ -5,6 +5,7 @@ mod http;
 mod ranges;
 mod span;
 mod unknown;
+mod v1alpha1;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ use crate::cli;
 
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use span::Span;
+pub use v1alpha1::V1alpha1;
 
 /// Everything that can be configured. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,6 +57,8 @@ pub struct Config {
     pub imports: Imports,
     /// SQL.
     pub sql: Sql,
+    /// API v1alpha1.
+    pub v1alpha1: V1alpha1,
 }
 
 /// Tokens.
@@ -164,6 +168,7 @@ impl Default for Config {
             operations: Operations::default(),
             imports: Imports::default(),
             sql: Sql::default(),
+            v1alpha1: V1alpha1::default(),
         }
     }
 }
@@ -270,6 +275,7 @@ impl Config {
         ranges::check(self)?;
         self.cors.check()?;
         self.http.proxies()?;
+        self.v1alpha1.settings()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -372,6 +378,13 @@ mod tests {
             ("[sql]\nmax_statement_bytes_get = 61441", "sql.max_statement_bytes_get"),
             ("[sql]\nmax_memory_bytes = 1", "sql.max_memory_bytes"),
             ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
+            ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
+            ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
+            ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
+            ("[v1alpha1]\nupload_max_bytes = 0", "v1alpha1.upload_max_bytes"),
+            ("[v1alpha1]\ndeprecated_at = \"soon\"", "v1alpha1.deprecated_at"),
+            ("[v1alpha1]\nsunset_at = \"2025-12-31\"", "v1alpha1.sunset_at"),
+            ("[v1alpha1]\ndeprecation_url = \"a page\"", "v1alpha1.deprecation_url"),
         ] {
             let error = format!("{:#}", load(toml).unwrap_err());
             assert!(error.contains(key), "{toml}: {error}");

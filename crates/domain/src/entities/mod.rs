@@ -21,8 +21,8 @@ pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
 pub use event::{Event, EventKind, PullAction};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use operation::{
-    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
-    Side, Work,
+    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, PullEnds,
+    RowProblem, Side, Work,
 };
 pub use pull::{Pull, PullComment, PullState};
 pub use refs::{Branch, Tag};

@@ -54,6 +54,17 @@ pub struct ImportRequest {
     pub column_map: BTreeMap<String, String>,
 }
 
+/// What a merge brings together, as it was when the merge was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullEnds {
+    /// The source database.
+    pub from: DatabaseLocator,
+    /// The branch to merge.
+    pub from_branch: RefName,
+    /// The branch to merge into.
+    pub to_branch: RefName,
+}
+
 /// The input of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
@@ -72,6 +83,8 @@ pub enum Work {
     Merge {
         /// Which.
         pull: PullNumber,
+        /// What it brings together, for those who list operations.
+        ends: PullEnds,
         /// Message of the merge commit.
         message: String,
         /// Who wins in tables with conflicts.

@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
     ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
-    Pull, PullAction, PullComment, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload, UploadPart, User,
-    Visibility, Work,
+    Pull, PullAction, PullComment, PullEnds, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload,
+    UploadPart, User, Visibility, Work,
 };
 use crate::ports::{
     DatabaseFilter, Metadata, MetadataError, OperationFilter, OperationState, PullFilter, PullStanding, SavedAnswer,
@@ -650,6 +650,7 @@ pub fn releases(store: &dyn Metadata) {
 fn kinds(on: &Database, by: &User) -> Vec<Operation> {
     let mut list: Vec<Operation> = (1..=4).map(|n| operation(n, on, by)).collect();
     list[1].work = Work::Merge {
+        ends: PullEnds { from: on.locator.clone(), from_branch: reference("a"), to_branch: reference("main") },
         pull: PullNumber::new(7).unwrap(),
         message: "ü".to_owned(),
         resolve: BTreeMap::from([("t".to_owned(), Side::Ours), ("u".to_owned(), Side::Theirs)]),
