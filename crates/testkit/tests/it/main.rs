@@ -8,3 +8,4 @@ mod imports;
 mod pages;
 mod scripts;
 mod streams;
+mod v1alpha1;
