@@ -68,7 +68,7 @@ pub use head::head_limit;
 pub use idempotency::Key;
 pub use json::Json;
 pub use keys::ServerKeys;
-pub use layer::{layer, uncounted};
+pub use layer::{OwnShape, layer, uncounted};
 pub use manners::{BodyTypes, Credentials, Manners};
 pub use paging::{Listed, Page, PageRequest, bound, cut, page};
 pub use pool::{Pool, PoolError};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, HttpResponseBuilder};
-use branchyard_api_common::{Call, Failure, RequestId, path_segment, sent_parameter};
+use branchyard_api_common::{Call, Failure, OwnShape, RequestId, path_segment, sent_parameter};
 use branchyard_domain::entities::User;
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
@@ -226,5 +226,6 @@ pub(crate) fn body(mut response: HttpResponseBuilder, answer: &impl Serialize) -
         tracing::error!(%error, "a wire type did not serialize");
         "{}".to_owned()
     });
+    response.extensions_mut().insert(OwnShape);
     response.insert_header((header::CONTENT_TYPE, JSON)).body(text)
 }

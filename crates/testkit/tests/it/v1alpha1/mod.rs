@@ -76,15 +76,14 @@ impl Client {
 
     /// A read, however it ends.
     pub(crate) fn query(&self, at: &str, q: &str) -> Answer {
-        self.send(self.request(Method::GET, &format!("{BASE}/{at}")).query(&[("q", q)]))
+        self.get(&format!("/{at}?q={}", encoded(q)))
     }
 
     /// Polls until it says done; gives the last answer.
     pub(crate) fn poll(&self, path: &str, name: &str) -> Answer {
         let began = Instant::now();
         loop {
-            let request = self.request(Method::GET, &format!("{BASE}{path}")).query(&[("operationName", name)]);
-            let answer = self.send(request);
+            let answer = self.get(&format!("{path}?operationName={}", encoded(name)));
             if answer.json()["done"] == true || answer.status != 200 {
                 return answer;
             }
@@ -95,8 +94,8 @@ impl Client {
 
     /// Starts a write and follows it to its end.
     pub(crate) fn write(&self, database: &str, from: &str, to: &str, q: &str) -> Value {
-        let request = self.request(Method::POST, &format!("{BASE}/{database}/write/{from}/{to}"));
-        let started = self.send(request.query(&[("q", q)])).expect(200).json();
+        let path = format!("{BASE}/{database}/write/{from}/{to}?q={}", encoded(q));
+        let started = self.send(self.request(Method::POST, &path)).expect(200).json();
         assert_eq!(started["query_execution_status"], "Success", "{started}");
         self.poll(&format!("/{database}/write"), text(&started["operation_name"])).expect(200).json()
     }
@@ -139,6 +138,12 @@ impl Client {
 pub(crate) fn params(branch: &str) -> Value {
     json!({"fileName": "trees.csv", "branchName": branch, "fileType": "Csv", "importOp": "Update", "tableName": "tree",
         "primaryKeys": ["id"]})
+}
+
+/// A text as the value of a parameter.
+fn encoded(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~".contains(byte);
+    text.bytes().map(|byte| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 #[track_caller]

@@ -79,9 +79,9 @@ fn two_uploads_at_once_complete_and_a_full_queue_is_429() {
 #[test]
 fn uploads_are_bounded_and_say_what_is_wrong() {
     let (server, _, client) = trees_with(|config| config.v1alpha1.upload_max_bytes = 20);
-    let fits = client.upload_trees("ana/trees", "id,name\n7,elm\n8,yew").status;
+    let fits = client.upload_trees("ana/trees", "id,name\n7,elm\n8,yew\n").status;
     assert_eq!(fits, 200, "of the limit");
-    let large = client.upload_trees("ana/trees", "id,name\n7,elm\n8,yew\n").expect(413).json();
+    let large = client.upload_trees("ana/trees", "id,name\n7,elm\n8,yews\n").expect(413).json();
     assert_eq!((&large["status"], &large["message"]), (&json!("Error"), &json!("the file has more than 20 bytes")));
     let json_body = client.post("/ana/trees/upload", &json!({})).expect(415).json();
     assert!(text(&json_body["message"]).starts_with("Invalid request body: "), "{json_body}");
