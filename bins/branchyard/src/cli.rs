@@ -140,6 +140,8 @@ pub enum Command {
 pub enum Api {
     /// API v2.
     V2,
+    /// API v1alpha1.
+    V1alpha1,
 }
 
 /// What to do with users.

@@ -6,6 +6,7 @@ mod http;
 mod ranges;
 mod span;
 mod unknown;
+mod v1alpha1;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use crate::cli;
 pub use hooks::Hooks;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use span::Span;
+pub use v1alpha1::V1alpha1;
 
 /// Everything that can be configured. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +61,8 @@ pub struct Config {
     pub sql: Sql,
     /// Hooks.
     pub hooks: Hooks,
+    /// API v1alpha1.
+    pub v1alpha1: V1alpha1,
 }
 
 /// Tokens.
@@ -169,6 +173,7 @@ impl Default for Config {
             imports: Imports::default(),
             sql: Sql::default(),
             hooks: Hooks::default(),
+            v1alpha1: V1alpha1::default(),
         }
     }
 }
@@ -276,6 +281,7 @@ impl Config {
         self.cors.check()?;
         self.hooks.check()?;
         self.http.proxies()?;
+        self.v1alpha1.settings()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -392,6 +398,13 @@ mod tests {
             ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
             ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
             ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
+            ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
+            ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
+            ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
+            ("[v1alpha1]\nupload_max_bytes = 0", "v1alpha1.upload_max_bytes"),
+            ("[v1alpha1]\ndeprecated_at = \"soon\"", "v1alpha1.deprecated_at"),
+            ("[v1alpha1]\nsunset_at = \"2025-12-31\"", "v1alpha1.sunset_at"),
+            ("[v1alpha1]\ndeprecation_url = \"a page\"", "v1alpha1.deprecation_url"),
         ] {
             let error = format!("{:#}", load(toml).unwrap_err());
             assert!(error.contains(key), "{toml}: {error}");

@@ -92,7 +92,8 @@ impl Running {
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
-        let server = runtime.block_on(async { listen(listener, state, Arc::clone(&draining), head_timeout) })?;
+        let alpha = config.v1alpha1.settings()?;
+        let server = runtime.block_on(async { listen(listener, state, alpha, Arc::clone(&draining), head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
@@ -153,6 +154,7 @@ impl Running {
 fn listen(
     listener: TcpListener,
     state: AppState,
+    alpha: branchyard_api_v1alpha1::Settings,
     draining: Arc<AtomicBool>,
     head_timeout: Duration,
 ) -> std::io::Result<Server> {
@@ -161,8 +163,10 @@ fn listen(
         App::new()
             .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
+            .app_data(web::Data::new(alpha.clone()))
             .app_data(draining.clone())
             .configure(branchyard_api_v2::configure)
+            .configure(branchyard_api_v1alpha1::configure)
             .configure(pages::configure)
     });
     let server = server

@@ -10,15 +10,17 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::StreamExt as _;
 
 use crate::failure::Failure;
+use crate::manners::BodyTypes;
 
 /// Reads a body of at most `limit` bytes that is JSON by its type, or empty. It has to be there within `patience`.
 pub(crate) async fn read_json(
     request: &HttpRequest,
     payload: Payload,
+    types: BodyTypes,
     limit: usize,
     patience: Duration,
 ) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(patience, read(request, payload, limit)).await {
+    match tokio::time::timeout(patience, read(request, payload, types, limit)).await {
         Ok(read) => read,
         Err(_) => {
             let detail = format!("the body did not arrive within {} seconds", patience.as_secs_f32());
@@ -27,7 +29,7 @@ pub(crate) async fn read_json(
     }
 }
 
-async fn read(request: &HttpRequest, mut payload: Payload, limit: usize) -> Result<Bytes, Failure> {
+async fn read(request: &HttpRequest, mut payload: Payload, types: BodyTypes, limit: usize) -> Result<Bytes, Failure> {
     let too_large = || Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"));
     if declared(request).is_some_and(|length| length > limit as u64) {
         return Err(too_large().into());
@@ -41,7 +43,7 @@ async fn read(request: &HttpRequest, mut payload: Payload, limit: usize) -> Resu
         }
         body.extend_from_slice(&chunk);
     }
-    if !body.is_empty() && !is_json(request) {
+    if !body.is_empty() && !types.take(content_type(request)) {
         return Err(Problem::new(ErrorCode::UnsupportedMediaType, "the body must be sent as application/json").into());
     }
     Ok(body.freeze())
@@ -52,8 +54,6 @@ pub(crate) fn declared(request: &HttpRequest) -> Option<u64> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn is_json(request: &HttpRequest) -> bool {
-    let value = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = value.split(';').next().unwrap_or_default().trim();
-    media_type.eq_ignore_ascii_case("application/json")
+fn content_type(request: &HttpRequest) -> &str {
+    request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use branchyard_domain::access::{Belong, Caller, DatabaseAccess, Level, Organizat
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::AccessError;
 use branchyard_domain::usecases::Once;
-use branchyard_problem_details::Problem;
+use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
 use crate::answer::Answer;
@@ -22,11 +22,14 @@ use crate::conditional::{self, IfMatch};
 use crate::failure::Failure;
 use crate::fields::{self, Fields};
 use crate::idempotency::{self, Key};
+use crate::json::Json;
+use crate::manners::Manners;
 use crate::paging::PageRequest;
 use crate::pool::{Pool, PoolError};
-use crate::query::Query;
+use crate::query::{Query, Repeats};
 use crate::refusal::{Refusal, problem_of_fault};
 use crate::request_id::RequestId;
+use crate::slots::ReadSlot;
 use crate::state::AppState;
 
 /// When an answer is seen.
@@ -60,18 +63,42 @@ impl FromRequest for Call {
             let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
             let state = state.get_ref().clone();
             let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+            let manners = Manners::of(&request);
             let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
             // Read first, reported second: a client that is refused while it sends might not see why.
             let body = match takes_body {
                 true => {
                     let config = &state.config;
-                    body::read_json(&request, payload, config.max_json_body_bytes, config.patience.json_body).await
+                    let (limit, patience) = (config.max_json_body_bytes, config.patience.json_body);
+                    body::read_json(&request, payload, manners.bodies, limit, patience).await
                 }
                 false => Ok(Bytes::new()),
             };
-            let caller = caller_of(&state, &request, &id).await?;
+            let caller = caller_of(&state, &request, &id, &manners.credentials).await?;
             Ok(Self { body: body?, state, caller, request, id })
         })
+    }
+}
+
+/// A segment of the path of a request, percent-decoded once.
+pub fn path_segment(request: &HttpRequest, name: &str) -> String {
+    let raw = request.match_info().get(name).unwrap_or_default();
+    percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned()
+}
+
+/// The first parameter of a name as it was sent, whatever else is wrong with the query; for answers that repeat it.
+pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
+    let read = Query::read(request.query_string(), Repeats::First, |query| Some(query.optional(name)?.to_owned()));
+    read.ok()
+}
+
+impl Call {
+    /// A request whose body the handler takes itself.
+    ///
+    /// # Errors
+    /// As extracting one, without those about the body.
+    pub async fn without_body(request: &HttpRequest) -> Result<Self, Failure> {
+        Self::from_request(request, &mut Payload::None).await
     }
 }
 
@@ -106,8 +133,7 @@ where
 impl Call {
     /// A segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
-        let raw = self.request.match_info().get(name).unwrap_or_default();
-        percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned()
+        path_segment(&self.request, name)
     }
 
     /// A request header, when it is text.
@@ -356,7 +382,40 @@ impl Call {
     /// # Errors
     /// 400 with everything that is wrong.
     pub fn query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Failure> {
-        Ok(Query::read(self.request.query_string(), read)?)
+        Ok(Query::read(self.request.query_string(), Repeats::Refused, read)?)
+    }
+
+    /// The same where the first of several parameters of one name counts.
+    ///
+    /// # Errors
+    /// 400 with everything that is wrong.
+    pub fn open_query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Failure> {
+        Ok(Query::read(self.request.query_string(), Repeats::First, read)?)
+    }
+
+    /// A string of the body as it was sent, whatever else is wrong with the body; for answers that repeat it.
+    pub fn sent_string(&self, field: &str) -> Option<String> {
+        let Ok(Json::Object(members)) = serde_json::from_slice(&self.body) else { return None };
+        members.into_iter().find_map(|(name, value)| match value {
+            Json::String(text) if name == field => Some(text),
+            _ => None,
+        })
+    }
+
+    /// A place among the SQL reads that this caller may have running.
+    ///
+    /// # Errors
+    /// 429 when there is none.
+    pub fn read_slot(&self) -> Result<ReadSlot, Failure> {
+        let caller = match self.caller.user() {
+            Some(user) => format!("user {}", user.id),
+            None => format!("address {}", self.address()),
+        };
+        self.state.sql_slots.take(caller).ok_or_else(|| {
+            let limit = self.state.config.sql.max_concurrent_reads_per_caller;
+            let detail = format!("{limit} reads of yours are running; wait for one to finish");
+            Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()
+        })
     }
 
     /// The key a page begins after; `None` for the first page.

@@ -13,25 +13,28 @@ use crate::address::client_address;
 use crate::call::explain;
 use crate::failure::Failure;
 use crate::last_use;
+use crate::manners::Credentials;
 use crate::rate::{Counted, Shown};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 
 /// The token of a request; `None` when it sends no credential.
-fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
+fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainToken>, Problem> {
+    let refused = |reason| Problem::invalid_token(forms.malformed.unwrap_or(reason));
     let mut values = request.headers().get_all(header::AUTHORIZATION);
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Problem::invalid_token("several credentials were sent"));
+        return Err(refused("several credentials were sent"));
     }
-    let malformed = || Problem::invalid_token("the Authorization header is not of the form 'Bearer <token>'");
+    let malformed = || refused("the Authorization header is not of the form 'Bearer <token>'");
     let text = value.to_str().map_err(|_| malformed())?;
-    let (scheme, token) = text.split_once(' ').ok_or_else(malformed)?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(malformed());
-    }
+    let token = match text.split_once(' ') {
+        Some((scheme, token)) if forms.schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known)) => token,
+        None if forms.bare => text,
+        Some(_) | None => return Err(malformed()),
+    };
     let token = PlainToken::parse(token.trim_matches(' ')).map_err(|error| {
-        Problem::invalid_token(match error {
+        refused(match error {
             TokenFormatError::Prefix => "the token does not begin with hsat.v1.",
             TokenFormatError::Length => "the token is not 57 characters long",
             TokenFormatError::Alphabet => "the token holds a character other than 0-9, A-Z and a-z",
@@ -43,9 +46,14 @@ fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
 
 /// The caller of a request, counted against their quota. A bad credential is refused also where none is needed, and counts
 /// against the address (v2 §1.10, §2.5).
-pub(crate) async fn caller_of(state: &AppState, request: &HttpRequest, id: &RequestId) -> Result<Caller, Failure> {
+pub(crate) async fn caller_of(
+    state: &AppState,
+    request: &HttpRequest,
+    id: &RequestId,
+    forms: &Credentials,
+) -> Result<Caller, Failure> {
     let (address, now) = (address_of(state, request), state.hub.now());
-    let sent = token_of(request);
+    let sent = token_of(request, forms);
     let token = match sent {
         Ok(None) => {
             let shown = state.rates.count_address(address, now);
@@ -72,7 +80,7 @@ pub(crate) async fn caller_of(state: &AppState, request: &HttpRequest, id: &Requ
     let found = state.reads.run(move || hub.tokens().check(&hash)).await?;
     let found = found.map_err(|fault| explain(fault.into(), id))?;
     let Some((token, user)) = found else {
-        return Err(reject(Problem::invalid_token("the token is unknown, expired or revoked")));
+        return Err(reject(Problem::invalid_token(forms.unknown)));
     };
     state.rates.accept(accepted);
     let shown = state.rates.count_user(user.id, now);
@@ -107,8 +115,16 @@ fn user_agent_of(request: &HttpRequest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::token_of;
+    use actix_web::HttpRequest;
     use actix_web::test::TestRequest;
+    use branchyard_auth::PlainToken;
+    use branchyard_problem_details::Problem;
+
+    use crate::manners::{Credentials, Manners};
+
+    fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
+        super::token_of(request, &Manners::default().credentials)
+    }
 
     fn token() -> String {
         format!("hsat.v1.{}3mhf8X", "A".repeat(43))
@@ -152,5 +168,22 @@ mod tests {
             .append_header(("Authorization", format!("Bearer {good}")))
             .to_http_request();
         assert!(token_of(&twice).is_err());
+    }
+
+    #[test]
+    fn older_forms_are_read_where_they_are_allowed() {
+        const OLDER: Credentials =
+            Credentials { schemes: &["token", "bearer"], bare: true, malformed: Some("no"), unknown: "who?" };
+        let read = |text: &str| {
+            let request = TestRequest::default().insert_header(("Authorization", text)).to_http_request();
+            super::token_of(&request, &OLDER)
+        };
+        let good = token();
+        for text in [&good, &format!("Token {good}"), &format!("token   {good}"), &format!("BEARER {good}")] {
+            assert!(read(text).unwrap().is_some(), "{text}");
+        }
+        for text in ["", "token", "token undefined", "undefined", "Basic YTpi", &format!("{good}x"), &good[..50]] {
+            assert_eq!(read(text).unwrap_err().detail(), "no", "{text}");
+        }
     }
 }

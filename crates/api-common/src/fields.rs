@@ -68,7 +68,11 @@ pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Opti
     read_body(body, Mode::Closed, read)
 }
 
-pub(crate) fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+/// Reads an object in which unknown fields are ignored; an empty text counts as an empty object.
+///
+/// # Errors
+/// 400 with everything that is wrong.
+pub fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
     read_body(body, Mode::Open, read)
 }
 

@@ -47,6 +47,10 @@ pub async fn layer(
     Ok(about.finish(&state, response))
 }
 
+/// In the extensions of a response: a refusal in a shape of the API's own, not to be made a problem document.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnShape;
+
 /// Takes a request out of the rate limits: uploads of parts carry their own credential.
 pub fn uncounted(request: &HttpRequest) {
     request.extensions_mut().insert(Counted::Free);
@@ -168,6 +172,9 @@ fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
             Some(Failure::Replay(_)) => return None,
             None => {}
         }
+    }
+    if response.response().extensions().get::<OwnShape>().is_some() {
+        return None;
     }
     let status = response.status();
     let done = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == PROBLEM_MEDIA_TYPE);

@@ -17,6 +17,8 @@ pub struct PageRequest {
     /// The most items.
     pub size: usize,
     pub(crate) token: Option<String>,
+    /// The parameter that held the token.
+    pub(crate) parameter: &'static str,
 }
 
 impl PageRequest {
@@ -30,7 +32,7 @@ impl PageRequest {
         let Some(token) = &self.token else { return Ok(None) };
         let opened = keys.open(&format!("{FORMAT}|{bound}"), token);
         let key = opened.and_then(|text| serde_json::from_slice(&text).ok());
-        key.map(Some).ok_or_else(|| Failure::parameter("page_token", "is not a token of this list"))
+        key.map(Some).ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
     }
 }
 
@@ -48,8 +50,12 @@ impl<T> From<Vec<T>> for Listed<T> {
     }
 }
 
-/// One page: at most `request.size` items, cut where the answer would get too long. `bound` names endpoint, database and
-/// filters; `key` is what the page after an item begins with.
+/// What a page token is bound to: the list and everything that selects its items.
+pub fn bound(parts: &[&str]) -> String {
+    serde_json::Value::from(parts.to_vec()).to_string()
+}
+
+/// A page in the envelope of v2.
 pub fn page<T, W, K>(
     state: &AppState,
     request: &PageRequest,
@@ -58,6 +64,36 @@ pub fn page<T, W, K>(
     wire: impl Fn(&T) -> W,
     key: impl Fn(&T) -> K,
 ) -> Answer
+where
+    W: Serialize,
+    K: Serialize,
+{
+    let Page { items, next } = cut(state, request, bound, listed, wire, key);
+    let meta = match next {
+        Some(token) => format!("{{\"next_page_token\":{}}}", to_json(&token)),
+        None => "{}".to_owned(),
+    };
+    Answer::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}"))
+}
+
+/// A page, without an envelope.
+pub struct Page {
+    /// The items, a JSON array.
+    pub items: String,
+    /// The token of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// One page: at most `request.size` items, cut where the answer would get too long. `bound` names endpoint, database and
+/// filters; `key` is what the page after an item begins with.
+pub fn cut<T, W, K>(
+    state: &AppState,
+    request: &PageRequest,
+    bound: &str,
+    listed: impl Into<Listed<T>>,
+    wire: impl Fn(&T) -> W,
+    key: impl Fn(&T) -> K,
+) -> Page
 where
     W: Serialize,
     K: Serialize,
@@ -77,11 +113,7 @@ where
         shown += 1;
     }
     let last = items[..shown].last().filter(|_| more || shown < items.len());
-    let meta = match last {
-        Some(item) => format!("{{\"next_page_token\":{}}}", to_json(&token(state, bound, &key(item)))),
-        None => "{}".to_owned(),
-    };
-    Answer::with_body(200, format!("{{\"data\":[{data}],\"meta\":{meta}}}"))
+    Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) }
 }
 
 /// A token for a key.

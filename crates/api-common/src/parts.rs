@@ -4,7 +4,7 @@ use branchyard_domain::values::{Timestamp, UploadId};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::failure::Failure;
-use crate::query::Query;
+use crate::query::{Query, Repeats};
 use crate::state::Shared;
 use crate::time::parse_http_seconds;
 use crate::urls::Urls;
@@ -27,7 +27,7 @@ impl Shared {
     /// 403 when it is not one of ours, or has expired.
     pub fn part_of(&self, upload: &str, number: &str, query: &str) -> Result<(UploadId, u32), Failure> {
         let refused = || Problem::new(ErrorCode::PermissionDenied, "the address of the part is wrong or has expired");
-        let read = Query::read(query, |query| {
+        let read = Query::read(query, Repeats::Refused, |query| {
             Some((parse_http_seconds(query.optional("expires")?)?, query.optional("signature")?.to_owned()))
         });
         let (expires, signature) = read.map_err(|_| refused())?;

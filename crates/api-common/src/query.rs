@@ -13,6 +13,16 @@ use crate::paging::PageRequest;
 pub struct Query<'a> {
     pairs: Vec<(String, Option<String>)>,
     faults: &'a Faults,
+    repeats: Repeats,
+}
+
+/// What a parameter that is there more than once means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// A fault.
+    Refused,
+    /// The first.
+    First,
 }
 
 /// A part of a query string, decoded; `None` when it is not UTF-8.
@@ -22,13 +32,17 @@ fn decode(text: &str) -> Option<String> {
 }
 
 impl Query<'_> {
-    pub(crate) fn read<T>(text: &str, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Problem> {
+    pub(crate) fn read<T>(
+        text: &str,
+        repeats: Repeats,
+        read: impl FnOnce(&Query<'_>) -> Option<T>,
+    ) -> Result<T, Problem> {
         let faults = Faults::default();
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name).unwrap_or_default(), decode(value))
         });
-        let query = Query { pairs: pairs.collect(), faults: &faults };
+        let query = Query { pairs: pairs.collect(), faults: &faults, repeats };
         let value = read(&query);
         drop(query);
         faults.settle(value)
@@ -43,7 +57,7 @@ impl Query<'_> {
     pub fn optional(&self, name: &str) -> Option<&str> {
         let mut found = self.pairs.iter().filter(|(key, _)| key == name);
         let (_, value) = found.next()?;
-        if found.next().is_some() {
+        if self.repeats == Repeats::Refused && found.next().is_some() {
             self.fault(name, "is there more than once");
             return None;
         }
@@ -116,16 +130,22 @@ impl Query<'_> {
         });
         let token = self.optional("page_token").filter(|token| !token.is_empty()).map(str::to_owned);
         let size = if asked { size? } else { default };
-        Some(PageRequest { size, token })
+        Some(PageRequest { size, token, parameter: "page_token" })
+    }
+
+    /// The page of a list whose pages have a size of their own, by the token in `parameter`.
+    pub fn page_of(&self, size: usize, parameter: &'static str) -> PageRequest {
+        let token = self.optional(parameter).filter(|token| !token.is_empty()).map(str::to_owned);
+        PageRequest { size, token, parameter }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Query;
+    use super::{Query, Repeats};
 
     fn one(text: &str) -> Result<Option<String>, Vec<String>> {
-        Query::read(text, |q| Some(q.optional("a").map(str::to_owned)))
+        Query::read(text, Repeats::Refused, |q| Some(q.optional("a").map(str::to_owned)))
             .map_err(|problem| problem.errors().iter().map(|error| error.parameter().unwrap().to_owned()).collect())
     }
 
@@ -145,8 +165,14 @@ mod tests {
     }
 
     #[test]
+    fn the_first_counts_where_repetitions_are_allowed() {
+        let first = |text| Query::read(text, Repeats::First, |q| Some(q.optional("a").map(str::to_owned))).unwrap();
+        assert_eq!(first("b=0&a=1&a=2"), Some("1".to_owned()));
+    }
+
+    #[test]
     fn page_sizes() {
-        let size = |text: &str| Query::read(text, |q| q.page(30, 100)).map(|page| page.size).ok();
+        let size = |text: &str| Query::read(text, Repeats::Refused, |q| q.page(30, 100)).map(|page| page.size).ok();
         assert_eq!(size(""), Some(30));
         assert_eq!(size("page_size=1"), Some(1));
         assert_eq!(size("page_size=100000000000000000000"), Some(100));

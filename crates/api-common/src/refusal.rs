@@ -203,6 +203,7 @@ impl From<ReadError> for Refusal {
         match error {
             ReadError::Ref(error) => error.into(),
             ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            ReadError::TimedOut(_) => plain(ErrorCode::Unprocessable, &error),
             ReadError::Fault(fault) => fault.into(),
         }
     }
@@ -212,7 +213,9 @@ impl From<OperationError> for Refusal {
     fn from(error: OperationError) -> Self {
         match error {
             OperationError::NoSuchOperation | OperationError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
-            OperationError::Denied | OperationError::MayNotCreateFor(_) => plain(ErrorCode::PermissionDenied, &error),
+            OperationError::Denied | OperationError::NotYours | OperationError::MayNotCreateFor(_) => {
+                plain(ErrorCode::PermissionDenied, &error)
+            }
             OperationError::NotQueued => plain(ErrorCode::Conflict, &error),
             OperationError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             OperationError::NameTaken(_) | OperationError::TooManyDatabases(_) => {
@@ -234,7 +237,10 @@ impl From<ImportError> for Refusal {
                     wrong.first().map_or_else(|| error.to_string(), |(field, text)| format!("{field}: {text}"));
                 Problem::new(ErrorCode::ValidationFailed, detail).with_errors(entries).into()
             }
-            ImportError::TooLarge { .. } | ImportError::PartTooLarge(_) => plain(ErrorCode::PayloadTooLarge, &error),
+            ImportError::TooLarge { .. } | ImportError::FileTooLarge(_) | ImportError::PartTooLarge(_) => {
+                plain(ErrorCode::PayloadTooLarge, &error)
+            }
+            ImportError::EmptyFile => at("/file", &error).into(),
             ImportError::TooManyUploads(_) | ImportError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             ImportError::NoSuchUpload => plain(ErrorCode::PermissionDenied, &error),
             ImportError::UploadUsed(_) => plain(ErrorCode::Conflict, &error),

@@ -74,7 +74,7 @@ impl UploadBody {
     }
 
     /// Takes a little of what is still being sent, so that the client sees the answer instead of a broken connection.
-    async fn drain(mut self, stall: Duration) {
+    pub async fn drain(mut self, stall: Duration) {
         const ENOUGH: usize = 4 << 20;
         let mut taken = 0;
         while let Ok(Some(Ok(chunk))) = tokio::time::timeout(stall, self.payload.next()).await {

@@ -7,7 +7,6 @@ mod convert;
 mod handlers;
 mod openapi;
 mod routes;
-mod sink;
 mod stream;
 mod wire;
 

@@ -2,11 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use branchyard_api_common::DownloadWriter;
+use branchyard_api_common::{DownloadWriter, csv_header, csv_row, real, storage_class};
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde::Serialize;
 
-use crate::convert::{cell_text, query_column, real, storage_class};
+use crate::convert::query_column;
 use crate::wire;
 
 /// How a result is written.
@@ -80,18 +80,13 @@ impl StreamSink {
         let Some(columns) = self.columns.take() else { return };
         let buffer = self.writer.buffer();
         if self.format == Format::Csv {
-            for (index, column) in columns.iter().enumerate() {
-                if index > 0 {
-                    buffer.push(b',');
-                }
-                csv_text(buffer, &column.name);
-            }
+            csv_header(buffer, &columns);
         } else {
             let kind = |index: usize| first.and_then(|row| row.get(index)).and_then(|value| storage_class(*value));
             let columns = columns.into_iter().enumerate().map(|(index, column)| query_column(column, kind(index)));
             json(buffer, &Head { columns: columns.collect() });
+            buffer.push(b'\n');
         }
-        buffer.push(b'\n');
     }
 
     /// Writes what stands at the end, and gives the writer back.
@@ -124,7 +119,6 @@ impl RowSink for StreamSink {
             Format::Csv => csv_row(buffer, row),
             Format::Json | Format::Ndjson => ndjson_row(buffer, row),
         }
-        buffer.push(b'\n');
         self.rows += 1;
         let taken = self.writer.flush_if_due();
         if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
@@ -151,40 +145,12 @@ fn ndjson_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
             ValueRef::Blob(bytes) => json(buffer, &STANDARD.encode(bytes)),
         }
     }
-    buffer.push(b']');
-}
-
-fn csv_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
-    for (index, value) in row.iter().enumerate() {
-        if index > 0 {
-            buffer.push(b',');
-        }
-        match value {
-            ValueRef::Null => {}
-            ValueRef::Text(bytes) => csv_text(buffer, &String::from_utf8_lossy(bytes)),
-            ValueRef::Blob(bytes) => buffer.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
-            ValueRef::Integer(_) | ValueRef::Real(_) => {
-                buffer.extend_from_slice(cell_text(*value).unwrap_or_default().as_bytes());
-            }
-        }
-    }
-}
-
-fn csv_text(buffer: &mut Vec<u8>, text: &str) {
-    let quoted =
-        text.is_empty() || text.starts_with(' ') || text.ends_with(' ') || text.contains([',', '"', '\r', '\n']);
-    if !quoted {
-        buffer.extend_from_slice(text.as_bytes());
-        return;
-    }
-    buffer.push(b'"');
-    buffer.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-    buffer.push(b'"');
+    buffer.extend_from_slice(b"]\n");
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, csv_row, ndjson_row};
+    use super::{Format, ndjson_row};
     use branchyard_domain::ports::ValueRef;
 
     #[test]
@@ -202,12 +168,6 @@ mod tests {
         }
     }
 
-    fn written(write: fn(&mut Vec<u8>, &[ValueRef<'_>]), row: &[ValueRef<'_>]) -> String {
-        let mut buffer = Vec::new();
-        write(&mut buffer, row);
-        String::from_utf8(buffer).unwrap()
-    }
-
     #[test]
     fn values() {
         let row = [
@@ -221,10 +181,9 @@ mod tests {
             ValueRef::Text(b" x"),
             ValueRef::Blob(b"ab"),
         ];
-        assert_eq!(
-            written(ndjson_row, &row),
-            "[null,-4,2.0,\"Inf\",\"a\u{fffd}\",\"\",\"a \\\"b\\\",\\n\",\" x\",\"YWI=\"]"
-        );
-        assert_eq!(written(csv_row, &row), ",-4,2.0,Inf,a\u{fffd},\"\",\"a \"\"b\"\",\n\",\" x\",YWI=");
+        let mut buffer = Vec::new();
+        ndjson_row(&mut buffer, &row);
+        let expected = "[null,-4,2.0,\"Inf\",\"a\u{fffd}\",\"\",\"a \\\"b\\\",\\n\",\" x\",\"YWI=\"]\n";
+        assert_eq!(String::from_utf8(buffer).unwrap(), expected);
     }
 }

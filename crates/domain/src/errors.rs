@@ -304,6 +304,9 @@ pub enum ReadError {
     /// A table asked for does not exist.
     #[error("no table '{0}'")]
     NoSuchTable(String),
+    /// Took longer than allowed, in milliseconds.
+    #[error("timed out after {0} ms")]
+    TimedOut(u64),
     /// A port failed.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -318,6 +321,9 @@ pub enum OperationError {
     /// Readable, but not the caller's to cancel.
     #[error("only its creator or a writer of the database may cancel an operation")]
     Denied,
+    /// What somebody started is listed for them alone.
+    #[error("only the user who started them may list operations of all databases")]
+    NotYours,
     /// Only queued operations can be canceled.
     #[error("the operation is not queued any more")]
     NotQueued,
@@ -358,6 +364,12 @@ pub enum ImportError {
         /// The limit.
         limit: u64,
     },
+    /// A file that was not announced is larger than allowed.
+    #[error("the file has more than {0} bytes")]
+    FileTooLarge(u64),
+    /// A file that was not announced has no bytes.
+    #[error("the file is empty")]
+    EmptyFile,
     /// Too many unused sessions.
     #[error("{0} upload sessions are open; use them or wait until they expire")]
     TooManyUploads(u64),

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, WriteJob,
+    ScriptJob, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -302,7 +302,17 @@ impl Engine for DoltliteEngine {
         self.reading(database, at, |connection| crate::read::read(self, connection, query, sink))
     }
 
-    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError> {
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), EngineError> {
+        self.reading(database, at, |connection| crate::scan::scan(self, connection, at, scan, sink))
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
         let turn = self.queues.enter(database);
         crate::write::write(self, &turn, job)
     }

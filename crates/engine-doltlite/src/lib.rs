@@ -25,6 +25,7 @@ mod options;
 mod pool;
 mod queue;
 mod read;
+mod scan;
 mod schema;
 mod script;
 mod sql;

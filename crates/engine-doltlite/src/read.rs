@@ -89,7 +89,7 @@ fn mentions_our_branch(sql: &str) -> bool {
     sql.as_bytes().windows(name.len()).any(|window| window.eq_ignore_ascii_case(name)) || sql.contains("||")
 }
 
-fn describe(statement: &Statement<'_>) -> Vec<Column> {
+pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {
     let types = statement.columns();
     let sources = statement.columns_with_metadata();
     types
@@ -106,7 +106,7 @@ fn describe(statement: &Statement<'_>) -> Vec<Column> {
         .collect()
 }
 
-fn give_rows(
+pub(crate) fn give_rows(
     statement: &mut Statement<'_>,
     width: usize,
     timed: &Timed<'_>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob};
+use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
 use branchyard_domain::values::CommitHash;
 use rusqlite::Batch;
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -18,12 +18,13 @@ use crate::read::no_nul;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
 
-pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError> {
-    let written = engine.writing(turn, |connection| {
+pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
+    let (written, rows_affected) = engine.writing(turn, |connection| {
         let timed = connection
             .limit_time(&engine.watchdog, job.timeout)
             .map_err(|error| errors::fault("set a time limit", error))?;
         start(connection, job.base)?;
+        let before = connection.raw().total_changes();
         let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
         ran.map_err(|(failed, statement)| {
             let failed = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)).into() } else { failed };
@@ -31,9 +32,10 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         })?;
         // What was asked for in time is also kept: committing is ours.
         drop(timed);
-        finish(connection, job.base, job.message, job.author)
+        let rows_affected = connection.raw().total_changes().saturating_sub(before);
+        Ok((finish(connection, job.base, job.message, job.author)?, rows_affected))
     })?;
-    match job.then_merge {
+    let outcome = match job.then_merge {
         // The commit made above is garbage unless the merge succeeds: nobody knows its name.
         Some((theirs, message)) => crate::merge::merge(
             engine,
@@ -46,9 +48,10 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
                 resolve: &std::collections::BTreeMap::new(),
                 timeout: job.timeout,
             },
-        ),
-        None => Ok(MergeOutcome::Head(written)),
-    }
+        )?,
+        None => MergeOutcome::Head(written),
+    };
+    Ok(Written { outcome, rows_affected })
 }
 
 /// Moves our branch to `base`, inside a transaction that stays open.

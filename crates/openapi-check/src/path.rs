@@ -8,9 +8,11 @@ pub(crate) fn template<'a>(templates: impl Iterator<Item = &'a str>, path: &str)
         let segments: Vec<&str> = template.split('/').collect();
         let literal = segments.iter().filter(|segment| !is_parameter(segment)).count();
         if fits(&segments, &asked) {
-            Some(((2, literal), template))
+            Some(((2, 0, literal), template))
         } else if fits_with_slashes(&segments, &asked) {
-            Some(((1, literal), template))
+            // The further right the parameter that takes the slashes, the less it takes.
+            let last = segments.iter().rposition(|segment| is_parameter(segment)).unwrap_or_default();
+            Some(((1, last, literal), template))
         } else {
             None
         }
@@ -44,7 +46,15 @@ mod tests {
 
     #[test]
     fn the_most_literal_template_wins() {
-        let all = ["/o/{id}", "/o/{id}/cancel", "/d/{a}/{b}", "/d/{a}/{b}/branches", "/d/{a}/{b}/branches/{branch}"];
+        let all = [
+            "/o/{id}",
+            "/o/{id}/cancel",
+            "/d/{a}/{b}",
+            "/d/{a}/{b}/branches",
+            "/d/{a}/{b}/branches/{branch}",
+            "/r/{a}/{b}/jobs",
+            "/r/{a}/{b}/{ref}",
+        ];
         for (path, expected) in [
             ("/o/1", Some("/o/{id}")),
             ("/o/d/x/o/1", Some("/o/{id}")),
@@ -54,6 +64,8 @@ mod tests {
             ("/d/x/", None),
             ("/d/x/y/branches/", None),
             ("/nothing", None),
+            ("/r/x/y/a/jobs", Some("/r/{a}/{b}/{ref}")),
+            ("/r/x/y/jobs", Some("/r/{a}/{b}/jobs")),
         ] {
             assert_eq!(template(all.into_iter(), path), expected, "{path}");
         }

@@ -13,6 +13,23 @@ use crate::error::Unreadable;
 
 pub(crate) type Read<T> = Result<T, Unreadable>;
 
+/// Bytes of the longest text that is searched for; a longer one is found nowhere. SQLite refuses patterns above 50,000 bytes.
+pub(crate) const LONGEST_SEARCH: usize = 20_000;
+
+/// The pattern that finds a text anywhere in a `search_key`.
+pub(crate) fn anywhere(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for c in text.to_lowercase().chars() {
+        if matches!(c, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    pattern
+}
+
 /// A value stored in one column.
 pub(crate) trait Stored: Sized {
     type Column;

@@ -7,15 +7,12 @@ use diesel::dsl::exists;
 use diesel::prelude::*;
 
 use crate::connection::MultiBackend;
-use crate::convert::{Read, Word, all, count, limit, one, read, read_if, time};
+use crate::convert::{LONGEST_SEARCH, Read, Word, all, anywhere, count, limit, one, read, read_if, time};
 use crate::schema::{collaborators, databases, members};
 use crate::unit::SqlUnit;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Boxed<'q> = databases::BoxedQuery<'q, MultiBackend>;
-
-/// More than any `search_key` can have; a longer pattern is found nowhere, and SQLite refuses patterns above 50,000 bytes.
-const LONGEST_SEARCH: usize = 20_000;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = databases)]
@@ -126,20 +123,6 @@ fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize)
             .filter(databases::owner_key.gt(owner.to_owned()).or(databases::name_key.gt(name.to_owned())));
     }
     query.order((databases::owner_key, databases::name_key)).limit(limit(most))
-}
-
-/// The pattern that finds a text anywhere.
-fn anywhere(text: &str) -> String {
-    let mut pattern = String::with_capacity(text.len() + 2);
-    pattern.push('%');
-    for c in text.to_lowercase().chars() {
-        if matches!(c, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern.push('%');
-    pattern
 }
 
 impl DatabaseRepository for SqlUnit {

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
-    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, RowProblem, Side,
-    Work,
+    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, PullEnds,
+    RowProblem, Side, Work,
 };
 use branchyard_domain::values::PullNumber;
 use serde::de::DeserializeOwned;
@@ -84,9 +84,16 @@ impl LocatorV1 {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum WorkV1 {
     SqlWrite { from_branch: String, to_branch: String, statements: String, message: String },
-    Merge { pull: i64, message: String, resolve: BTreeMap<String, SideV1> },
+    Merge { pull: i64, ends: EndsV1, message: String, resolve: BTreeMap<String, SideV1> },
     Fork { owner_id: String, owner: String, fork_id: String },
     Import(ImportV1),
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndsV1 {
+    from: LocatorV1,
+    from_branch: String,
+    to_branch: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -113,8 +120,13 @@ pub(crate) fn from_work(work: &Work) -> Read<String> {
             statements: statements.clone(),
             message: message.clone(),
         },
-        Work::Merge { pull, message, resolve } => WorkV1::Merge {
+        Work::Merge { pull, ends, message, resolve } => WorkV1::Merge {
             pull: pull.get(),
+            ends: EndsV1 {
+                from: (&ends.from).into(),
+                from_branch: ends.from_branch.to_string(),
+                to_branch: ends.to_branch.to_string(),
+            },
             message: message.clone(),
             resolve: resolve.iter().map(|(table, side)| (table.clone(), (*side).into())).collect(),
         },
@@ -145,8 +157,13 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
             statements,
             message,
         },
-        WorkV1::Merge { pull, message, resolve } => Work::Merge {
+        WorkV1::Merge { pull, ends, message, resolve } => Work::Merge {
             pull: read(WORK, pull)?,
+            ends: PullEnds {
+                from: ends.from.locator(WORK)?,
+                from_branch: read(WORK, ends.from_branch)?,
+                to_branch: read(WORK, ends.to_branch)?,
+            },
             message,
             resolve: resolve.into_iter().map(|(table, side)| (table, side.into())).collect(),
         },
@@ -171,6 +188,10 @@ pub(crate) fn to_work(text: &str) -> Read<Work> {
 #[derive(Serialize, Deserialize)]
 struct OutcomeV1 {
     commit: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows_affected: Option<u64>,
     pull: Option<i64>,
     database: Option<(String, LocatorV1)>,
 }
@@ -182,6 +203,8 @@ pub(crate) fn from_outcome(outcome: &Outcome) -> Read<String> {
         OUTCOME,
         OutcomeV1 {
             commit: outcome.commit.as_ref().map(ToString::to_string),
+            previous: outcome.previous.as_ref().map(ToString::to_string),
+            rows_affected: outcome.rows_affected,
             pull: outcome.pull.map(PullNumber::get),
             database: outcome.database.as_ref().map(|(id, locator)| (id.to_string(), locator.into())),
         },
@@ -194,7 +217,13 @@ pub(crate) fn to_outcome(text: &str) -> Read<Outcome> {
         None => None,
         Some((id, locator)) => Some((read(OUTCOME, id)?, locator.locator(OUTCOME)?)),
     };
-    Ok(Outcome { commit: read_if(OUTCOME, mirror.commit)?, pull: read_if(OUTCOME, mirror.pull)?, database })
+    Ok(Outcome {
+        commit: read_if(OUTCOME, mirror.commit)?,
+        previous: read_if(OUTCOME, mirror.previous)?,
+        rows_affected: mirror.rows_affected,
+        pull: read_if(OUTCOME, mirror.pull)?,
+        database,
+    })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -324,12 +353,20 @@ mod tests {
     /// What stores out there hold. A change here is a change of format: add `V2`.
     #[test]
     fn the_stored_form_stays() {
-        let text = r#"{"v":"1","kind":"merge","pull":7,"message":"m","resolve":{"t":"ours"}}"#;
+        let text = r#"{"v":"1","kind":"merge","pull":7,"ends":{"from":{"owner":"ann","name":"menu"},"from_branch":"f","to_branch":"t"},"message":"m","resolve":{"t":"ours"}}"#;
         let work = to_work(text).unwrap();
         assert_eq!(
             work,
             Work::Merge {
                 pull: PullNumber::new(7).unwrap(),
+                ends: PullEnds {
+                    from: DatabaseLocator {
+                        owner: read(WORK, "ann".into()).unwrap(),
+                        name: read(WORK, "menu".into()).unwrap()
+                    },
+                    from_branch: read(WORK, "f".into()).unwrap(),
+                    to_branch: read(WORK, "t".into()).unwrap(),
+                },
                 message: "m".to_owned(),
                 resolve: BTreeMap::from([("t".to_owned(), Side::Ours)]),
             }

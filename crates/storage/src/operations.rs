@@ -137,6 +137,24 @@ macro_rules! joined {
     };
 }
 
+/// The operations of `$whose`, newest first. A macro, because the two kinds of lists differ in the type of their query.
+macro_rules! list {
+    ($conn:expr, $whose:expr, $filter:expr, $before:expr, $most:expr) => {{
+        let mut query = joined!().filter($whose).into_boxed();
+        if let Some(state) = $filter.state {
+            query = query.filter(operations::state.eq(state.word()));
+        }
+        if let Some(kinds) = $filter.kinds {
+            query = query.filter(operations::kind.eq_any(kinds.iter().map(|kind| kind.word())));
+        }
+        if let Some(before) = $before {
+            query = query.filter(operations::id.lt(before.to_string()));
+        }
+        let rows: Vec<Joined> = query.order(operations::id.desc()).limit(limit($most)).load($conn)?;
+        all(rows, operation)
+    }};
+}
+
 fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operation>, Failed> {
     let row: Option<Joined> = joined!().filter(operations::id.eq(id.to_owned())).first(conn).optional()?;
     one(row, operation)
@@ -168,18 +186,19 @@ impl OperationRepository for SqlUnit {
         most: usize,
     ) -> Result<Vec<Operation>> {
         self.run("list operations", |conn| {
-            let mut query = joined!().filter(operations::database_id.eq(database.to_string())).into_boxed();
-            if let Some(state) = filter.state {
-                query = query.filter(operations::state.eq(state.word()));
-            }
-            if let Some(kind) = filter.kind {
-                query = query.filter(operations::kind.eq(kind.word()));
-            }
-            if let Some(before) = before {
-                query = query.filter(operations::id.lt(before.to_string()));
-            }
-            let rows: Vec<Joined> = query.order(operations::id.desc()).limit(limit(most)).load(conn)?;
-            all(rows, operation)
+            list!(conn, operations::database_id.eq(database.to_string()), filter, before, most)
+        })
+    }
+
+    fn operation_list_by(
+        &mut self,
+        creator: AccountId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        most: usize,
+    ) -> Result<Vec<Operation>> {
+        self.run("list the operations of a user", |conn| {
+            list!(conn, operations::created_by.eq(creator.to_string()), filter, before, most)
         })
     }
 

@@ -1,11 +1,11 @@
 //! Pulls and their comments.
 
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullState};
-use branchyard_domain::ports::{MetadataError, PullFilter, PullRepository};
+use branchyard_domain::ports::{MetadataError, PullFilter, PullRepository, PullStanding};
 use branchyard_domain::values::{AccountId, CommentId, DatabaseId, PullNumber, RefName, Timestamp};
 use diesel::prelude::*;
 
-use crate::convert::{Read, all, limit, one, present, read, time};
+use crate::convert::{LONGEST_SEARCH, Read, all, anywhere, limit, one, present, read, time};
 use crate::error::Unreadable;
 use crate::schema::{accounts, comments, databases, pulls};
 use crate::unit::SqlUnit;
@@ -23,6 +23,7 @@ struct PullRow {
     number: i64,
     title: String,
     description: Option<String>,
+    search_key: String,
     #[diesel(embed)]
     state: StateRow,
     creator_id: String,
@@ -93,6 +94,11 @@ impl StateRow {
     }
 }
 
+/// Title and description in lower case, apart by a character that neither has.
+fn search_key(pull: &Pull) -> String {
+    format!("{}\u{1f}{}", pull.title.to_lowercase(), pull.description.as_deref().unwrap_or_default().to_lowercase())
+}
+
 impl PullRow {
     fn new(pull: &Pull) -> Self {
         Self {
@@ -100,6 +106,7 @@ impl PullRow {
             number: pull.number.get(),
             title: pull.title.clone(),
             description: pull.description.clone(),
+            search_key: search_key(pull),
             state: StateRow::new(&pull.state),
             creator_id: pull.creator_id.to_string(),
             from_database_id: pull.from_database_id.to_string(),
@@ -201,6 +208,7 @@ impl PullRepository for SqlUnit {
                 StateRow::new(&pull.state),
                 pulls::title.eq(&pull.title),
                 pulls::description.eq(pull.description.as_deref()),
+                pulls::search_key.eq(search_key(pull)),
                 pulls::updated_at.eq(pull.updated_at.as_micros()),
                 pulls::version.eq(pull.version.saturating_add(1)),
             ))
@@ -212,7 +220,7 @@ impl PullRepository for SqlUnit {
     fn pull_list(
         &mut self,
         database: DatabaseId,
-        filter: PullFilter,
+        filter: &PullFilter,
         before: Option<PullNumber>,
         most: usize,
     ) -> Result<Vec<Pull>> {
@@ -221,12 +229,19 @@ impl PullRepository for SqlUnit {
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
                 .filter(pulls::database_id.eq(database.to_string()))
                 .into_boxed();
-            query = match filter {
-                PullFilter::All => query,
-                PullFilter::Open => query.filter(pulls::state.eq(OPEN)),
-                PullFilter::Closed => query.filter(pulls::state.eq(CLOSED)),
-                PullFilter::Merged => query.filter(pulls::state.eq(MERGED)),
-            };
+            if let Some(standing) = filter.standing {
+                query = query.filter(pulls::state.eq(match standing {
+                    PullStanding::Open => OPEN,
+                    PullStanding::Closed => CLOSED,
+                    PullStanding::Merged => MERGED,
+                }));
+            }
+            if let Some(text) = &filter.contains {
+                if text.len() > LONGEST_SEARCH {
+                    return Ok(Vec::new());
+                }
+                query = query.filter(pulls::search_key.like(anywhere(text)).escape('\\'));
+            }
             if let Some(before) = before {
                 query = query.filter(pulls::number.lt(before.get()));
             }

@@ -130,6 +130,7 @@ diesel::table! {
         number -> BigInt,
         title -> Text,
         description -> Nullable<Text>,
+        search_key -> Text,
         state -> Text,
         closed_at -> Nullable<BigInt>,
         merged_at -> Nullable<BigInt>,

@@ -66,6 +66,11 @@ impl Actor {
         }
     }
 
+    /// A request to an absolute path, such as `/api/v1alpha1/user`, to be completed; without a credential.
+    pub fn plain(&self, method: Method, path: &str) -> reqwest::blocking::RequestBuilder {
+        self.client.request(method, format!("{}{path}", self.origin))
+    }
+
     /// Sends a request that was completed. An answer that the OpenAPI document does not allow fails the test.
     pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> Answer {
         let request = request.build().unwrap();

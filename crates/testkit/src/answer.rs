@@ -6,7 +6,18 @@ use branchyard_openapi_check::{Answer as Checked, Checker};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
+static V2: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v2::openapi()));
+static V1ALPHA1: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v1alpha1::openapi()));
+
+/// The document that holds for a path. A slash at the end of a read is no part of the path it stands for.
+fn document(path: &str) -> Option<&'static Checker> {
+    let below = |base: &str| path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
+    if below(branchyard_api_v2::BASE) {
+        return Some(&V2);
+    }
+    let alpha = below(branchyard_api_v1alpha1::BASE) || below(branchyard_api_v1alpha1::CSV);
+    (alpha && !path.ends_with('/')).then(|| &*V1ALPHA1)
+}
 
 /// A response, read whole.
 #[derive(Debug, Clone)]
@@ -25,10 +36,10 @@ impl Answer {
         let path = response.url().path().to_owned();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().unwrap();
-        if path.starts_with(branchyard_api_v2::BASE) && !headers.contains_key("content-encoding") {
+        if let Some(document) = document(&path).filter(|_| !headers.contains_key("content-encoding")) {
             let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
             let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-            DOCUMENT.check(&Checked { method, path: &path, status, headers, body: &body }).unwrap();
+            document.check(&Checked { method, path: &path, status, headers, body: &body }).unwrap();
         }
         Self { status, headers, text: String::from_utf8_lossy(&body).into_owned() }
     }

@@ -132,6 +132,7 @@ CREATE TABLE pulls (
     number BIGINT NOT NULL CHECK (number >= 1),
     title TEXT NOT NULL,
     description TEXT,
+    search_key TEXT COLLATE "C" NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('open', 'closed', 'merged')),
     closed_at BIGINT CHECK ((closed_at IS NOT NULL) = (state = 'closed')),
     merged_at BIGINT CHECK ((merged_at IS NOT NULL) = (state = 'merged')),
@@ -208,7 +209,7 @@ CREATE INDEX operations_unsettled ON operations (database_id, state, id) WHERE f
 CREATE INDEX operations_queue ON operations (id) WHERE finished_at IS NULL;
 CREATE INDEX operations_forking ON operations (fork_owner_id, fork_name_key) WHERE finished_at IS NULL AND fork_owner_id IS NOT NULL;
 CREATE INDEX operations_settled ON operations (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX operations_by_creator ON operations (created_by);
+CREATE INDEX operations_by_creator ON operations (created_by, id);
 
 -- `used_by` names an operation that may be gone: the session then is to be collected, so there is no foreign key.
 CREATE TABLE uploads (

@@ -31,6 +31,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_http(config)?;
     check_sql(config)?;
     check_hooks(config)?;
+    check_v1alpha1(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
@@ -53,6 +54,14 @@ fn check_http(config: &Config) -> anyhow::Result<()> {
     )?;
     // Published clients refuse answers above 16 MiB, and the last item may go beyond the cut.
     within("pagination.max_page_bytes", pages.max_page_bytes, KIB..=8 * MIB)
+}
+
+fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {
+    let alpha = &config.v1alpha1;
+    within("v1alpha1.row_limit", alpha.row_limit, 1..=1_000_000)?;
+    within("v1alpha1.read_timeout_ms", alpha.read_timeout_ms, 1..=HOUR_MS)?;
+    within("v1alpha1.export_timeout_ms", alpha.export_timeout_ms, 1..=24 * HOUR_MS)?;
+    within("v1alpha1.upload_max_bytes", alpha.upload_max_bytes, 1..=1 << 40)
 }
 
 fn check_sql(config: &Config) -> anyhow::Result<()> {

@@ -113,8 +113,9 @@ impl Teller<'_> {
 
     /// Waits for an operation; the server's workers run it.
     fn finish(&self, user: &User, operation: &Operation) -> anyhow::Result<Outcome> {
+        let caller = Caller::User(std::sync::Arc::new(user.clone()));
         for _ in 0..6_000 {
-            match self.hub.operations().get(user, operation.id)?.status {
+            match self.hub.operations().get(&caller, operation.id)?.status {
                 OperationStatus::Succeeded(outcome) => return Ok(outcome),
                 OperationStatus::Failed(failure) => bail!("the demo's data could not be loaded: {}", failure.detail),
                 OperationStatus::Queued | OperationStatus::Running => std::thread::sleep(Duration::from_millis(10)),

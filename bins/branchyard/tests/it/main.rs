@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod backup;
+mod clients;
 mod commands;
 mod crash;
 mod crash_hooks;
 mod hook_docs;
 mod main_job;
+mod migrating;
 mod process;
 mod readme;
 mod real_data;

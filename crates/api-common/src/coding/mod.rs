@@ -83,7 +83,8 @@ fn worth_it(size: BodySize) -> bool {
 fn fit(headers: &HeaderMap) -> bool {
     let value = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
     let media_type = value(header::CONTENT_TYPE);
-    let text = media_type.starts_with("text/") || media_type.starts_with("application/");
+    let packed = media_type == "application/zip";
+    let text = media_type.starts_with("text/") || (media_type.starts_with("application/") && !packed);
     text && !headers.contains_key(header::CONTENT_ENCODING) && value(header::CACHE_CONTROL) != "no-store"
 }
 

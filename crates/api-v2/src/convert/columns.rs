@@ -1,17 +1,6 @@
-use branchyard_domain::ports::{Column, ValueRef};
+use branchyard_domain::ports::Column;
 
 use crate::wire;
-
-/// The storage class of a value; `None` for NULL.
-pub(crate) fn storage_class(value: ValueRef<'_>) -> Option<&'static str> {
-    match value {
-        ValueRef::Null => None,
-        ValueRef::Integer(_) => Some("INTEGER"),
-        ValueRef::Real(_) => Some("REAL"),
-        ValueRef::Text(_) => Some("TEXT"),
-        ValueRef::Blob(_) => Some("BLOB"),
-    }
-}
 
 /// A column of a result; `kind` is the storage class of its first value, for columns without a declared type.
 pub(crate) fn query_column(column: Column, kind: Option<&'static str>) -> wire::QueryColumn {

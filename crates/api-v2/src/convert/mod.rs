@@ -10,12 +10,14 @@ mod operations;
 mod people;
 mod pulls;
 mod refs;
+mod results;
 
 pub(crate) use accounts::token;
-pub(crate) use cells::{REPLACED, cell_text, real};
-pub(crate) use columns::{query_column, storage_class};
+pub(crate) use cells::REPLACED;
+pub(crate) use columns::query_column;
 pub(crate) use hooks::hook_with_secret;
 pub(crate) use operations::{operation, operation_ref};
 pub(crate) use people::database_ref;
 pub(crate) use pulls::{pull, pull_summary};
 pub(crate) use refs::branch;
+pub(crate) use results::{failed, finished};

@@ -53,7 +53,7 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
 }
 
 fn result(outcome: &Outcome, sees_result: bool) -> Option<wire::OperationResult> {
-    let Outcome { commit, pull, database } = outcome;
+    let Outcome { commit, previous: _, rows_affected: _, pull, database } = outcome;
     if database.is_some() && !sees_result {
         return None;
     }

@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, page};
+use branchyard_api_common::{Answer, Call, Fields, bound, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
 
-use super::{Outcome, bound, page_of, revision, unchanged, urls};
+use super::{Outcome, page_of, revision, unchanged, urls};
 use crate::convert;
 
 /// `GET …/branches`

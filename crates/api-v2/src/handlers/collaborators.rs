@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, page};
+use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::{Admin, Participate};
 use branchyard_domain::entities::Collaborator;
 
-use super::{Outcome, ROLES, bound, page_of};
+use super::{Outcome, ROLES, page_of};
 use crate::wire;
 
 fn shown(collaborator: &Collaborator) -> wire::Collaborator {

@@ -1,11 +1,11 @@
-use branchyard_api_common::{Answer, Call, Fields, Urls, page};
+use branchyard_api_common::{Answer, Call, Fields, Urls, bound, page};
 use branchyard_domain::access::{Admin, Read};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
 
-use super::{Outcome, bound, page_of, unchanged, urls};
+use super::{Outcome, page_of, unchanged, urls};
 use crate::wire;
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];

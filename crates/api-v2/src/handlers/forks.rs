@@ -1,8 +1,8 @@
-use branchyard_api_common::{Call, page};
+use branchyard_api_common::{Call, bound, page};
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
 
-use super::{Outcome, accepted, bound, long_page_of, urls};
+use super::{Outcome, accepted, long_page_of, urls};
 use crate::convert;
 
 /// `GET …/forks`

@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, page};
+use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::{Belong, Own};
 use branchyard_domain::entities::{Member, MemberRole};
 
-use super::{Outcome, bound, page_of};
+use super::{Outcome, page_of};
 use crate::wire;
 
 const MEMBER_ROLES: &[(&str, MemberRole)] = &[("owner", MemberRole::Owner), ("member", MemberRole::Member)];

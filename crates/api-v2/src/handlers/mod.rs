@@ -52,11 +52,6 @@ pub(crate) fn accepted(operation: &Operation, urls: &Urls) -> Answer {
     Answer::data(202, &shown).at(shown.href).retry_after(1)
 }
 
-/// What a page token is bound to: the list and everything that selects its items.
-pub(crate) fn bound(parts: &[&str]) -> String {
-    serde_json::Value::from(parts.to_vec()).to_string()
-}
-
 /// The page of an ordinary list.
 pub(crate) fn page_of(call: &Call, query: &Query<'_>) -> Option<PageRequest> {
     query.page(call.state.config.default_page_size, call.state.config.max_page_size)

@@ -1,12 +1,11 @@
-use branchyard_api_common::{Answer, Call, Failure, page};
-use branchyard_domain::Hub;
-use branchyard_domain::access::{Caller, Read};
-use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
+use branchyard_api_common::{Answer, Call, Failure, bound, page};
+use branchyard_domain::access::Read;
+use branchyard_domain::entities::{Operation, OperationKind};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
 
-use super::{Outcome, bound, page_of, urls};
+use super::{Outcome, page_of, urls};
 use crate::convert;
 
 const STATES: &[(&str, OperationState)] = &[
@@ -16,35 +15,24 @@ const STATES: &[(&str, OperationState)] = &[
     ("failed", OperationState::Failed),
 ];
 
-const KINDS: &[(&str, Option<OperationKind>)] = &[
-    ("import", Some(OperationKind::Import)),
-    ("merge", Some(OperationKind::Merge)),
-    ("sql_write", Some(OperationKind::SqlWrite)),
-    ("fork", Some(OperationKind::Fork)),
+const KINDS: &[(&str, &[OperationKind])] = &[
+    ("import", &[OperationKind::Import]),
+    ("merge", &[OperationKind::Merge]),
+    ("sql_write", &[OperationKind::SqlWrite]),
+    ("fork", &[OperationKind::Fork]),
     // Reserved by the published API, never produced.
-    ("dolt_ci", None),
+    ("dolt_ci", &[]),
 ];
-
-/// Whether the caller sees what the operation made.
-fn sees_result(hub: &Hub, caller: &Caller, operation: &Operation) -> Result<bool, OperationError> {
-    match &operation.status {
-        OperationStatus::Succeeded(outcome) => match &outcome.database {
-            Some((id, _)) => hub.operations().sees(caller, *id),
-            None => Ok(true),
-        },
-        OperationStatus::Queued | OperationStatus::Running | OperationStatus::Failed(_) => Ok(true),
-    }
-}
 
 /// `GET …/operations`
 pub(crate) async fn list_operations(call: Call) -> Outcome {
     let access = call.access::<Read>().await?;
-    let (page_request, state, kind, filters) = call.query(|q| {
+    let (page_request, state, kinds, filters) = call.query(|q| {
         let page = page_of(&call, q);
         let state = q.choice("status", STATES);
-        let kind = q.choice("type", KINDS);
+        let kinds = q.choice("type", KINDS);
         let filters = [q.optional("status"), q.optional("type")].map(|text| text.unwrap_or_default().to_owned());
-        Some((page?, state, kind, filters))
+        Some((page?, state, kinds, filters))
     })?;
     let [status, type_] = &filters;
     let bound = bound(&["operations", &access.database().id.to_string(), status, type_]);
@@ -52,15 +40,10 @@ pub(crate) async fn list_operations(call: Call) -> Outcome {
     let before = before.and_then(|id| OperationId::parse(&id).ok());
     let fetch = page_request.fetch();
     let found = call
-        .read(move |hub| -> Result<_, OperationError> {
-            let kind = match kind {
-                Some(None) => return Ok(Vec::new()),
-                Some(Some(kind)) => Some(kind),
-                None => None,
-            };
-            let found = hub.operations().list(&access, OperationFilter { state, kind }, before, fetch)?;
+        .read(move |hub| -> Result<Vec<_>, OperationError> {
+            let found = hub.operations().list(&access, OperationFilter { state, kinds }, before, fetch)?;
             let shown = found.into_iter().map(|operation| {
-                let sees = sees_result(hub, access.caller(), &operation)?;
+                let sees = hub.operations().sees_result(access.caller(), &operation)?;
                 Ok((operation, sees))
             });
             shown.collect()
@@ -113,16 +96,16 @@ fn answer(operation: &Operation, sees: bool) -> Answer {
 
 /// `GET /operations/{operation_id}`
 pub(crate) async fn get_operation(call: Call) -> Outcome {
-    let user = call.signed_in()?;
+    call.signed_in()?;
     let named = named_by(&call)?;
     let caller = call.caller.clone();
     let (operation, sees) = call
         .read(move |hub| -> Result<_, OperationError> {
-            let operation = hub.operations().get(&user, named.id)?;
+            let operation = hub.operations().get(&caller, named.id)?;
             if !named.is(&operation) {
                 return Err(OperationError::NoSuchOperation);
             }
-            let sees = sees_result(hub, &caller, &operation)?;
+            let sees = hub.operations().sees_result(&caller, &operation)?;
             Ok((operation, sees))
         })
         .await?;
@@ -133,10 +116,10 @@ pub(crate) async fn get_operation(call: Call) -> Outcome {
 pub(crate) async fn cancel_operation(call: Call) -> Outcome {
     let user = call.signed_in()?;
     let named = named_by(&call)?;
-    let (asker, id) = (std::sync::Arc::clone(&user), named.id);
+    let (caller, asker, id) = (call.caller.clone(), std::sync::Arc::clone(&user), named.id);
     call.read(move |hub| -> Result<_, OperationError> {
         // Another database's name in the path is no operation at all, whoever asks.
-        if !named.is(&hub.operations().get(&asker, named.id)?) {
+        if !named.is(&hub.operations().get(&caller, named.id)?) {
             return Err(OperationError::NoSuchOperation);
         }
         hub.operations().cancelable_by(&asker, named.id)

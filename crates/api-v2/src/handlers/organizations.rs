@@ -1,9 +1,9 @@
-use branchyard_api_common::{Answer, Call, Fields, Urls, page, segment};
+use branchyard_api_common::{Answer, Call, Fields, Urls, bound, page, segment};
 use branchyard_domain::access::{Own, Visit};
 use branchyard_domain::usecases::{EditOrganization, NewOrganization, OrganizationView};
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
 
-use super::{Outcome, ROLES, bound, page_of, unchanged, urls};
+use super::{Outcome, ROLES, page_of, unchanged, urls};
 use crate::wire;
 
 fn shown(view: &OrganizationView) -> wire::Organization {

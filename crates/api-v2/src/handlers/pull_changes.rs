@@ -1,4 +1,4 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, page};
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;
 use super::rows::{self, DiffKey, RowKey, WalkedRow};
-use super::{Outcome, bound, page_of};
+use super::{Outcome, page_of};
 use crate::wire;
 
 /// A list of something a pull does.

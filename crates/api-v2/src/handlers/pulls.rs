@@ -1,13 +1,13 @@
-use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, page};
+use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, bound, page};
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
 use branchyard_domain::errors::{PullError, PullStateError};
-use branchyard_domain::ports::PullFilter;
+use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use super::{Outcome, accepted, bound, long_page_of, page_of, unchanged, urls};
+use super::{Outcome, accepted, long_page_of, page_of, unchanged, urls};
 use crate::{convert, wire};
 
 /// The number in the path, for use once the database is known to be visible.
@@ -21,19 +21,19 @@ pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
 
 /// `GET …/pulls`
 pub(crate) async fn list_pulls(call: Call) -> Outcome {
-    const STATES: &[(&str, PullFilter)] =
-        &[("open", PullFilter::Open), ("closed", PullFilter::Closed), ("merged", PullFilter::Merged)];
+    const STATES: &[(&str, PullStanding)] =
+        &[("open", PullStanding::Open), ("closed", PullStanding::Closed), ("merged", PullStanding::Merged)];
     let access = call.access::<Read>().await?;
     let (page_request, filter, state) = call.query(|q| {
         let page = page_of(&call, q);
-        let filter = q.choice("state", STATES).unwrap_or_default();
+        let filter = PullFilter { standing: q.choice("state", STATES), contains: None };
         Some((page?, filter, q.optional("state").unwrap_or_default().to_owned()))
     })?;
     let bound = bound(&["pulls", &access.database().id.to_string(), &state]);
     let before: Option<i64> = call.page_key(&page_request, &bound)?;
     let before = before.and_then(|number| PullNumber::new(number).ok());
     let fetch = page_request.fetch();
-    let found = call.read(move |hub| hub.pulls().list(&access, filter, before, fetch)).await?;
+    let found = call.read(move |hub| hub.pulls().list(&access, &filter, before, fetch)).await?;
     Ok(page(&call.state, &page_request, &bound, found, convert::pull_summary, |pull| pull.number.get()))
 }
 

@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, page};
+use branchyard_api_common::{Answer, Call, Fields, bound, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
 
-use super::{Outcome, bound, page_of, unchanged, urls};
+use super::{Outcome, page_of, unchanged, urls};
 use crate::wire;
 
 /// `GET …/releases`

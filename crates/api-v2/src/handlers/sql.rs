@@ -4,7 +4,8 @@ use std::time::Duration;
 use actix_web::http::header;
 use actix_web::{Either, HttpResponse};
 use branchyard_api_common::{
-    Answer, Call, Coding, Ending, Failure, Fields, First, Query, ReadSlot, TaggedCoding, Waiting, download_channel,
+    Answer, Call, Coding, CollectLimits, Ending, Failure, Fields, First, JsonRows, Query, ReadSlot, RowShape,
+    TaggedCoding, Waiting, download_channel,
 };
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
@@ -15,9 +16,8 @@ use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{Outcome, accepted, too_large, urls};
-use crate::sink::{self, JsonSink};
 use crate::stream::{Format, StreamSink};
-use crate::wire;
+use crate::{convert, wire};
 
 /// Counts in a body; what is above the cap counts as the cap.
 const COUNTS: RangeInclusive<u64> = 1..=i64::MAX as u64;
@@ -83,11 +83,7 @@ struct Granted {
 async fn read(call: &Call, access: DatabaseAccess<Read>, asked: Asked) -> Answered {
     let limits = &call.state.config.sql;
     let timeout_ms = asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms);
-    let slot = call.state.sql_slots.take(caller_key(call)).ok_or_else(|| {
-        let detail =
-            format!("{} reads of yours are running; wait for one to finish", limits.max_concurrent_reads_per_caller);
-        Failure::from(Problem::new(ErrorCode::RateLimited, detail).retry_after(1))
-    })?;
+    let slot = call.read_slot()?;
     let Asked { q, at, limit, timeout_ms: _ } = asked;
     let (access, commit) = call
         .read(move |hub| -> Result<_, ReadError> {
@@ -128,17 +124,19 @@ impl Granted {
         // When the client goes away this future ends before its answer, and so shall the statement.
         let _waiting = Waiting::new(&canceled);
         let limits = &call.state.config.sql;
-        let own_limit = self.limit.is_some_and(|limit| limit <= limits.row_cap);
-        let limit = self.limit.unwrap_or(limits.default_limit).min(limits.row_cap);
-        let max_bytes = limits.max_response_bytes;
+        let collect = CollectLimits {
+            rows: self.limit.unwrap_or(limits.default_limit).min(limits.row_cap),
+            rows_are_the_callers: self.limit.is_some_and(|limit| limit <= limits.row_cap),
+            bytes: limits.max_response_bytes,
+        };
         let (result, lasting) = call
             .run(&call.state.sql, move |hub| -> Result<_, ReadError> {
                 let _slot = self.slot;
-                let mut rows = JsonSink::new(limit, own_limit, max_bytes);
+                let mut rows = JsonRows::new(RowShape::Arrays, collect);
                 let query = ReadQuery { sql: &self.q, timeout: Duration::from_millis(self.timeout_ms), canceled };
                 Ok(match hub.sql().read(&self.access, &self.commit, &query, &mut rows)? {
-                    ReadEnd::Done(report) => (rows.finish(), report.deterministic),
-                    ReadEnd::Failed(failure) => (sink::failed(status_of(&failure), failure.to_string()), false),
+                    ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
+                    ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
                 })
             })
             .await?;
@@ -200,14 +198,6 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
         | SqlFailure::NotARead
         | SqlFailure::NotAllowed(_)
         | SqlFailure::Engine(_) => wire::QueryStatus::Error,
-    }
-}
-
-/// Whose reads are counted together.
-fn caller_key(call: &Call) -> String {
-    match call.caller.user() {
-        Some(user) => format!("user {}", user.id),
-        None => format!("address {}", call.address()),
     }
 }
 

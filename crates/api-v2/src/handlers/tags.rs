@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, page};
+use branchyard_api_common::{Answer, Call, Fields, bound, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
 
-use super::{Outcome, bound, page_of, revision, unchanged, urls};
+use super::{Outcome, page_of, revision, unchanged, urls};
 use crate::wire;
 
 /// `GET …/tags`

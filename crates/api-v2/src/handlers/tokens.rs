@@ -1,10 +1,10 @@
-use branchyard_api_common::{Answer, Call, Fields, Shown, page};
+use branchyard_api_common::{Answer, Call, Fields, Shown, bound, page};
 use branchyard_domain::entities::Token;
 use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
 
-use super::{Outcome, bound, page_of};
+use super::{Outcome, page_of};
 use crate::convert;
 
 /// `GET /user/tokens`

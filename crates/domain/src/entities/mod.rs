@@ -25,8 +25,8 @@ pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use operation::{
-    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
-    Side, Work,
+    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, PullEnds,
+    RowProblem, Side, Work,
 };
 pub use pull::{Pull, PullComment, PullState};
 pub use refs::{Branch, Tag};

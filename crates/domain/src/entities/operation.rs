@@ -54,6 +54,17 @@ pub struct ImportRequest {
     pub column_map: BTreeMap<String, String>,
 }
 
+/// What a merge brings together, as it was when the merge was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullEnds {
+    /// The source database.
+    pub from: DatabaseLocator,
+    /// The branch to merge.
+    pub from_branch: RefName,
+    /// The branch to merge into.
+    pub to_branch: RefName,
+}
+
 /// The input of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
@@ -63,7 +74,7 @@ pub enum Work {
         from_branch: RefName,
         /// Where the statements run.
         to_branch: RefName,
-        /// The statements.
+        /// The statements; empty for the merge alone.
         statements: String,
         /// Message of the commit.
         message: String,
@@ -72,6 +83,8 @@ pub enum Work {
     Merge {
         /// Which.
         pull: PullNumber,
+        /// What it brings together, for those who list operations.
+        ends: PullEnds,
         /// Message of the merge commit.
         message: String,
         /// Who wins in tables with conflicts.
@@ -120,6 +133,10 @@ impl Work {
 pub struct Outcome {
     /// Head of the target branch at the end.
     pub commit: Option<CommitHash>,
+    /// Its head before; where the branch was made, the commit it was made at.
+    pub previous: Option<CommitHash>,
+    /// Rows that the statements of a write inserted, updated or deleted.
+    pub rows_affected: Option<u64>,
     /// The pull that was merged or opened.
     pub pull: Option<PullNumber>,
     /// The fork.

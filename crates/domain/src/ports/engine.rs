@@ -222,6 +222,26 @@ pub enum MergeOutcome {
     Conflicts(Vec<(String, u64)>),
 }
 
+/// How a write ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// As a merge ends, which may be part of it.
+    pub outcome: MergeOutcome,
+    /// Rows that its statements inserted, updated or deleted; what triggers did to others counts too.
+    pub rows_affected: u64,
+}
+
+/// All rows of a table.
+#[derive(Debug, Clone)]
+pub struct TableScan<'a> {
+    /// The table, in any letter case.
+    pub table: &'a str,
+    /// Time the engine may compute; waiting for the sink does not count.
+    pub timeout: Duration,
+    /// Ends the scan early, as if its time had run out.
+    pub canceled: Canceled,
+}
+
 /// A column an import fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportColumn {
@@ -381,11 +401,23 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError>;
 
+    /// Gives all rows of a table at a commit, by primary key; without one, by row id.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`], also for a view; [`EngineError::TimedOut`].
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), EngineError>;
+
     /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
     ///
     /// # Errors
     /// [`EngineError::Sql`] when a statement is to blame.
-    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome, EngineError>;
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError>;
 
     /// Merges two commits of the file; all or nothing.
     ///

@@ -238,16 +238,22 @@ pub trait RefRepository {
 }
 
 /// Filters of the list of pulls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PullFilter {
-    /// Every pull.
-    #[default]
-    All,
-    /// Open ones.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PullFilter {
+    /// Only those that stand there.
+    pub standing: Option<PullStanding>,
+    /// Only with this in title or description, whatever the case.
+    pub contains: Option<String>,
+}
+
+/// State of a pull without what belongs to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PullStanding {
+    /// See [`crate::entities::PullState::Open`].
     Open,
-    /// Closed ones.
+    /// See [`crate::entities::PullState::Closed`].
     Closed,
-    /// Merged ones.
+    /// See [`crate::entities::PullState::Merged`].
     Merged,
 }
 
@@ -274,7 +280,7 @@ pub trait PullRepository {
     fn pull_list(
         &mut self,
         database: DatabaseId,
-        filter: PullFilter,
+        filter: &PullFilter,
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>>;
@@ -320,8 +326,8 @@ pub trait ReleaseRepository {
 pub struct OperationFilter {
     /// Only in this state.
     pub state: Option<OperationState>,
-    /// Only of this kind.
-    pub kind: Option<OperationKind>,
+    /// Only of these kinds.
+    pub kinds: Option<&'static [OperationKind]>,
 }
 
 /// State of an operation without what belongs to it.
@@ -347,6 +353,14 @@ pub trait OperationRepository {
     fn operation_list(
         &mut self,
         database: DatabaseId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>>;
+    /// Operations that a user asked for in any database, newest first, before `before`.
+    fn operation_list_by(
+        &mut self,
+        creator: AccountId,
         filter: OperationFilter,
         before: Option<OperationId>,
         limit: usize,

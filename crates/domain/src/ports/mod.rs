@@ -11,13 +11,13 @@ pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
     Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, ValueRef, WriteJob,
+    ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
     AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
     EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
-    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, RefRepository, ReleaseRepository,
-    SavedAnswer, TokenRepository, Unit, UploadRepository,
+    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
+    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
 };

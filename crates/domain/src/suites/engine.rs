@@ -10,8 +10,8 @@ use uuid::Uuid;
 use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
-    Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome, ReadQuery,
-    RowPage, RowSource, ScriptJob, SqlFailure, WriteJob,
+    Canceled, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
+    ReadQuery, RowPage, RowSource, ScriptJob, SqlFailure, TableScan, WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -26,6 +26,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("writes", writes),
     ("failed_writes", failed_writes),
     ("reads", reads),
+    ("scans", scans),
     ("log_and_ancestry", log_and_ancestry),
     ("diff", diff),
     ("diff_pages", diff_pages),
@@ -95,7 +96,7 @@ impl<'a> Db<'a> {
     fn try_write(&self, base: &CommitHash, second: i64, sql: &str) -> Result<MergeOutcome, EngineError> {
         let author = author(second);
         let job = WriteJob { base, statements: sql, message: sql, then_merge: None, author: &author, timeout: LONG };
-        self.engine.write(self.id, &job)
+        Ok(self.engine.write(self.id, &job)?.outcome)
     }
 
     fn write(&self, base: &CommitHash, second: i64, sql: &str) -> CommitHash {
@@ -255,6 +256,11 @@ pub fn writes(engine: &dyn Engine) {
     let sibling = db.write(&head, 3, "DELETE FROM t WHERE id = 3");
     assert_eq!(db.lines(&sibling), ["1|one|10", "2|two|20"], "writers may go on from any commit");
 
+    let author = author(3);
+    let sql = "INSERT INTO t VALUES (7,'x',0),(8,'y',0); UPDATE t SET b = 1 WHERE id = 7; DELETE FROM t WHERE id = 99";
+    let job = WriteJob { base: &head, statements: sql, message: sql, then_merge: None, author: &author, timeout: LONG };
+    assert_eq!(engine.write(db.id, &job).unwrap().rows_affected, 3);
+
     let same = db.write(&head, 4, "UPDATE t SET a = 'one' WHERE id = 1");
     assert_eq!(same, head, "nothing changed, so there is no commit");
     assert!(matches!(db.try_write(&no_commit(), 5, "DELETE FROM t WHERE id = 1"), Err(EngineError::NoSuchCommit(_))));
@@ -312,6 +318,31 @@ pub fn reads(engine: &dyn Engine) {
     assert_eq!(failure("SELECT * FRM t"), SqlFailure::Syntax { position: 13, near: "FRM".to_owned() });
     assert!(matches!(db.try_read(&no_commit(), "SELECT * FROM t"), Err(EngineError::NoSuchCommit(_))));
     assert_eq!(db.lines(&head).len(), 3, "refused statements changed nothing");
+}
+
+/// Whole tables come by key, or by row id, whatever was written last.
+pub fn scans(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let head = db.write(
+        &head,
+        2,
+        "CREATE TABLE Keyed(n INTEGER, k TEXT PRIMARY KEY); CREATE TABLE plain(v TEXT); CREATE TABLE none(v TEXT); \
+         INSERT INTO Keyed VALUES (1,'c'),(2,'a'),(3,'b'); INSERT INTO plain VALUES ('c'),('a'),('b')",
+    );
+    let scan = |table: &str, stop_after: usize| {
+        let mut rows = Collected::stopping_after(stop_after);
+        let wanted = TableScan { table, timeout: LONG, canceled: Canceled::default() };
+        engine.scan(db.id, &head, &wanted, &mut rows).map(|()| rows)
+    };
+    assert_eq!(scan("keyed", 0).unwrap().lines(), ["2|a", "3|b", "1|c"]);
+    assert_eq!(scan("keyed", 2).unwrap().lines(), ["2|a", "3|b"]);
+    assert_eq!(scan("plain", 0).unwrap().lines(), ["c", "a", "b"]);
+    let none = scan("none", 0).unwrap();
+    assert_eq!((none.columns.len(), none.rows.len()), (1, 0), "an empty table has columns");
+    assert!(matches!(scan("gone", 0), Err(EngineError::NoSuchTable(name)) if name == "gone"));
+    let wanted = TableScan { table: "t", timeout: LONG, canceled: Canceled::default() };
+    let lost = engine.scan(db.id, &no_commit(), &wanted, &mut Collected::default());
+    assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
 }
 
 /// The log, ancestors and merge bases.
@@ -491,7 +522,7 @@ pub fn write_then_merge(engine: &dyn Engine) {
     let run = |base: &CommitHash, statements: &str, theirs: &CommitHash| {
         let then_merge = Some((theirs, "merge"));
         let job = WriteJob { base, statements, message: "write", then_merge, author: &author, timeout: LONG };
-        engine.write(db.id, &job).unwrap()
+        engine.write(db.id, &job).unwrap().outcome
     };
     let merged = head(run(&base, "INSERT INTO t VALUES (4,'four',40)", &theirs));
     assert_eq!(db.lines(&merged), ["1|theirs|10", "2|two|20", "3|three|30", "4|four|40"]);

@@ -14,11 +14,12 @@ use uuid::Uuid;
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
     ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
-    Pull, PullAction, PullComment, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload, UploadPart, User,
-    Visibility, Work,
+    Pull, PullAction, PullComment, PullEnds, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload,
+    UploadPart, User, Visibility, Work,
 };
 use crate::ports::{
-    DatabaseFilter, Metadata, MetadataError, OperationFilter, OperationState, PullFilter, SavedAnswer, Unit,
+    DatabaseFilter, Metadata, MetadataError, OperationFilter, OperationState, PullFilter, PullStanding, SavedAnswer,
+    Unit,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
@@ -568,16 +569,21 @@ pub fn pulls(store: &dyn Metadata) {
         assert!(unit.pull_update(&first).unwrap());
     });
     read(store, |unit| {
-        let mut numbers = |filter, before: Option<i64>, limit| {
+        let mut numbers = |filter: PullFilter, before: Option<i64>, limit| {
             let before = before.map(|n| PullNumber::new(n).unwrap());
-            let list = unit.pull_list(menu.id, filter, before, limit).unwrap();
+            let list = unit.pull_list(menu.id, &filter, before, limit).unwrap();
             list.iter().map(|pull| pull.number.get()).collect::<Vec<_>>()
         };
-        assert_eq!(numbers(PullFilter::All, None, 10), [4, 3, 2, 1]);
-        assert_eq!(numbers(PullFilter::All, Some(4), 2), [3, 2]);
-        assert_eq!(numbers(PullFilter::Open, None, 10), [3, 2]);
-        assert_eq!(numbers(PullFilter::Closed, None, 10), [1]);
-        assert_eq!(numbers(PullFilter::Merged, None, 10), [4]);
+        let standing = |standing| PullFilter { standing: Some(standing), contains: None };
+        let with = |text: &str| PullFilter { standing: None, contains: Some(text.to_owned()) };
+        assert_eq!(numbers(PullFilter::default(), None, 10), [4, 3, 2, 1]);
+        assert_eq!(numbers(PullFilter::default(), Some(4), 2), [3, 2]);
+        assert_eq!(numbers(standing(PullStanding::Open), None, 10), [3, 2]);
+        assert_eq!(numbers(standing(PullStanding::Closed), None, 10), [1]);
+        assert_eq!(numbers(standing(PullStanding::Merged), None, 10), [4]);
+        assert_eq!(numbers(with("CLOSED"), None, 10), [1], "a title that was changed");
+        assert_eq!(numbers(with("nobody wrote this"), None, 10), [0_i64; 0]);
+        assert_eq!(numbers(with("%"), None, 10), [0_i64; 0], "a sign of the store's own means nothing");
     });
 }
 
@@ -650,6 +656,7 @@ pub fn releases(store: &dyn Metadata) {
 fn kinds(on: &Database, by: &User) -> Vec<Operation> {
     let mut list: Vec<Operation> = (1..=4).map(|n| operation(n, on, by)).collect();
     list[1].work = Work::Merge {
+        ends: PullEnds { from: on.locator.clone(), from_branch: reference("a"), to_branch: reference("main") },
         pull: PullNumber::new(7).unwrap(),
         message: "ü".to_owned(),
         resolve: BTreeMap::from([("t".to_owned(), Side::Ours), ("u".to_owned(), Side::Theirs)]),
@@ -686,13 +693,20 @@ pub fn operations(store: &dyn Metadata) {
         assert!(unit.operation_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
         assert!(!unit.operation_forking_to(ann.id, &menu.locator.name).unwrap());
         assert!(!unit.operation_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());
-        let mut listed = |state, kind, before: Option<u128>, limit| {
-            ids(unit.operation_list(menu.id, OperationFilter { state, kind }, before.map(operation_id), limit).unwrap())
+        let mut listed = |state, kinds, before: Option<u128>, limit| {
+            let filter = OperationFilter { state, kinds };
+            let found = ids(unit.operation_list(menu.id, filter, before.map(operation_id), limit).unwrap());
+            let by_ann = unit.operation_list_by(ann.id, filter, before.map(operation_id), limit).unwrap();
+            assert_eq!(ids(by_ann), found, "they are all of one database and one user");
+            assert!(unit.operation_list_by(bob.id, filter, None, limit).unwrap().is_empty());
+            found
         };
         assert_eq!(listed(None, None, None, 10), [4, 3, 2, 1]);
         assert_eq!(listed(None, None, Some(4), 2), [3, 2]);
-        assert_eq!(listed(None, Some(OperationKind::Merge), None, 10), [2]);
-        assert_eq!(listed(Some(OperationState::Queued), Some(OperationKind::Import), None, 10), [4]);
+        assert_eq!(listed(None, Some(&[OperationKind::Merge]), None, 10), [2]);
+        assert_eq!(listed(None, Some(&[OperationKind::Merge, OperationKind::Import]), None, 10), [4, 2]);
+        assert!(listed(None, Some(&[]), None, 10).is_empty(), "no kind, no operation");
+        assert_eq!(listed(Some(OperationState::Queued), Some(&[OperationKind::Import]), None, 10), [4]);
         assert!(listed(Some(OperationState::Failed), None, None, 10).is_empty());
     });
     write(store, |unit| {
@@ -716,6 +730,8 @@ pub fn operations(store: &dyn Metadata) {
         let mut done = unit.operation_lease("w1", at(31), at(61)).unwrap().unwrap();
         done.status = OperationStatus::Succeeded(Outcome {
             commit: Some(hash(1)),
+            previous: Some(hash(2)),
+            rows_affected: Some(u64::from(u32::MAX) + 1),
             pull: Some(PullNumber::FIRST),
             database: Some((database_id(77), menu.locator.clone())),
         });

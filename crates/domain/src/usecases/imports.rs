@@ -79,7 +79,7 @@ pub struct NewImport {
 }
 
 /// Uploads and imports.
-pub struct Imports<'a>(&'a Inner);
+pub struct Imports<'a>(pub(super) &'a Inner);
 
 impl<'a> Imports<'a> {
     pub(super) fn new(inner: &'a Inner) -> Self {
@@ -165,7 +165,7 @@ impl<'a> Imports<'a> {
         let upload = self.open_session(id, number)?;
         let others: u64 = upload.parts.iter().filter(|part| part.number != number).map(|part| part.size).sum();
         let room = upload.content_length.saturating_sub(others);
-        let mut counted = Counted { bytes, md5: Md5::new(), size: 0, room, refused: None, expected: expected_md5 };
+        let mut counted = Counted::new(bytes, room, expected_md5);
         if let Err(error) = self.0.ports.blobs.put_part(id, number, &mut counted) {
             return Err(match counted.refused.take() {
                 Some(Refused::TooLarge) => ImportError::PartTooLarge(upload.content_length),
@@ -175,7 +175,7 @@ impl<'a> Imports<'a> {
                 None => error.into(),
             });
         }
-        let part = UploadPart { number, size: counted.size, md5: counted.md5.finalize().into() };
+        let part = counted.part(number);
         let mut unit = self.0.ports.metadata.write()?;
         let now_open = unit.upload_get(id)?.ok_or(ImportError::NoSuchUpload)?;
         if let Some(operation) = now_open.used_by {
@@ -234,14 +234,8 @@ impl<'a> Imports<'a> {
             return Err(ImportError::UploadUsed(id));
         }
         let upload_id = session.id;
-        let operation =
-            enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now).map_err(|error| {
-                match error {
-                    OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
-                    OperationError::Fault(fault) => ImportError::Fault(fault),
-                    _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
-                }
-            })?;
+        let operation = enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now);
+        let operation = operation.map_err(not_queued)?;
         if !unit.upload_use(upload_id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
@@ -252,8 +246,17 @@ impl<'a> Imports<'a> {
     }
 }
 
+/// Why an import could not be queued.
+pub(super) fn not_queued(error: OperationError) -> ImportError {
+    match error {
+        OperationError::QueueFull(limit) => ImportError::QueueFull(limit),
+        OperationError::Fault(fault) => ImportError::Fault(fault),
+        _ => ImportError::Fault(Fault::Unsettled("an import could not be queued")),
+    }
+}
+
 /// Checks every field, so that all faults are named at once.
-fn check(
+pub(super) fn check(
     wanted: &NewImport,
     session: Option<Upload>,
     now: crate::values::Timestamp,
@@ -358,18 +361,18 @@ fn check_parts(wanted: &NewImport, session: &Upload, wrong: &mut Vec<(&'static s
 }
 
 /// base64(md5(concatenation of base64(md5(part)), in part order)): v2 §5.5.
-fn checksum(parts: &[UploadPart]) -> String {
+pub(super) fn checksum(parts: &[UploadPart]) -> String {
     let mut parts: Vec<&UploadPart> = parts.iter().collect();
     parts.sort_unstable_by_key(|part| part.number);
     let texts: String = parts.iter().map(|part| STANDARD.encode(part.md5)).collect();
     STANDARD.encode(Md5::digest(texts.as_bytes()))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-enum Refused {
+pub(super) enum Refused {
     TooLarge,
     Empty,
     Checksum,
@@ -377,16 +380,25 @@ enum Refused {
 }
 
 /// Counts, hashes and bounds a part on its way to the store; an error here keeps the store from taking it.
-struct Counted<'a> {
+pub(super) struct Counted<'a> {
     bytes: &'a mut dyn Read,
     md5: Md5,
     size: u64,
     room: u64,
-    refused: Option<Refused>,
+    pub(super) refused: Option<Refused>,
     expected: Option<[u8; 16]>,
 }
 
-impl Counted<'_> {
+impl<'a> Counted<'a> {
+    pub(super) fn new(bytes: &'a mut dyn Read, room: u64, expected: Option<[u8; 16]>) -> Self {
+        Self { bytes, md5: Md5::new(), size: 0, room, refused: None, expected }
+    }
+
+    /// What was read, as a part.
+    pub(super) fn part(self, number: u32) -> UploadPart {
+        UploadPart { number, size: self.size, md5: self.md5.finalize().into() }
+    }
+
     fn refuse(&mut self, why: Refused) -> io::Result<usize> {
         self.refused = Some(why);
         Err(io::Error::other("the part is refused"))

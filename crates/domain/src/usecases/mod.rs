@@ -3,6 +3,8 @@
 mod branches;
 mod collaborators;
 mod databases;
+mod exports;
+mod files;
 mod history;
 mod hooks;
 mod imports;
@@ -25,6 +27,8 @@ use std::sync::Arc;
 pub use branches::{Branches, NewBranch};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
+pub use exports::{ExportLimits, Exports};
+pub use files::{NewFileImport, StoredFile};
 pub use history::History;
 pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
@@ -192,6 +196,8 @@ nouns! {
     history: History;
     /// SQL reads.
     sql: Sql;
+    /// Whole tables.
+    exports: Exports;
     /// Uploads and imports.
     imports: Imports;
     /// Operations: SQL writes, merges, forks, imports.

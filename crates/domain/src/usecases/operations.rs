@@ -9,7 +9,7 @@ use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
 use crate::ports::{OperationFilter, Unit};
-use crate::values::{DatabaseId, OperationId, RefName, Timestamp};
+use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
 pub(super) const LEASE_SECONDS: i64 = 30;
@@ -21,9 +21,9 @@ pub struct SqlWrite {
     pub from_branch: String,
     /// Where the statements run.
     pub to_branch: RefName,
-    /// The statements.
+    /// The statements; empty to merge `from_branch` and do nothing else.
     pub statements: String,
-    /// Message of the commit.
+    /// Message of the commit of the statements.
     pub message: Option<String>,
 }
 
@@ -76,6 +76,7 @@ impl<'a> Operations<'a> {
         let from = unit.branch_get(database.id, &from)?.ok_or_else(missing)?;
         let message = match wanted.message.filter(|text| !text.trim().is_empty()) {
             Some(text) => text,
+            None if wanted.statements.is_empty() => format!("Merge {} into {}", from.name, wanted.to_branch),
             None => cut(format!("Run SQL query: {}", wanted.statements), 1_000),
         };
         let work = Work::SqlWrite {
@@ -145,13 +146,32 @@ impl<'a> Operations<'a> {
         Ok(self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?)
     }
 
+    /// Operations that a user asked for in any database, newest first, before `before`. `name` is the user the list is wanted
+    /// of, in any letter case.
+    ///
+    /// # Errors
+    /// [`OperationError::NotYours`] when that is somebody else.
+    pub fn list_by(
+        &self,
+        user: &User,
+        name: &str,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>, OperationError> {
+        if !user.name.as_str().eq_ignore_ascii_case(name) {
+            return Err(OperationError::NotYours);
+        }
+        Ok(self.0.ports.metadata.read()?.operation_list_by(user.id, filter, before, limit)?)
+    }
+
     /// An operation, for its creator and whoever may read its database.
     ///
     /// # Errors
     /// [`OperationError::NoSuchOperation`], also when it is not for this caller.
-    pub fn get(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
+    pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut unit = self.0.ports.metadata.read()?;
-        Ok(readable(unit.as_mut(), user, id)?.0)
+        Ok(readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0)
     }
 
     /// An operation that this user may cancel, should it still be queued.
@@ -160,21 +180,23 @@ impl<'a> Operations<'a> {
     /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`].
     pub fn cancelable_by(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
         let mut unit = self.0.ports.metadata.read()?;
-        let (operation, role) = readable(unit.as_mut(), user, id)?;
+        let (operation, role) = readable(unit.as_mut(), Some(user.id), id)?;
         if operation.created_by != user.id && role < Some(Role::Write) {
             return Err(OperationError::Denied);
         }
         Ok(operation)
     }
 
-    /// Whether a caller sees a database named in a result.
+    /// Whether a caller sees what an operation made: the database of a fork may be hidden from them.
     ///
     /// # Errors
     /// [`OperationError::Fault`].
-    pub fn sees(&self, caller: &Caller, id: DatabaseId) -> Result<bool, OperationError> {
+    pub fn sees_result(&self, caller: &Caller, operation: &Operation) -> Result<bool, OperationError> {
+        let OperationStatus::Succeeded(outcome) = &operation.status else { return Ok(true) };
+        let Some((made, _)) = &outcome.database else { return Ok(true) };
         let mut unit = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
-        Ok(super::databases::visible_locator(unit.as_mut(), viewer, id)?.is_some())
+        Ok(super::databases::visible_locator(unit.as_mut(), viewer, *made)?.is_some())
     }
 
     /// Cancels an operation that has not begun.
@@ -189,7 +211,7 @@ impl<'a> Operations<'a> {
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
-        let (mut operation, role) = readable(unit.as_mut(), user, id)?;
+        let (mut operation, role) = readable(unit.as_mut(), Some(user.id), id)?;
         if operation.created_by != user.id && role < Some(Role::Write) {
             return Err(OperationError::Denied);
         }
@@ -311,12 +333,31 @@ pub(super) fn enqueue(
     work: Work,
     now: Timestamp,
 ) -> Result<Operation, OperationError> {
+    let id = fresh_id(inner, now);
+    enqueue_as(inner, unit, id, database, user, work, now)
+}
+
+/// An id for an operation to be.
+pub(super) fn fresh_id(inner: &Inner, now: Timestamp) -> OperationId {
+    OperationId::from_uuid(inner.ports.ids.uuid(now))
+}
+
+/// Adds a queued operation whose id had to be known before.
+pub(super) fn enqueue_as(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    id: OperationId,
+    database: &Database,
+    user: &User,
+    work: Work,
+    now: Timestamp,
+) -> Result<Operation, OperationError> {
     let limit = inner.limits.queued_per_database;
     if unit.operation_count_queued(database.id)? >= limit {
         return Err(OperationError::QueueFull(limit));
     }
     let operation = Operation {
-        id: OperationId::from_uuid(inner.ports.ids.uuid(now)),
+        id,
         database_id: database.id,
         locator: database.locator.clone(),
         work,
@@ -332,14 +373,18 @@ pub(super) fn enqueue(
     Ok(operation)
 }
 
-fn readable(unit: &mut dyn Unit, user: &User, id: OperationId) -> Result<(Operation, Option<Role>), OperationError> {
+fn readable(
+    unit: &mut dyn Unit,
+    reader: Option<AccountId>,
+    id: OperationId,
+) -> Result<(Operation, Option<Role>), OperationError> {
     let operation = unit.operation_get(id)?.ok_or(OperationError::NoSuchOperation)?;
     let database = unit.database_get(operation.database_id)?.filter(|d| d.deleted_at.is_none());
     let role = match &database {
-        Some(database) => role_of(unit, Some(user.id), database)?,
+        Some(database) => role_of(unit, reader, database)?,
         None => None,
     };
-    if operation.created_by != user.id && role.is_none() {
+    if Some(operation.created_by) != reader && role.is_none() {
         return Err(OperationError::NoSuchOperation);
     }
     Ok((operation, role))

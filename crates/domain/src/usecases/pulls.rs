@@ -7,8 +7,8 @@ use super::operations::enqueue;
 use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
-    Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullState, Role,
-    RowChange, Side, TableChange, User, Work,
+    Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullEnds, PullState,
+    Role, RowChange, Side, TableChange, User, Work,
 };
 use crate::errors::{Fault, OperationError, PullError};
 use crate::ports::{EngineError, MetadataError, PullFilter, RowPage, Unit};
@@ -173,7 +173,7 @@ impl<'a> Pulls<'a> {
     pub fn list<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
-        filter: PullFilter,
+        filter: &PullFilter,
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>, PullError> {
@@ -300,6 +300,11 @@ impl<'a> Pulls<'a> {
         let message = how.message.map(LongText::into_string).filter(|m| !m.trim().is_empty());
         let work = Work::Merge {
             pull: number,
+            ends: PullEnds {
+                from: pull.from_locator.clone(),
+                from_branch: pull.from_branch.clone(),
+                to_branch: pull.to_branch.clone(),
+            },
             message: message.unwrap_or_else(|| format!("Merge pull request #{number}: {}", pull.title)),
             resolve: how.resolve,
         };

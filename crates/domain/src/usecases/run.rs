@@ -67,7 +67,7 @@ pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<(
     match run.with_heartbeat() {
         Ok(()) | Err(Stop::Lost) => Ok(()),
         Err(Stop::Failed(failure)) => run.settle_failed(failure),
-        Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "the branch kept moving")),
+        Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "conflict: the branch kept moving")),
         Err(Stop::Fault(fault)) => run.give_up_or_hand_back(fault),
     }
 }
@@ -105,7 +105,7 @@ impl Run<'_> {
             Work::SqlWrite { from_branch, to_branch, statements, message } => {
                 write::run(self, from_branch, to_branch, statements, message)
             }
-            Work::Merge { pull, message, resolve } => merge::run(self, *pull, message, resolve),
+            Work::Merge { pull, ends: _, message, resolve } => merge::run(self, *pull, message, resolve),
             Work::Fork { owner_id, owner, fork_id } => fork::run(self, *owner_id, owner, *fork_id),
             Work::Import(request) => import::run(self, request),
         }

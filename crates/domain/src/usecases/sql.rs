@@ -19,6 +19,9 @@ pub enum ReadEnd {
 pub struct Sql<'a>(&'a Inner);
 
 impl<'a> Sql<'a> {
+    /// What is read where no statement is given.
+    pub const DEFAULT_STATEMENT: &'static str = "SHOW TABLES;";
+
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }

@@ -128,8 +128,8 @@ fn what_a_deleted_database_leaves() {
     world.hub.databases().delete(&admin, None).unwrap();
     assert_eq!(check(&world, &world.ada, DB), ["none"; 4]);
     assert_eq!(world.failure(queued.id).detail, "its database was deleted");
-    world.hub.operations().get(user(&world.ada), queued.id).unwrap();
-    let hidden = world.hub.operations().get(user(&world.ben), queued.id);
+    world.hub.operations().get(&world.ada, queued.id).unwrap();
+    let hidden = world.hub.operations().get(&world.ben, queued.id);
     assert!(matches!(hidden, Err(OperationError::NoSuchOperation)));
     create(&world.hub, &world.ada, DB, Visibility::Private);
 }

@@ -117,7 +117,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
             author: &author,
             timeout: std::time::Duration::from_secs(1),
         };
-        let branchyard_domain::ports::MergeOutcome::Head(head) = engine.write(db, &job).unwrap() else {
+        let branchyard_domain::ports::MergeOutcome::Head(head) = engine.write(db, &job).unwrap().outcome else {
             panic!("a head")
         };
         assert!(unit.branch_move(db, &name("main"), &base, &head, hub.now()).unwrap());

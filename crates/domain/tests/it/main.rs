@@ -4,6 +4,7 @@
 mod access;
 mod causes;
 mod exactly_once;
+mod files;
 mod hooks;
 mod imports;
 mod operations;

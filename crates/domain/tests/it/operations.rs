@@ -1,10 +1,10 @@
 //! Accepting, canceling, counting; SQL writes; idempotency.
 
-use branchyard_domain::access::{Participate, Write};
-use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role};
+use branchyard_domain::access::{Admin, Caller, Participate, Write};
+use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role, Visibility};
 use branchyard_domain::errors::{Fault, OperationError};
 use branchyard_domain::ports::{Metadata as _, OperationFilter, OperationState};
-use branchyard_domain::usecases::{Limits, Once, SqlWrite};
+use branchyard_domain::usecases::{EditDatabase, Limits, Once, SqlWrite};
 
 use crate::refs::at;
 use crate::world::{World, name, user, world, world_with};
@@ -119,7 +119,7 @@ fn operations_run_in_the_order_they_came() {
     world.work();
     assert_eq!(world.rows("main").len(), 5);
     let access = world.access::<Write>(&world.ada);
-    let succeeded = OperationFilter { state: Some(OperationState::Succeeded), kind: None };
+    let succeeded = OperationFilter { state: Some(OperationState::Succeeded), kinds: None };
     let listed = world.hub.operations().list(&access, succeeded, None, 4).unwrap();
     assert_eq!(listed.iter().rev().map(|o| o.id).collect::<Vec<_>>(), ids, "newest first");
 }
@@ -203,4 +203,64 @@ fn what_is_old_goes() {
     world.hub.operations().tidy().unwrap();
     assert_eq!(world.unit().operation_get(done.id).unwrap(), None);
     assert_eq!(world.status(waiting.id), OperationStatus::Queued);
+}
+
+#[test]
+fn a_write_without_a_statement_merges() {
+    let world = world();
+    world.branch("work", at("main")).unwrap();
+    world.wrote("work", ADD);
+    let before = world.head("main");
+    let merged = world.queue("work", "main", "");
+    world.work();
+    let outcome = world.outcome(merged.id);
+    assert_eq!((outcome.previous, outcome.commit, outcome.rows_affected), (before, world.head("main"), Some(0)));
+    assert_eq!(world.rows("main"), ["1|one", "2|two"]);
+
+    let again = world.queue("work", "main", "");
+    let made = world.queue("main", "made", "");
+    world.work();
+    let idle = world.outcome(again.id);
+    assert_eq!((&idle.previous, &idle.commit), (&world.head("main"), &world.head("main")), "nothing to merge");
+    assert_eq!((world.outcome(made.id).commit, world.head("made")), (world.head("main"), world.head("main")));
+
+    world.wrote("work", "UPDATE t SET a = 'theirs' WHERE id = 1");
+    let head = world.wrote("main", "UPDATE t SET a = 'ours' WHERE id = 1");
+    let clash = world.queue("work", "main", "");
+    world.work();
+    assert_eq!((world.failure(clash.id).kind, world.head("main")), (FailureKind::MergeConflict, Some(head)));
+}
+
+#[test]
+fn an_outcome_says_what_was_before_and_how_many_rows() {
+    let world = world();
+    let before = world.head("main");
+    let operation =
+        world.queue("main", "new", "INSERT INTO t VALUES (2,'two'),(3,'three'); DELETE FROM t WHERE id = 1");
+    world.work();
+    let outcome = world.outcome(operation.id);
+    assert_eq!((outcome.previous, outcome.rows_affected), (before, Some(3)));
+}
+
+#[test]
+fn everybody_lists_what_they_started_and_nobody_else_does() {
+    let world = world();
+    let queued = world.queue("main", "main", ADD);
+    let operations = world.hub.operations();
+    let list = |who, name| operations.list_by(user(who), name, OperationFilter::default(), None, 10);
+    assert_eq!(list(&world.ada, "Ada").unwrap()[0].id, queued.id);
+    assert!(list(&world.ben, "ben").unwrap().is_empty());
+    assert!(matches!(list(&world.ben, "ada"), Err(OperationError::NotYours)));
+    assert!(matches!(list(&world.ben, "nobody"), Err(OperationError::NotYours)));
+}
+
+#[test]
+fn an_operation_is_read_like_its_database() {
+    let world = world();
+    let queued = world.queue("main", "main", ADD);
+    let read = |who: &Caller| world.hub.operations().get(who, queued.id).is_ok();
+    assert!(read(&Caller::Anonymous) && read(&world.ben));
+    let hide = EditDatabase { visibility: Some(Visibility::Private), ..EditDatabase::default() };
+    world.hub.databases().edit(&world.access::<Admin>(&world.ada), hide, None).unwrap();
+    assert_eq!([&Caller::Anonymous, &world.ben, &world.ada].map(read), [false, false, true]);
 }

@@ -12,15 +12,15 @@ use crate::sql::quote;
 pub(super) type Row = Vec<(String, Cell)>;
 
 /// A table at one commit.
-pub(super) struct Side {
-    pub(super) name: String,
-    pub(super) is_view: bool,
-    pub(super) columns: Vec<String>,
+pub(crate) struct Side {
+    pub(crate) name: String,
+    pub(crate) is_view: bool,
+    pub(crate) columns: Vec<String>,
     pub(super) key: Vec<String>,
 }
 
 impl Side {
-    pub(super) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<Self>> {
+    pub(crate) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<Self>> {
         let Some((name, kind)) = schema::find(connection, table)? else { return Ok(None) };
         if kind == TableKind::View {
             return Ok(Some(Self { name, is_view: true, columns: Vec::new(), key: Vec::new() }));
@@ -31,7 +31,7 @@ impl Side {
     }
 
     /// What rows are ordered and found by.
-    pub(super) fn order(&self) -> Vec<String> {
+    pub(crate) fn order(&self) -> Vec<String> {
         if !self.key.is_empty() {
             return self.key.iter().map(|name| quote::name(name)).collect();
         }

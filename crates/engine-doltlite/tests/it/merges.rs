@@ -153,7 +153,7 @@ fn a_write_with_a_merge_is_all_or_nothing() {
             author: &author,
             timeout: LONG,
         };
-        yard.engine.write(id(1), &job).unwrap()
+        yard.engine.write(id(1), &job).unwrap().outcome
     };
     let MergeOutcome::Head(head) = write("update t set v = 'n' where id = 3", &to) else { panic!() };
     assert_eq!(yard.read(&head, "select v from t"), [[text("o")], [text("f")], [text("n")]]);

@@ -86,10 +86,9 @@ impl Yard {
         timeout: Duration,
     ) -> Result<MergeOutcome, EngineError> {
         let author = ada();
-        self.engine.write(
-            database,
-            &WriteJob { base, statements: sql, message: "Run SQL query", then_merge: None, author: &author, timeout },
-        )
+        let job =
+            WriteJob { base, statements: sql, message: "Run SQL query", then_merge: None, author: &author, timeout };
+        Ok(self.engine.write(database, &job)?.outcome)
     }
 
     pub(crate) fn write_failure(&self, base: &CommitHash, sql: &str) -> (String, u32) {

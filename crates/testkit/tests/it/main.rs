@@ -17,3 +17,4 @@ mod pages;
 mod scripts;
 mod snapshots;
 mod streams;
+mod v1alpha1;

@@ -30,7 +30,7 @@ use crate::entities::{
 };
 use crate::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, WriteJob,
+    ScriptJob, TableScan, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -154,22 +154,28 @@ impl Engine for MemoryEngine {
         Ok(ReadReport { deterministic: true })
     }
 
-    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<MergeOutcome> {
+    fn scan(&self, database: DatabaseId, at: &CommitHash, scan: &TableScan<'_>, sink: &mut dyn RowSink) -> Result<()> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        sql::scan(&tables, scan.table, sink)
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
         self.let_happen();
         self.change(database, |history| {
             let mut head = job.base.clone();
             let before = Arc::clone(&history.get(&head)?.tables);
-            let after = sql::write(&before, job.statements)?;
+            let (after, rows_affected) = sql::write(&before, job.statements)?;
+            let ended = |outcome| Written { outcome, rows_affected };
             let changed = after != *before;
             let statements = changed.then(|| Arc::new(after));
             let Some((theirs, message)) = job.then_merge else {
-                return Ok(MergeOutcome::Head(match statements {
+                return Ok(ended(MergeOutcome::Head(match statements {
                     Some(tables) => history.add(vec![head], job.message, job.author, tables),
                     None => head,
-                }));
+                })));
             };
             if !changed && history.is_ancestor(&head, theirs)? {
-                return Ok(MergeOutcome::Head(theirs.clone()));
+                return Ok(ended(MergeOutcome::Head(theirs.clone())));
             }
             // A merge that fails takes the commit with it; an unnamed one would do no harm either.
             let kept = history.clone();
@@ -180,7 +186,7 @@ impl Engine for MemoryEngine {
             if !matches!(outcome, Ok(MergeOutcome::Head(_))) {
                 *history = kept;
             }
-            outcome
+            outcome.map(ended)
         })
     }
 

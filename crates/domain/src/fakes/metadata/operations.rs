@@ -30,6 +30,22 @@ impl Leased {
 }
 
 impl MemoryUnit<'_> {
+    fn listed(
+        &self,
+        wanted: impl Fn(&Operation) -> bool,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Vec<Operation> {
+        let found = self.state.operations.values().rev().map(|leased| &leased.operation).filter(|o| {
+            wanted(o)
+                && filter.state.is_none_or(|state| state_of(o) == state)
+                && filter.kinds.is_none_or(|kinds| kinds.contains(&o.work.kind()))
+                && before.is_none_or(|before| o.id < before)
+        });
+        page(found.cloned(), limit)
+    }
+
     fn leased(&mut self, id: OperationId, holder: &str) -> Result<Option<&mut Leased>> {
         Ok(self.change()?.operations.get_mut(&id).filter(|leased| leased.held_by(holder)))
     }
@@ -56,13 +72,17 @@ impl OperationRepository for MemoryUnit<'_> {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>> {
-        let found = self.state.operations.values().rev().map(|leased| &leased.operation).filter(|o| {
-            o.database_id == database
-                && filter.state.is_none_or(|state| state_of(o) == state)
-                && filter.kind.is_none_or(|kind| o.work.kind() == kind)
-                && before.is_none_or(|before| o.id < before)
-        });
-        Ok(page(found.cloned(), limit))
+        Ok(self.listed(|o| o.database_id == database, filter, before, limit))
+    }
+
+    fn operation_list_by(
+        &mut self,
+        creator: AccountId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>> {
+        Ok(self.listed(|o| o.created_by == creator, filter, before, limit))
     }
 
     fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {

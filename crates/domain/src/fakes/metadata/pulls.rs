@@ -2,7 +2,7 @@
 
 use super::{MemoryUnit, Result, missing, page};
 use crate::entities::{Pull, PullComment, PullState};
-use crate::ports::{MetadataError, PullFilter, PullRepository};
+use crate::ports::{MetadataError, PullFilter, PullRepository, PullStanding};
 use crate::values::{AccountId, CommentId, DatabaseId, PullNumber, RefName, Timestamp};
 
 fn between(a: &Pull, b: &Pull) -> bool {
@@ -81,17 +81,26 @@ impl PullRepository for MemoryUnit<'_> {
     fn pull_list(
         &mut self,
         database: DatabaseId,
-        filter: PullFilter,
+        filter: &PullFilter,
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>> {
-        let wanted = |state: &PullState| match filter {
-            PullFilter::All => true,
-            PullFilter::Open => matches!(state, PullState::Open),
-            PullFilter::Closed => matches!(state, PullState::Closed { .. }),
-            PullFilter::Merged => matches!(state, PullState::Merged { .. }),
+        let standing = |state: &PullState| match state {
+            PullState::Open => PullStanding::Open,
+            PullState::Closed { .. } => PullStanding::Closed,
+            PullState::Merged { .. } => PullStanding::Merged,
         };
-        let found = self.state.pulls.values().rev().filter(|p| p.database_id == database && wanted(&p.state));
+        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
+        let said = |p: &Pull, text: &String| {
+            p.title.to_lowercase().contains(text)
+                || p.description.as_ref().is_some_and(|words| words.to_lowercase().contains(text))
+        };
+        let wanted = |p: &&Pull| {
+            p.database_id == database
+                && filter.standing.is_none_or(|wanted| standing(&p.state) == wanted)
+                && text.as_ref().is_none_or(|text| said(p, text))
+        };
+        let found = self.state.pulls.values().rev().filter(wanted);
         Ok(page(found.filter(|p| before.is_none_or(|before| p.number < before)).cloned(), limit))
     }
 

@@ -77,6 +77,6 @@ fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: Databa
     if owner.role < Role::Admin {
         unit.collaborator_put(fork_id, user.id, Role::Admin, now)?;
     }
-    let outcome = Outcome { commit: None, pull: None, database: Some((fork_id, fork.locator)) };
+    let outcome = Outcome { database: Some((fork_id, fork.locator)), ..Outcome::default() };
     run.succeed(unit, outcome, now)
 }

@@ -40,12 +40,13 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
         run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, &head, now)?;
     }
     let pull = match &request.pull_branch {
-        Some(_) if changed || was.is_some_and(|was| was != from) => {
+        Some(_) if changed || was.as_ref().is_some_and(|was| *was != from) => {
             Some(open_pull(run, unit.as_mut(), request, &database, &user, now)?)
         }
         _ => None,
     };
-    run.succeed(unit, Outcome { commit: Some(head), pull, database: None }, now)?;
+    let previous = Some(base.clone());
+    run.succeed(unit, Outcome { commit: Some(head), previous, pull, ..Outcome::default() }, now)?;
     // The bytes are collected later when this fails.
     let _ = inner.ports.blobs.remove(upload.id);
     Ok(())

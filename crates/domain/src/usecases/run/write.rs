@@ -1,11 +1,12 @@
 //! SQL writes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Run, Stop, blame, conflict, failed};
-use crate::entities::{FailureKind, Outcome, Role};
-use crate::ports::{MergeOutcome, WriteJob};
-use crate::values::RefName;
+use crate::entities::{FailureKind, Outcome, Role, Signature};
+use crate::ports::{MergeJob, MergeOutcome, WriteJob, Written};
+use crate::values::{CommitHash, DatabaseId, RefName};
 
 pub(super) fn run(
     run: &Run<'_>,
@@ -26,9 +27,15 @@ pub(super) fn run(
     let base = was.as_ref().unwrap_or(&from);
     let then_merge = (from_branch != to_branch).then_some((&from, merge_message.as_str()));
     let author = user.signature(inner.now());
-    let timeout = Duration::from_millis(inner.limits.write_timeout_ms);
-    let job = WriteJob { base, statements, message, then_merge, author: &author, timeout };
-    let head = match inner.ports.engine.write(database.id, &job).map_err(|error| blame(error, true))? {
+    let written = match statements {
+        "" => merge_only(run, database.id, base, then_merge, &author)?,
+        _ => {
+            let timeout = Duration::from_millis(inner.limits.write_timeout_ms);
+            let job = WriteJob { base, statements, message, then_merge, author: &author, timeout };
+            inner.ports.engine.write(database.id, &job).map_err(|error| blame(error, true))?
+        }
+    };
+    let head = match written.outcome {
         MergeOutcome::Head(head) => head,
         MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
     };
@@ -37,5 +44,30 @@ pub(super) fn run(
     let mut unit = inner.ports.metadata.write()?;
     run.begin(unit.as_mut(), Role::Write)?;
     run.move_branch(unit.as_mut(), to_branch, was.as_ref(), &from, &head, now)?;
-    run.succeed(unit, Outcome { commit: Some(head), ..Outcome::default() }, now)
+    let outcome = Outcome {
+        commit: Some(head),
+        previous: Some(base.clone()),
+        rows_affected: Some(written.rows_affected),
+        ..Outcome::default()
+    };
+    run.succeed(unit, outcome, now)
+}
+
+/// A write without a statement: what the other branch has is merged, and there may be nothing to do.
+fn merge_only(
+    run: &Run<'_>,
+    database: DatabaseId,
+    ours: &CommitHash,
+    other: Option<(&CommitHash, &str)>,
+    author: &Signature,
+) -> Result<Written, Stop> {
+    let outcome = match other {
+        None => MergeOutcome::Head(ours.clone()),
+        Some((theirs, message)) => {
+            let timeout = Duration::from_millis(run.inner.limits.merge_timeout_ms);
+            let job = MergeJob { ours, theirs, message, author, resolve: &BTreeMap::new(), timeout };
+            run.inner.ports.engine.merge(database, &job).map_err(|error| blame(error, false))?
+        }
+    };
+    Ok(Written { outcome, rows_affected: 0 })
 }

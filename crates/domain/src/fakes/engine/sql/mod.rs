@@ -36,13 +36,19 @@ pub(super) fn run_all(tables: &mut Snapshot, sql: &str) -> std::result::Result<(
     Ok(())
 }
 
-/// Runs statements; gives the tables afterwards.
-pub(super) fn write(tables: &Snapshot, sql: &str) -> Result<Snapshot> {
-    let mut after = tables.clone();
+/// Gives all rows of a table by its key.
+pub(super) fn scan(tables: &Snapshot, table: &str, sink: &mut dyn RowSink) -> Result<()> {
+    let all = parse::Select { table: table.to_owned(), shown: parse::Shown::All, wanted: None, order: None };
+    run::select(tables, &all, sink).map_err(|_| EngineError::NoSuchTable(table.to_owned()))
+}
+
+/// Runs statements; gives the tables afterwards and how many rows were touched.
+pub(super) fn write(tables: &Snapshot, sql: &str) -> Result<(Snapshot, u64)> {
+    let (mut after, mut rows) = (tables.clone(), 0);
     for (at, statement) in tokens::statements(sql).map_err(blame(1))?.iter().enumerate() {
         let blame = blame(at + 1);
         let parsed = parse::statement(sql, statement).map_err(&blame)?;
-        run::change(&mut after, parsed).map_err(&blame)?;
+        rows += run::change(&mut after, parsed).map_err(&blame)?;
     }
-    Ok(after)
+    Ok((after, rows))
 }

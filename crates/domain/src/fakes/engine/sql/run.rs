@@ -17,27 +17,34 @@ fn table<'a>(tables: &'a mut Snapshot, name: &str) -> Result<&'a mut Table, SqlF
     tables.find_mut(name).ok_or_else(|| SqlFailure::NoSuchTable(name.to_owned()))
 }
 
-pub(super) fn change(tables: &mut Snapshot, statement: Statement) -> Ran {
+/// Gives how many rows were touched.
+pub(super) fn change(tables: &mut Snapshot, statement: Statement) -> Result<u64, SqlFailure> {
+    let count = |rows: usize| u64::try_from(rows).unwrap_or(u64::MAX);
     match statement {
         Statement::Create(definition) => {
             if tables.find(&definition.name).is_some() {
                 return Err(engine(format!("table {} already exists", definition.name)));
             }
             tables.put(Table { definition, rows: BTreeMap::new() });
-            Ok(())
+            Ok(0)
         }
-        Statement::Insert { table: name, columns, rows } => insert(table(tables, &name)?, columns, rows),
-        Statement::Update { table: name, set, wanted } => update(table(tables, &name)?, &set, &wanted),
+        Statement::Insert { table: name, columns, rows } => {
+            let given = rows.len();
+            insert(table(tables, &name)?, columns, rows)?;
+            Ok(count(given))
+        }
+        Statement::Update { table: name, set, wanted } => update(table(tables, &name)?, &set, &wanted).map(count),
         Statement::Delete { table: name, wanted } => {
             let table = table(tables, &name)?;
-            for key in matching(table, &wanted)? {
-                table.rows.remove(&key);
+            let keys = matching(table, &wanted)?;
+            for key in &keys {
+                table.rows.remove(key);
             }
-            Ok(())
+            Ok(count(keys.len()))
         }
         Statement::Select(select) => {
             let found = tables.find(&select.table);
-            found.map(|_| ()).ok_or(SqlFailure::NoSuchTable(select.table))
+            found.map(|_| 0).ok_or(SqlFailure::NoSuchTable(select.table))
         }
     }
 }
@@ -102,10 +109,12 @@ fn put(table: &mut Table, mut row: Vec<Cell>) -> Ran {
     Ok(())
 }
 
-fn update(table: &mut Table, set: &[Equals], wanted: &Equals) -> Ran {
+fn update(table: &mut Table, set: &[Equals], wanted: &Equals) -> Result<usize, SqlFailure> {
     let places: Vec<(usize, &Cell)> =
         set.iter().map(|(name, value)| Ok((column(table, name)?, value))).collect::<Result<_, SqlFailure>>()?;
-    for key in matching(table, wanted)? {
+    let keys = matching(table, wanted)?;
+    let found = keys.len();
+    for key in keys {
         let Some(mut row) = table.rows.remove(&key) else { continue };
         for (at, value) in &places {
             row[*at] = (*value).clone();
@@ -119,7 +128,7 @@ fn update(table: &mut Table, set: &[Equals], wanted: &Equals) -> Ran {
             put(table, row)?;
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Keys of the rows in which the column has the value; NULL equals nothing.

@@ -1,0 +1,102 @@
+//! API v1alpha1.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use branchyard_api_v1alpha1::Settings;
+use chrono::{DateTime, NaiveDate, NaiveTime};
+use serde::{Deserialize, Serialize};
+
+/// API v1alpha1: its limits, and how long it stays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct V1alpha1 {
+    /// Rows of a read.
+    pub row_limit: u64,
+    /// Milliseconds of a read.
+    pub read_timeout_ms: u64,
+    /// Milliseconds of a download, without waiting for the client.
+    pub export_timeout_ms: u64,
+    /// Bytes of an uploaded file.
+    pub upload_max_bytes: u64,
+    /// Since when it is deprecated: a date or a time.
+    pub deprecated_at: String,
+    /// When it will go: a date or a time.
+    pub sunset_at: Option<String>,
+    /// A page about that.
+    pub deprecation_url: Option<String>,
+}
+
+impl Default for V1alpha1 {
+    fn default() -> Self {
+        Self {
+            row_limit: 1_000,
+            read_timeout_ms: 55_000,
+            export_timeout_ms: 600_000,
+            upload_max_bytes: 104_857_600,
+            deprecated_at: "2026-01-01".to_owned(),
+            sunset_at: None,
+            deprecation_url: None,
+        }
+    }
+}
+
+/// Seconds since 1970 of an RFC 3339 date or time.
+fn moment(key: &str, text: &str) -> anyhow::Result<i64> {
+    let time = DateTime::parse_from_rfc3339(text).map(|time| time.timestamp());
+    let date = || text.parse::<NaiveDate>().map(|date| date.and_time(NaiveTime::MIN).and_utc().timestamp());
+    time.or_else(|_| date())
+        .with_context(|| format!("configuration: {key} is '{text}'; write 2027-01-31 or 2027-01-31T12:00:00Z"))
+}
+
+impl V1alpha1 {
+    /// What the adapter is told.
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let deprecated_at = moment("v1alpha1.deprecated_at", &self.deprecated_at)?;
+        let sunset_at = self.sunset_at.as_deref().map(|text| moment("v1alpha1.sunset_at", text)).transpose()?;
+        if sunset_at.is_some_and(|sunset| sunset < deprecated_at) {
+            bail!("configuration: v1alpha1.sunset_at is earlier than v1alpha1.deprecated_at");
+        }
+        if let Some(url) = self.deprecation_url.as_deref() {
+            let fit = (url.starts_with("https://") || url.starts_with("http://"))
+                && url.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'<' | b'>'));
+            if !fit {
+                bail!("configuration: v1alpha1.deprecation_url is '{url}'; write the address of a page");
+            }
+        }
+        Ok(Settings {
+            row_limit: self.row_limit,
+            read_timeout: Duration::from_millis(self.read_timeout_ms),
+            export_timeout: Duration::from_millis(self.export_timeout_ms),
+            upload_max_bytes: self.upload_max_bytes,
+            deprecated_at,
+            sunset_at,
+            deprecation_url: self.deprecation_url.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::V1alpha1;
+    use branchyard_api_v1alpha1::Settings;
+
+    #[test]
+    fn the_defaults_are_those_of_the_adapter() {
+        assert_eq!(V1alpha1::default().settings().unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn dates_and_times_are_read() {
+        let dated = V1alpha1 {
+            deprecated_at: "2026-07-01T02:00:00+02:00".to_owned(),
+            sunset_at: Some("2027-01-01".to_owned()),
+            ..V1alpha1::default()
+        };
+        let settings = dated.settings().unwrap();
+        assert_eq!((settings.deprecated_at, settings.sunset_at), (1_782_864_000, Some(1_798_761_600)));
+    }
+}

@@ -1,0 +1,74 @@
+//! Values of results as text, the same in every version of the API (v2 §6.3).
+
+use std::borrow::Cow;
+
+use branchyard_domain::ports::ValueRef;
+
+/// The storage class of a value; `None` for NULL.
+pub fn storage_class(value: ValueRef<'_>) -> Option<&'static str> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(_) => Some("INTEGER"),
+        ValueRef::Real(_) => Some("REAL"),
+        ValueRef::Text(_) => Some("TEXT"),
+        ValueRef::Blob(_) => Some("BLOB"),
+    }
+}
+
+/// The shortest decimal that reads back to the same double, with a point or an exponent.
+pub fn real(value: f64) -> String {
+    if value.is_infinite() {
+        return if value > 0.0 { "Inf" } else { "-Inf" }.to_owned();
+    }
+    let text = format!("{value:?}");
+    match text.split_once('e') {
+        Some((digits, exponent)) if !exponent.starts_with('-') => format!("{digits}e+{exponent}"),
+        _ => text,
+    }
+}
+
+/// A value as a JSON cell; `None` is NULL.
+pub fn cell_text(value: ValueRef<'_>) -> Option<Cow<'_, str>> {
+    match value {
+        ValueRef::Null => None,
+        ValueRef::Integer(number) => Some(number.to_string().into()),
+        ValueRef::Real(number) => Some(real(number).into()),
+        ValueRef::Text(bytes) => Some(String::from_utf8_lossy(bytes)),
+        ValueRef::Blob(_) => Some("<binary>".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cell_text, real};
+    use branchyard_domain::ports::ValueRef;
+
+    #[test]
+    fn reals_are_short_and_marked_as_reals() {
+        let cases = [
+            (2.0, "2.0"),
+            (-0.5, "-0.5"),
+            (1e100, "1e+100"),
+            (1.5e300, "1.5e+300"),
+            (1e-7, "1e-7"),
+            (0.1, "0.1"),
+            (f64::INFINITY, "Inf"),
+            (f64::NEG_INFINITY, "-Inf"),
+            (123_456_789.25, "123456789.25"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(real(value), expected);
+            if value.is_finite() {
+                assert_eq!(real(value).parse::<f64>().unwrap().to_bits(), value.to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn cells() {
+        assert_eq!(cell_text(ValueRef::Null), None);
+        assert_eq!(cell_text(ValueRef::Integer(-42)).as_deref(), Some("-42"));
+        assert_eq!(cell_text(ValueRef::Text(b"a\xff")).as_deref(), Some("a\u{fffd}"));
+        assert_eq!(cell_text(ValueRef::Blob(b"x")).as_deref(), Some("<binary>"));
+    }
+}

@@ -1,0 +1,261 @@
+//! Collects the rows of a read as JSON, up to a number of rows and of bytes.
+
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use serde_json::value::RawValue;
+
+use crate::cells::{cell_text, storage_class};
+
+/// Bytes kept free for what stands around rows and columns.
+const AROUND: usize = 4 << 10;
+
+/// What a row is in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowShape {
+    /// An array of cells.
+    Arrays,
+    /// An object of cells, its keys in the order of the columns. A name that occurs twice is there once, at its first place,
+    /// with its last value.
+    Objects,
+}
+
+/// When collecting ends before the rows do.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectLimits {
+    /// Rows at most.
+    pub rows: u64,
+    /// Whether the caller chose that number: then it ends a result in good order.
+    pub rows_are_the_callers: bool,
+    /// Bytes at most.
+    pub bytes: usize,
+}
+
+/// Takes rows as JSON.
+pub struct JsonRows {
+    shape: RowShape,
+    limits: CollectLimits,
+    columns: Vec<Column>,
+    kinds: Vec<Option<&'static str>>,
+    keys: Vec<(String, usize)>,
+    rows: Vec<u8>,
+    count: u64,
+    budget: usize,
+    cut: bool,
+    replaced: bool,
+}
+
+/// What was collected.
+#[derive(Debug)]
+pub struct CollectedRows {
+    /// The columns, each with the storage class of its first value.
+    pub columns: Vec<(Column, Option<&'static str>)>,
+    /// The rows.
+    pub rows: Box<RawValue>,
+    /// Why there are not all of them, in words for the caller.
+    pub cut: Option<String>,
+    /// Whether some text was not valid UTF-8.
+    pub replaced: bool,
+}
+
+impl JsonRows {
+    /// Nothing so far.
+    pub fn new(shape: RowShape, limits: CollectLimits) -> Self {
+        Self {
+            shape,
+            limits,
+            columns: Vec::new(),
+            kinds: Vec::new(),
+            keys: Vec::new(),
+            rows: vec![b'['],
+            count: 0,
+            budget: limits.bytes.saturating_sub(AROUND),
+            cut: false,
+            replaced: false,
+        }
+    }
+
+    fn write_row(&mut self, row: &[ValueRef<'_>]) {
+        let rows = &mut self.rows;
+        match self.shape {
+            RowShape::Arrays => {
+                rows.push(b'[');
+                for (index, value) in row.iter().enumerate() {
+                    if index > 0 {
+                        rows.push(b',');
+                    }
+                    write_cell(rows, *value);
+                }
+                rows.push(b']');
+            }
+            RowShape::Objects => {
+                rows.push(b'{');
+                for (index, (key, place)) in self.keys.iter().enumerate() {
+                    if index > 0 {
+                        rows.push(b',');
+                    }
+                    rows.extend_from_slice(key.as_bytes());
+                    rows.push(b':');
+                    write_cell(rows, row.get(*place).copied().unwrap_or(ValueRef::Null));
+                }
+                rows.push(b'}');
+            }
+        }
+        self.replaced |=
+            row.iter().any(|value| matches!(value, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err()));
+    }
+
+    fn note_kinds(&mut self, row: &[ValueRef<'_>]) {
+        for (kind, value) in self.kinds.iter_mut().zip(row) {
+            if kind.is_none() {
+                *kind = storage_class(*value);
+            }
+        }
+    }
+
+    /// The result of a read that did not fail.
+    pub fn finish(mut self) -> CollectedRows {
+        self.rows.push(b']');
+        CollectedRows {
+            columns: self.columns.into_iter().zip(self.kinds).collect(),
+            rows: raw(String::from_utf8(self.rows).unwrap_or_default()),
+            cut: self.cut.then(|| format!("only the first {} rows are returned", self.count)),
+            replaced: self.replaced,
+        }
+    }
+}
+
+fn write_cell(rows: &mut Vec<u8>, value: ValueRef<'_>) {
+    // Writing to a vector cannot fail.
+    let _ = serde_json::to_writer(rows, &cell_text(value));
+}
+
+/// Each name once, as JSON, with the place of its last value.
+fn keys(columns: &[Column]) -> Vec<(String, usize)> {
+    let mut places: std::collections::HashMap<&str, usize> = std::collections::HashMap::new();
+    let mut keys: Vec<(String, usize)> = Vec::new();
+    for (index, column) in columns.iter().enumerate() {
+        match places.get(column.name.as_str()).and_then(|place| keys.get_mut(*place)) {
+            Some((_, last)) => *last = index,
+            None => {
+                places.insert(&column.name, keys.len());
+                keys.push((serde_json::Value::from(column.name.as_str()).to_string(), index));
+            }
+        }
+    }
+    keys
+}
+
+fn raw(json: String) -> Box<RawValue> {
+    RawValue::from_string(json).unwrap_or_else(|error| {
+        tracing::error!(%error, "rows were not JSON");
+        RawValue::NULL.to_owned()
+    })
+}
+
+impl RowSink for JsonRows {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns = columns.to_vec();
+        self.kinds = vec![None; columns.len()];
+        if self.shape == RowShape::Objects {
+            self.keys = keys(columns);
+        }
+        // Escapes make a name at most six times as long.
+        let bytes: usize = columns
+            .iter()
+            .map(|column| {
+                let declared = column.declared_type.as_ref().map_or(0, String::len);
+                100 + 6 * (column.name.len() + column.source_table.len() + declared)
+            })
+            .sum();
+        self.budget = self.budget.saturating_sub(bytes);
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        if self.count >= self.limits.rows {
+            self.cut = !self.limits.rows_are_the_callers;
+            return Flow::Stop;
+        }
+        let before = self.rows.len();
+        if self.count > 0 {
+            self.rows.push(b',');
+        }
+        self.write_row(row);
+        if self.rows.len() > self.budget {
+            self.rows.truncate(before);
+            self.cut = true;
+            return Flow::Stop;
+        }
+        self.note_kinds(row);
+        self.count += 1;
+        let enough = self.limits.rows_are_the_callers && self.count == self.limits.rows;
+        if enough { Flow::Stop } else { Flow::Continue }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AROUND, CollectLimits, CollectedRows, JsonRows, RowShape};
+    use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+
+    fn column(name: &str, declared: Option<&str>) -> Column {
+        Column {
+            name: name.into(),
+            declared_type: declared.map(Into::into),
+            is_primary_key: false,
+            source_table: String::new(),
+        }
+    }
+
+    fn limits(rows: u64, rows_are_the_callers: bool) -> CollectLimits {
+        CollectLimits { rows, rows_are_the_callers, bytes: 1 << 20 }
+    }
+
+    fn collect(shape: RowShape, limits: CollectLimits, count: i64) -> (CollectedRows, u32) {
+        let mut rows = JsonRows::new(shape, limits);
+        assert_eq!(rows.columns(&[column("a", None), column("b", Some("INT"))]), Flow::Continue);
+        let mut taken = 0;
+        for n in 0..count {
+            taken += 1;
+            let first = if n == 0 { ValueRef::Null } else { ValueRef::Real(2.0) };
+            if rows.row(&[first, ValueRef::Integer(n)]) == Flow::Stop {
+                break;
+            }
+        }
+        (rows.finish(), taken)
+    }
+
+    #[test]
+    fn columns_come_with_the_class_of_their_first_value() {
+        let (result, _) = collect(RowShape::Arrays, limits(10, true), 2);
+        assert_eq!(result.columns.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(), [Some("REAL"), Some("INTEGER")]);
+        assert_eq!(result.rows.get(), r#"[[null,"0"],["2.0","1"]]"#);
+        assert_eq!(result.cut, None);
+    }
+
+    #[test]
+    fn objects_keep_the_order_of_columns_and_each_name_once() {
+        let mut rows = JsonRows::new(RowShape::Objects, limits(10, false));
+        rows.columns(&["z", "a\"", "z", "b"].map(|name| column(name, None)));
+        rows.row(&[1, 2, 3, 4].map(ValueRef::Integer));
+        rows.row(&[ValueRef::Null; 4]);
+        let expected = r#"[{"z":"3","a\"":"2","b":"4"},{"z":null,"a\"":null,"b":null}]"#;
+        assert_eq!(rows.finish().rows.get(), expected);
+    }
+
+    #[test]
+    fn the_callers_own_limit_ends_well_and_ours_cuts() {
+        let (result, taken) = collect(RowShape::Arrays, limits(2, true), 5);
+        assert_eq!((result.cut, taken), (None, 2));
+        let (result, taken) = collect(RowShape::Arrays, limits(2, false), 5);
+        assert_eq!((result.cut.as_deref(), taken), (Some("only the first 2 rows are returned"), 3));
+        assert_eq!(collect(RowShape::Arrays, limits(2, false), 2).0.cut, None);
+    }
+
+    #[test]
+    fn bytes_end_a_result_with_the_rows_that_fit() {
+        let tight = CollectLimits { rows: 100, rows_are_the_callers: true, bytes: AROUND + 300 };
+        let (result, taken) = collect(RowShape::Objects, tight, 100);
+        assert!(result.cut.is_some() && taken < 100);
+        serde_json::from_str::<Vec<serde_json::Value>>(result.rows.get()).unwrap();
+    }
+}

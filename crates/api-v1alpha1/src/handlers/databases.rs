@@ -1,0 +1,49 @@
+use actix_web::HttpResponse;
+use branchyard_api_common::{Failure, Fields};
+use branchyard_domain::entities::Visibility;
+use branchyard_domain::usecases::NewDatabase;
+use branchyard_domain::values::{DatabaseName, Description};
+
+use super::word;
+use crate::asked::{Asked, signed_in};
+use crate::said::Said;
+use crate::wire::{self, Done};
+
+const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
+
+/// `POST /database`
+pub(crate) async fn create_database(asked: Asked) -> HttpResponse {
+    let echo = wire::Created {
+        description: asked.sent("description"),
+        repository_owner: asked.sent("ownerName"),
+        repository_name: asked.sent("repoName"),
+        visibility: asked.sent("visibility"),
+    };
+    asked.answer(create(&asked).await.map(Done::new), &echo)
+}
+
+async fn create(asked: &Asked) -> Result<wire::Created, Failure> {
+    let call = asked.call()?;
+    let user = signed_in(call)?;
+    let wanted = call.open_body(new_database)?;
+    let view = call.write(move |hub| hub.databases().create(&user, wanted, None).map_err(Said)).await?;
+    let database = view.database;
+    Ok(wire::Created {
+        description: database.description.unwrap_or_default(),
+        repository_owner: database.locator.owner.to_string(),
+        repository_name: database.locator.name.to_string(),
+        visibility: match database.visibility {
+            Visibility::Public => "public",
+            Visibility::Private => "private",
+        }
+        .to_owned(),
+    })
+}
+
+fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
+    let owner = fields.required_string("ownerName");
+    let name = fields.required_as("repoName", DatabaseName::parse);
+    let visibility = fields.required_as("visibility", |text| word(text, VISIBILITIES));
+    let description = fields.optional_as("description", |text| Description::parse(text));
+    Some(NewDatabase { owner: owner?, name: name?, visibility: visibility?, description, default_branch: None })
+}

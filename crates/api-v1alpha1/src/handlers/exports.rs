@@ -1,0 +1,153 @@
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use branchyard_api_common::{
+    Call, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment,
+};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::errors::{ReadError, RefError};
+use branchyard_domain::ports::Canceled;
+use branchyard_domain::usecases::ExportLimits;
+use branchyard_domain::values::CommitHash;
+use branchyard_problem_details::Problem;
+
+use crate::access::access;
+use crate::archive::Archive;
+use crate::asked::{Asked, Statuses};
+use crate::export::CsvFile;
+use crate::said::Said;
+use crate::successor;
+use crate::wire::{Nothing, Place};
+
+/// `GET /csv/{owner}/{database}/{ref}/{table}` and `GET /csv/{owner}/{database}/{ref}`
+pub(crate) async fn download(asked: Asked) -> HttpResponse {
+    let mut place = asked.place();
+    let sent = send(&asked, &mut place).await;
+    sent.unwrap_or_else(|failure| asked.refuse(Statuses::Export, &failure, &Nothing {}))
+}
+
+/// What the rest of a path names.
+struct Named {
+    access: DatabaseAccess<Read>,
+    commit: CommitHash,
+    at: String,
+    table: Option<String>,
+}
+
+async fn send(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure> {
+    let call = asked.call()?;
+    let access = access::<Read>(call, place, "downloading").await?;
+    let raw = asked.request.match_info().get("rest").unwrap_or_default().trim_end_matches('/');
+    let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let pieces: Vec<String> = raw.split('/').map(decode).collect();
+    let slot = call.read_slot()?;
+    let named = call.read(move |hub| named(hub, access, &pieces)).await?;
+    if named.table.is_some() {
+        let Place { owner, name } = &place;
+        successor::remember(&asked.request, format!("/databases/{}/{}/sql", segment(owner), segment(name)));
+    }
+    let include_bom = call.open_query(|query| Some(query.optional("include_bom") == Some("1")))?;
+    let canceled = Canceled::default();
+    let limits = ExportLimits { timeout: asked.settings().export_timeout, canceled: canceled.clone() };
+    let job = Job { named, limits, include_bom, slot };
+    job.send(call, &canceled).await
+}
+
+/// The table after a ref, else the ref alone.
+fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<Named, Said<ReadError>> {
+    let resolve = |at: &str| match hub.sql().resolve(&access, Some(at)) {
+        Ok(commit) => Ok(Some(commit)),
+        Err(ReadError::Ref(RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_))) => {
+            Ok(None)
+        }
+        Err(other) => Err(Said(other)),
+    };
+    if let Some((table, before)) = pieces.split_last().filter(|(_, before)| !before.is_empty()) {
+        let at = before.join("/");
+        if let Some(commit) = resolve(&at)? {
+            return Ok(Named { access, commit, at, table: Some(table.clone()) });
+        }
+    }
+    let at = pieces.join("/");
+    match resolve(&at)? {
+        Some(commit) => Ok(Named { access, commit, at, table: None }),
+        None => Err(Said(ReadError::Ref(RefError::NoSuchBranch(at)))),
+    }
+}
+
+/// A download about to be made.
+struct Job {
+    named: Named,
+    limits: ExportLimits,
+    include_bom: bool,
+    slot: ReadSlot,
+}
+
+impl Job {
+    async fn send(self, call: &Call, canceled: &Canceled) -> Result<HttpResponse, Failure> {
+        let (content_type, file) = match &self.named.table {
+            Some(table) => ("text/csv; charset=utf-8", format!("{table}.csv")),
+            None => {
+                let name = &self.named.access.database().locator.name;
+                ("application/zip", format!("{name}-{}.zip", self.named.at.replace('/', "-")))
+            }
+        };
+        let (writer, download) = download_channel(call.state.config.sql.stream_stall, canceled);
+        let running = call.spawn(&call.state.sql, move |hub| self.write(hub, writer));
+        let mut response = HttpResponse::Ok();
+        response.insert_header((header::CONTENT_TYPE, content_type));
+        response.insert_header((header::CONTENT_DISPOSITION, disposition(&file)));
+        match download.first().await {
+            First::All(body, _) => Ok(response.body(body)),
+            First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+            First::Lost => match running.await {
+                Ok(Err(failure)) => Err(failure),
+                Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
+            },
+        }
+    }
+
+    /// What fails here gives the writer up, which breaks off a download that has begun.
+    fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), Refusal> {
+        let Self { named: Named { access, commit, at: _, table }, limits, include_bom, slot: _slot } = self;
+        let exports = hub.exports();
+        let writer = match table {
+            Some(table) => {
+                let mut file = CsvFile::new(writer, include_bom);
+                exports.table(&access, &commit, &table, &limits, &mut file).map_err(Said)?;
+                if file.gone {
+                    return Ok(());
+                }
+                file.writer
+            }
+            None => {
+                let mut archive = Archive::new(writer);
+                for table in exports.tables(&access, &commit).map_err(Said)? {
+                    let Ok(mut file) = archive.table(&table) else { return Ok(()) };
+                    exports.table(&access, &commit, &table, &limits, &mut file).map_err(Said)?;
+                    if file.gone {
+                        return Ok(());
+                    }
+                }
+                match archive.finish() {
+                    Ok(writer) => writer,
+                    Err(_) => return Ok(()),
+                }
+            }
+        };
+        writer.end(Ending::Whole(()));
+        Ok(())
+    }
+}
+
+/// A file name for people: what a header cannot hold is left to the encoded form (RFC 6266).
+fn disposition(file: &str) -> String {
+    let plain: String =
+        file.chars().map(|c| if matches!(c, ' '..='~') && c != '"' && c != '\\' { c } else { '_' }).collect();
+    match plain == file {
+        true => format!("attachment; filename=\"{plain}\""),
+        false => {
+            format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", segment(file))
+        }
+    }
+}

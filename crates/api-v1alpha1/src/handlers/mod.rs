@@ -1,0 +1,128 @@
+//! One handler per endpoint: unpack, call one use case, wrap. What is repeated in the answer is known first, because a refusal
+//! repeats it too.
+
+pub(crate) mod branches;
+pub(crate) mod databases;
+pub(crate) mod document;
+pub(crate) mod exports;
+pub(crate) mod forks;
+pub(crate) mod jobs;
+pub(crate) mod operations;
+pub(crate) mod pulls;
+pub(crate) mod releases;
+pub(crate) mod sql;
+pub(crate) mod tags;
+pub(crate) mod uploads;
+pub(crate) mod user;
+pub(crate) mod writes;
+
+use branchyard_api_common::{Call, Failure, Fields, Refusal};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read, Write};
+use branchyard_domain::entities::Operation;
+use branchyard_domain::errors::OperationError;
+use branchyard_domain::values::{CommitHash, Revision};
+
+use crate::access::access;
+use crate::asked::Asked;
+use crate::names;
+use crate::said::{Said, field, no_such_operation};
+use crate::wire::Place;
+
+/// One of some words, in any letter case.
+pub(crate) fn word<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(spelling, _)| spelling.eq_ignore_ascii_case(text)).map(|(_, choice)| *choice);
+    let spellings: Vec<&str> = choices.iter().map(|(spelling, _)| *spelling).collect();
+    found.ok_or_else(|| format!("must be one of {}", spellings.join(", ")))
+}
+
+/// What a revision is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RevisionType {
+    Branch,
+    Commit,
+    Ref,
+}
+
+/// Where something starts.
+pub(crate) struct Start {
+    kind: RevisionType,
+    name: String,
+}
+
+/// `revisionType` and `revisionName`.
+pub(crate) fn start(fields: &Fields<'_>) -> Option<Start> {
+    const TYPES: &[(&str, RevisionType)] =
+        &[("branch", RevisionType::Branch), ("ref", RevisionType::Ref), ("commit", RevisionType::Commit)];
+    let kind = fields.required_as("revisionType", |text| word(text, TYPES));
+    let name = fields.required_text("revisionName");
+    Some(Start { kind: kind?, name: name? })
+}
+
+impl Start {
+    /// The revision, a ref resolved.
+    pub(crate) fn revision(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Revision, Refusal> {
+        match self.kind {
+            RevisionType::Branch => Ok(Revision::Branch(self.name.clone())),
+            RevisionType::Commit => match CommitHash::parse(&self.name) {
+                Ok(commit) => Ok(Revision::Commit(commit)),
+                Err(error) => Err(field("revisionName", error.to_string()).into()),
+            },
+            RevisionType::Ref => Ok(Revision::Commit(hub.sql().resolve(access, Some(&self.name)).map_err(Said)?)),
+        }
+    }
+
+    /// The commit it names.
+    pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitHash, Refusal> {
+        match self.revision(hub, access)? {
+            Revision::Commit(commit) => Ok(commit),
+            Revision::Branch(name) => Ok(hub.branches().get(access, &name).map_err(Said)?.head),
+        }
+    }
+}
+
+/// A polled operation, and whether the caller sees what it made.
+pub(crate) struct Polled {
+    pub(crate) operation: Operation,
+    pub(crate) sees_result: bool,
+}
+
+/// The operation that a poll names. It belongs to the database of the path, where there is one; who may not see that database
+/// is told so instead.
+pub(crate) async fn polled(call: &Call, asked: &Asked, place: Option<&mut Place>) -> Result<Polled, Failure> {
+    let name = asked.parameter("operationName");
+    let Some(id) = names::parse(&name) else {
+        if let Some(place) = place {
+            access::<Read>(call, place, "polling").await?;
+        }
+        let text = if name.is_empty() { "is required" } else { "does not end in the id of an operation" };
+        return Err(Failure::parameter("operationName", text));
+    };
+    let (caller, at) = (call.caller.clone(), place.as_deref().cloned());
+    let found = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let operation = match hub.operations().get(&caller, id) {
+                Ok(operation) => operation,
+                Err(OperationError::NoSuchOperation) => return Ok(None),
+                Err(other) => return Err(Said(other).into()),
+            };
+            let locator = &operation.locator;
+            let belongs = at.is_none_or(|place| {
+                locator.owner.as_str().eq_ignore_ascii_case(&place.owner)
+                    && locator.name.as_str().eq_ignore_ascii_case(&place.name)
+            });
+            if !belongs {
+                return Ok(None);
+            }
+            let sees_result = hub.operations().sees_result(&caller, &operation).map_err(Said)?;
+            Ok(Some(Polled { operation, sees_result }))
+        })
+        .await?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    if let Some(place) = place {
+        access::<Read>(call, place, "polling").await?;
+    }
+    Err(no_such_operation().into())
+}

@@ -1,0 +1,121 @@
+use actix_web::HttpResponse;
+use branchyard_api_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, RowShape, Waiting};
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
+use branchyard_domain::usecases::{ReadEnd, Sql};
+use branchyard_domain::values::CommitHash;
+use branchyard_problem_details::ErrorCode;
+use serde_json::value::RawValue;
+
+use crate::access::access;
+use crate::asked::{Asked, done};
+use crate::convert;
+use crate::said::Said;
+use crate::wire::{ExecutionStatus, Place, ReadEcho, ReadResult};
+
+/// `GET /{owner}/{database}`
+pub(crate) async fn read(asked: Asked) -> HttpResponse {
+    answer(asked, None).await
+}
+
+/// `GET /{owner}/{database}/{ref}`: the whole rest of the path, slashes raw or encoded.
+pub(crate) async fn read_at(asked: Asked) -> HttpResponse {
+    let raw = asked.request.match_info().get("ref").unwrap_or_default().trim_end_matches('/');
+    let at = percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned();
+    answer(asked, Some(at).filter(|at| !at.is_empty())).await
+}
+
+/// How a read ended that was no error of HTTP.
+enum Ended {
+    Rows(CollectedRows),
+    Failed(SqlFailure),
+    NoSuchRef,
+}
+
+async fn answer(asked: Asked, at: Option<String>) -> HttpResponse {
+    let mut place = asked.place();
+    let sent = asked.parameter("q");
+    let sql_query = if sent.trim().is_empty() { Sql::DEFAULT_STATEMENT.to_owned() } else { sent };
+    let mut commit_ref = at.clone().unwrap_or_default();
+    let ended = run(&asked, &mut place, at, &mut commit_ref).await;
+    let Place { owner, name } = place;
+    let echo = ReadEcho { repository_owner: owner, repository_name: name, commit_ref, sql_query };
+    let none = || RawValue::from_string("[]".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    match ended {
+        Ok(Ended::Rows(CollectedRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
+            query_execution_status: if cut.is_some() { ExecutionStatus::RowLimit } else { ExecutionStatus::Success },
+            query_execution_message: cut.unwrap_or_default(),
+            echo,
+            schema: columns.into_iter().map(|(column, kind)| convert::column(column, kind)).collect(),
+            rows,
+        }),
+        Ok(Ended::Failed(failure @ SqlFailure::TimedOut(_))) => done(&ReadResult {
+            query_execution_status: ExecutionStatus::Timeout,
+            query_execution_message: failure.to_string(),
+            echo,
+            schema: Vec::new(),
+            rows: none(),
+        }),
+        Ok(Ended::Failed(failure)) => asked.failed_sql(failure.to_string(), &echo),
+        Ok(Ended::NoSuchRef) => asked.failed_sql(format!("branch not found: {}", echo.commit_ref), &echo),
+        Err(failure) => asked.refuse_sql(&failure, &echo),
+    }
+}
+
+async fn run(asked: &Asked, place: &mut Place, at: Option<String>, commit_ref: &mut String) -> Result<Ended, Failure> {
+    let call = asked.call()?;
+    let access = access::<Read>(call, place, "reading").await?;
+    if at.is_none() {
+        *commit_ref = access.database().default_branch.to_string();
+    }
+    let max_bytes = call.state.config.sql.max_statement_bytes_get;
+    let q = call.open_query(|query| {
+        let q = query.optional("q").unwrap_or_default();
+        if q.len() > max_bytes {
+            query.fault("q", format!("has more than {max_bytes} bytes"));
+        }
+        Some(if q.trim().is_empty() { Sql::DEFAULT_STATEMENT.to_owned() } else { q.to_owned() })
+    })?;
+    let slot = call.read_slot()?;
+    let resolved = call.read(move |hub| match hub.sql().resolve(&access, at.as_deref()) {
+        Ok(commit) => Ok((access, commit)),
+        Err(error) => Err(Said(error)),
+    });
+    let (access, commit) = match resolved.await {
+        Ok(found) => found,
+        Err(Failure::Problem(problem)) if problem.code() == ErrorCode::NotFound => return Ok(Ended::NoSuchRef),
+        Err(failure) => return Err(failure),
+    };
+    let ended = rows(asked, call, access, commit, q).await;
+    drop(slot);
+    ended
+}
+
+async fn rows(
+    asked: &Asked,
+    call: &Call,
+    access: DatabaseAccess<Read>,
+    commit: CommitHash,
+    q: String,
+) -> Result<Ended, Failure> {
+    let canceled = Canceled::default();
+    // When the client goes away this future ends before its answer, and so shall the statement.
+    let _waiting = Waiting::new(&canceled);
+    let settings = asked.settings();
+    let limits = CollectLimits {
+        rows: settings.row_limit,
+        rows_are_the_callers: false,
+        bytes: call.state.config.sql.max_response_bytes,
+    };
+    call.run(&call.state.sql, move |hub| {
+        let mut rows = JsonRows::new(RowShape::Objects, limits);
+        let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
+        Ok::<_, Said<branchyard_domain::errors::ReadError>>(
+            match hub.sql().read(&access, &commit, &query, &mut rows).map_err(Said)? {
+                ReadEnd::Done(_) => Ended::Rows(rows.finish()),
+                ReadEnd::Failed(failure) => Ended::Failed(failure),
+            },
+        )
+    })
+    .await
+}

@@ -1,0 +1,12 @@
+use actix_web::HttpResponse;
+
+use crate::asked::{Asked, Statuses, done, signed_in};
+use crate::wire::{self, Done};
+
+/// `GET /user`
+pub(crate) async fn get_user(asked: Asked) -> HttpResponse {
+    match asked.call().and_then(signed_in) {
+        Ok(user) => done(&Done::new(wire::User::from(user.as_ref()))),
+        Err(failure) => asked.refuse(Statuses::User, &failure, &wire::Nothing {}),
+    }
+}

@@ -1,0 +1,31 @@
+//! API v1alpha1: translates between its wire contract and the domain, and does nothing else.
+//!
+//! [`configure`] mounts everything below `/api/v1alpha1` and `/csv`; it needs `web::Data<branchyard_api_common::AppState>` in the
+//! application's data, and takes [`Settings`] from there too. [`openapi`] gives the OpenAPI document. The API is frozen: fields
+//! may be added, none is renamed, removed or retyped.
+
+mod access;
+mod archive;
+mod asked;
+mod convert;
+mod deprecation;
+mod export;
+mod handlers;
+mod listing;
+mod multipart;
+mod names;
+mod openapi;
+mod routes;
+mod said;
+mod settings;
+mod successor;
+mod wire;
+
+pub use openapi::openapi;
+pub use routes::{configure, routes};
+pub use settings::Settings;
+
+/// Where the API is mounted.
+pub const BASE: &str = "/api/v1alpha1";
+/// Where tables are downloaded.
+pub const CSV: &str = "/csv";

@@ -1,0 +1,65 @@
+//! Whole lists, streamed: these have no pages (v1alpha1 §4.1), and are never held in memory.
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use branchyard_api_common::{Call, Ending, Failure, First, Refusal, download_channel};
+use branchyard_domain::Hub;
+use branchyard_domain::ports::Canceled;
+use branchyard_problem_details::Problem;
+use serde::Serialize;
+
+use crate::asked::JSON;
+
+/// Items fetched at a time.
+const FETCHED: usize = 1_000;
+
+/// `head` with one more member: `key`, an array of all items. `fetch` gives those after an item, at most so many.
+pub(crate) async fn whole<T, W>(
+    call: &Call,
+    head: &impl Serialize,
+    key: &'static str,
+    fetch: impl Fn(&Hub, Option<&T>, usize) -> Result<Vec<T>, Refusal> + Send + 'static,
+    wire: impl Fn(&T) -> W + Send + 'static,
+) -> Result<HttpResponse, Failure>
+where
+    W: Serialize,
+{
+    let head = serde_json::to_string(head).unwrap_or_default();
+    let canceled = Canceled::default();
+    let (mut writer, download) = download_channel::<()>(call.state.config.sql.stream_stall, &canceled);
+    let running = call.spawn(&call.state.reads, move |hub| -> Result<(), Refusal> {
+        let open = head.strip_suffix('}').unwrap_or(&head);
+        writer.buffer().extend_from_slice(format!("{open},\"{key}\":[").as_bytes());
+        let mut last: Option<T> = None;
+        loop {
+            let found = fetch(hub, last.as_ref(), FETCHED)?;
+            let is_last = found.len() < FETCHED;
+            for item in found {
+                if last.is_some() {
+                    writer.buffer().push(b',');
+                }
+                // Writing to a vector cannot fail.
+                let _ = serde_json::to_writer(writer.buffer(), &wire(&item));
+                last = Some(item);
+            }
+            if is_last {
+                writer.buffer().extend_from_slice(b"]}");
+                writer.end(Ending::Whole(()));
+                return Ok(());
+            }
+            if !writer.flush_if_due() {
+                return Ok(());
+            }
+        }
+    });
+    let mut response = HttpResponse::Ok();
+    response.insert_header((header::CONTENT_TYPE, JSON));
+    match download.first().await {
+        First::All(body, _) => Ok(response.body(body)),
+        First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+        First::Lost => match running.await {
+            Ok(Err(failure)) => Err(failure),
+            Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
+        },
+    }
+}

@@ -1,0 +1,143 @@
+//! Schemas, parameters and headers that operations refer to.
+
+use serde_json::{Map, Value, json};
+
+use super::objects::{Field, Kind, OBJECTS};
+
+/// `{"$ref": "#/components/{kind}/{name}"}`
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+pub(super) fn components() -> Value {
+    json!({
+        "securitySchemes": {"token": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "Authorization",
+            "description": "`token <token>`, `Bearer <token>`, or the token alone.",
+        }},
+        "parameters": parameters(),
+        "headers": header_components(),
+        "responses": {
+            "NotFound": problem("No such route."),
+            "MethodNotAllowed": problem("The route does not have this method."),
+        },
+        "schemas": schemas(),
+    })
+}
+
+fn problem(text: &str) -> Value {
+    let mut headers = headers(&[]);
+    headers["Allow"] = reference("headers", "Allow");
+    let content = json!({"application/problem+json": {"schema": reference("schemas", "Problem")}});
+    json!({"description": text, "headers": headers, "content": content})
+}
+
+fn schemas() -> Value {
+    let mut schemas: Map<String, Value> =
+        OBJECTS.iter().map(|(name, groups)| ((*name).to_owned(), object(&groups.concat()))).collect();
+    let text = json!({"type": "string"});
+    schemas.insert(
+        "Problem".to_owned(),
+        json!({
+            "type": "object",
+            "description": "RFC 9457; only where no route of this API answered.",
+            "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
+            "properties": {
+                "type": text, "title": text, "status": {"type": "integer"}, "detail": text, "instance": text,
+                "code": text, "request_id": text,
+            },
+        }),
+    );
+    schemas.into()
+}
+
+fn object(fields: &[Field]) -> Value {
+    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+    let properties: Map<String, Value> = fields.iter().map(|field| (field.name.to_owned(), kind(field.kind))).collect();
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn kind(kind: Kind) -> Value {
+    match kind {
+        Kind::Text => json!({"type": "string"}),
+        Kind::Bool => json!({"type": "boolean"}),
+        Kind::Count => json!({"type": "integer", "minimum": 0}),
+        Kind::Time => json!({"type": "string", "format": "date-time"}),
+        Kind::Words(words) => json!({"type": "string", "enum": words}),
+        Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        Kind::One(name) => reference("schemas", name),
+        Kind::List(name) => json!({"type": "array", "items": reference("schemas", name)}),
+        Kind::Rows => json!({
+            "type": "array",
+            "description": "Keys are the columns, in the order of `schema`.",
+            "items": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
+        }),
+    }
+}
+
+/// The headers of an answer: those of every answer, and these.
+pub(super) fn headers(own: &[&str]) -> Value {
+    let mut headers = json!({});
+    for name in ["X-Request-Id", "Deprecation", "Sunset", "Link", "RateLimit", "RateLimit-Policy"].iter().chain(own) {
+        headers[*name] = reference("headers", name);
+    }
+    headers
+}
+
+fn header_components() -> Value {
+    let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
+    let always = |mut header: Value| {
+        header["required"] = true.into();
+        header
+    };
+    json!({
+        "X-Request-Id": always(text("The request's own, where it fits `[A-Za-z0-9._:-]{1,128}`, else a new one.")),
+        "Deprecation": always(json!({
+            "description": "Since when this API is deprecated (RFC 9745).",
+            "schema": {"type": "string", "pattern": "^@-?[0-9]+$"},
+        })),
+        "Sunset": text("When this API will go (RFC 8594), where that is known."),
+        "Link": text("`rel=\"successor-version\"`: the same in API v2; `rel=\"deprecation\"`: a page about it."),
+        "RateLimit": text("Requests left and seconds to reset, when limits are on."),
+        "RateLimit-Policy": text("Quota and window in seconds, when limits are on."),
+        "Retry-After": json!({
+            "description": "Whole seconds to wait before the next try.",
+            "schema": {"type": "integer", "minimum": 0},
+        }),
+        "WWW-Authenticate": text("How to authenticate, and what was wrong with the credential."),
+        "Allow": text("The methods of the route."),
+    })
+}
+
+fn parameters() -> Value {
+    let text = json!({"type": "string"});
+    let words = |all: &[&str]| json!({"type": "string", "enum": all});
+    let parameter = |name: &str, place: &str, schema: &Value, text: &str| {
+        let required = place == "path" || name == "operationName";
+        json!({"name": name, "in": place, "required": required, "schema": schema, "description": text})
+    };
+    let path = |name: &str, of: &str| parameter(name, "path", &text, of);
+    let query = |name: &str, schema: &Value, of: &str| parameter(name, "query", schema, of);
+    json!({
+        "owner": path("owner", "A user or organization, in any letter case."),
+        "database": path("database", "Name of the database, in any letter case."),
+        "username": path("username", "The caller."),
+        "ref": path("ref", "A branch, tag, commit or expression; the whole rest of the path. A `/` in it is sent raw or as `%2F`."),
+        "table": path("table", "Name of a table."),
+        "branch": path("branch", "Name of a branch. A `/` in it is sent raw or as `%2F`."),
+        "from_branch": path("from_branch", "An existing branch. A `/` in it is sent as `%2F`."),
+        "to_branch": path("to_branch", "The branch to write to; created from `from_branch` when missing. A `/` in it is sent as `%2F`."),
+        "pull_id": path("pull_id", "Number of the pull request."),
+        "q": query("q", &json!({"type": "string", "maxLength": 32_768}), "A read statement; `SHOW TABLES;` when absent or blank."),
+        "write_q": query("q", &json!({"type": "string", "maxLength": 32_768}), "Statements; before `query` of the body. Without either, `from_branch` is merged into `to_branch`."),
+        "operationName": query("operationName", &text, "The name an operation was started under, in any of its spellings."),
+        "operationType": query("operationType", &words(&["SqlWrite", "Import", "Merge", "Fork", "SqlRead", "Migrate"]), "Only such operations."),
+        "pageToken": query("pageToken", &text, "`next_page_token` of the page before; absent or empty = the first page."),
+        "filterByState": query("filterByState", &words(&["Open", "Closed", "Merged"]), "Only such pull requests."),
+        "filterByReviewStatus": query("filterByReviewStatus", &words(&["Approved", "AssignedReviewer", "Rejected", "Reviewed"]), "There are no reviews, so nothing is found."),
+        "query": query("query", &text, "A part of the title or the description, in any letter case."),
+        "include_bom": query("include_bom", &words(&["0", "1"]), "`1` puts a byte order mark first."),
+    })
+}

@@ -1,0 +1,103 @@
+//! The table of routes.
+
+use actix_web::middleware::from_fn;
+use actix_web::{HttpResponse, Scope, web};
+use branchyard_api_common::{BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
+
+use crate::deprecation::deprecation;
+use crate::handlers::{
+    branches, databases, document, exports, forks, jobs, operations, pulls, releases, sql, tags, uploads, user, writes,
+};
+
+/// How this version takes requests: three forms of the credential, and JSON under most types.
+const MANNERS: Manners = Manners {
+    credentials: Credentials {
+        schemes: &["token", "bearer"],
+        bare: true,
+        malformed: Some("invalid authorization header"),
+        unknown: "no token found for given API token",
+    },
+    bodies: BodyTypes::Lenient,
+};
+
+/// Mounts the API. Needs `web::Data<AppState>` in the application's data.
+pub fn configure(config: &mut web::ServiceConfig) {
+    config.service(scope(crate::BASE, api(), document()));
+    config.service(scope(crate::CSV, csv(), Vec::new()));
+}
+
+/// The layer of all versions, and around it what this one adds to every answer.
+fn scope(
+    base: &str,
+    endpoints: Vec<Endpoint>,
+    first: Vec<Endpoint>,
+) -> impl actix_web::dev::HttpServiceFactory + 'static {
+    let mut scope: Scope = web::scope(base).app_data(MANNERS);
+    for endpoint in first.into_iter().chain(endpoints) {
+        scope = scope.service(endpoint.into_resource());
+    }
+    scope.default_service(web::to(no_route)).wrap(from_fn(layer)).wrap(from_fn(deprecation))
+}
+
+async fn no_route() -> Result<HttpResponse, Failure> {
+    Err(Failure::not_found("no such route"))
+}
+
+/// Every route as a method and a path, for tests that go through all of them.
+pub fn routes() -> Vec<(&'static str, String)> {
+    let of = |base: &'static str, endpoint: Endpoint| {
+        let methods: Vec<&'static str> = endpoint.methods().iter().copied().filter(|m| *m != "HEAD").collect();
+        let paths = spelled(&format!("{base}{}", endpoint.path()));
+        paths.into_iter().flat_map(move |path| methods.clone().into_iter().map(move |method| (method, path.clone())))
+    };
+    let api = document().into_iter().chain(api()).flat_map(|endpoint| of(crate::BASE, endpoint));
+    api.chain(csv().into_iter().flat_map(|endpoint| of(crate::CSV, endpoint))).collect()
+}
+
+/// A path as people write it: the rest of a path is one or two names; a slash at the end is nothing of its own.
+fn spelled(path: &str) -> Vec<String> {
+    if path.ends_with('/') {
+        return Vec::new();
+    }
+    let path = path.replace("{branches:.*}", "{from_branch}/{to_branch}").replace(":.+}", "}");
+    match path.strip_suffix("{rest}") {
+        Some(before) => vec![format!("{before}{{ref}}"), format!("{before}{{ref}}/{{table}}")],
+        None => vec![path],
+    }
+}
+
+fn document() -> Vec<Endpoint> {
+    vec![Endpoint::at("/openapi.json").get(document::get_openapi_document)]
+}
+
+/// Every route below [`crate::BASE`]. A read takes every path of two or more pieces that no other route has.
+fn api() -> Vec<Endpoint> {
+    let at = |rest: &str| Endpoint::at(&format!("/{{owner}}/{{database}}{rest}"));
+    vec![
+        Endpoint::at("/user").get(user::get_user),
+        Endpoint::at("/database").post(databases::create_database),
+        Endpoint::at("/fork").get(forks::poll_fork).post(forks::fork_database),
+        Endpoint::at("/users/{username}/operations").get(operations::list_user_operations),
+        at("/write").get(writes::poll_write),
+        at("/write/{branches:.*}").post(writes::write),
+        at("/forks").get(forks::list_forks).post(forks::create_fork),
+        at("/branches").get(branches::list_branches).post(branches::create_branch),
+        at("/branches/{branch:.+}").delete(branches::delete_branch),
+        at("/tags").get(tags::list_tags).post(tags::create_tag),
+        at("/releases").get(releases::list_releases).post(releases::create_release),
+        at("/pulls").get(pulls::list_pulls).post(pulls::create_pull),
+        at("/pulls/{pull_id}").get(pulls::get_pull).patch(pulls::update_pull),
+        at("/pulls/{pull_id}/comments").post(pulls::create_comment),
+        at("/pulls/{pull_id}/merge").get(pulls::poll_merge).post(pulls::merge_pull),
+        at("/upload").get(uploads::poll_upload).post(uploads::upload),
+        at("/jobs").get(jobs::list_jobs),
+        at("").get(sql::read),
+        at("/").get(sql::read),
+        at("/{ref:.+}").get(sql::read_at),
+    ]
+}
+
+/// Every route below [`crate::CSV`].
+fn csv() -> Vec<Endpoint> {
+    vec![Endpoint::at("/{owner}/{database}/{rest:.+}").get(exports::download)]
+}

@@ -1,0 +1,156 @@
+//! Errors of the domain in the words of this version: clients match the beginnings of these texts (v1alpha1 §3). Whatever is
+//! not named here says what it says in every version.
+
+use branchyard_api_common::Refusal;
+use branchyard_domain::errors::{
+    AccessError, DatabaseError, ImportError, OperationError, PullError, PullStateError, ReadError, RefError,
+    ReleaseError,
+};
+use branchyard_domain::values::CommitHash;
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use crate::asked::not_authenticated;
+
+/// An error to be said in the words of this version.
+pub(crate) struct Said<E>(pub(crate) E);
+
+fn absent(what: &str, name: &str) -> Refusal {
+    Problem::new(ErrorCode::NotFound, format!("{what} not found: {name}")).into()
+}
+
+fn exists(what: &str, name: &str) -> Refusal {
+    Problem::new(ErrorCode::Conflict, format!("{what} {name} already exists")).into()
+}
+
+/// A 400 that names a field of the body.
+pub(crate) fn field(name: &str, text: impl Into<String>) -> Problem {
+    let text = text.into();
+    Problem::new(ErrorCode::ValidationFailed, format!("{name}: {text}"))
+        .with_error(FieldError::at_pointer(format!("/{name}"), text))
+}
+
+/// For an operation that is unknown, of another database, or not for this caller.
+pub(crate) fn no_such_operation() -> Problem {
+    Problem::new(ErrorCode::NotFound, "operation not found")
+}
+
+impl From<Said<AccessError>> for Refusal {
+    fn from(Said(error): Said<AccessError>) -> Self {
+        match error {
+            AccessError::SignInRequired => not_authenticated().into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<RefError>> for Refusal {
+    fn from(Said(error): Said<RefError>) -> Self {
+        match error {
+            RefError::NoSuchRef { name, .. } if CommitHash::looks_like(&name) => absent("commit", &name),
+            RefError::NoSuchRef { name, .. } | RefError::NoSuchBranch(name) => absent("branch", &name),
+            RefError::NoSuchTag(name) => absent("tag", &name),
+            RefError::BranchExists(name) => exists("branch", &name),
+            RefError::TagExists(name) => exists("tag", &name),
+            RefError::DefaultBranch(_) => {
+                Problem::new(ErrorCode::Unprocessable, "cannot delete the default branch").into()
+            }
+            RefError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<DatabaseError>> for Refusal {
+    fn from(Said(error): Said<DatabaseError>) -> Self {
+        match error {
+            DatabaseError::NameTaken(name) => exists("database", &name),
+            DatabaseError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<OperationError>> for Refusal {
+    fn from(Said(error): Said<OperationError>) -> Self {
+        match error {
+            OperationError::NoSuchOperation => no_such_operation().into(),
+            OperationError::NoSuchBranch(name) => absent("branch", &name),
+            OperationError::NameTaken(name) => exists("database", &name),
+            OperationError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<ReleaseError>> for Refusal {
+    fn from(Said(error): Said<ReleaseError>) -> Self {
+        match error {
+            ReleaseError::NoSuchCommit(name) => absent("commit", &name),
+            ReleaseError::NoSuchTag(name) => absent("tag", &name),
+            ReleaseError::Exists(name) => exists("release", &name),
+            ReleaseError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<PullError>> for Refusal {
+    fn from(Said(error): Said<PullError>) -> Self {
+        let text = error.to_string();
+        match error {
+            PullError::NoSuchBranch { branch, .. } => absent("branch", &branch),
+            PullError::Duplicate(number) => exists("pull request", &format!("{number} of these branches")),
+            PullError::State(PullStateError::Merged) => {
+                Problem::new(ErrorCode::Unprocessable, "pull request is already merged").into()
+            }
+            PullError::OtherTarget(name) => field("toBranchRepoName", format!("must be {name}")).into(),
+            PullError::OtherNetwork(_) => field("fromBranchRepoName", text).into(),
+            PullError::SameBranch => field("fromBranchName", text).into(),
+            PullError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+impl From<Said<ReadError>> for Refusal {
+    fn from(Said(error): Said<ReadError>) -> Self {
+        match error {
+            ReadError::Ref(error) => Said(error).into(),
+            ReadError::NoSuchTable(name) => absent("table", &name),
+            ReadError::TimedOut(ms) => {
+                Problem::new(ErrorCode::Unprocessable, format!("query error: query timed out after {ms} ms")).into()
+            }
+            ReadError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<Said<ImportError>> for Refusal {
+    fn from(Said(error): Said<ImportError>) -> Self {
+        match error {
+            ImportError::Fields(wrong) => {
+                let faults: Vec<FieldError> = wrong
+                    .into_iter()
+                    .map(|(name, text)| FieldError::at_pointer(format!("/{}", upload_field(name)), text))
+                    .collect();
+                Problem::new(ErrorCode::ValidationFailed, "the file cannot be imported so").with_errors(faults).into()
+            }
+            ImportError::NoSuchBranch(name) => absent("branch", &name),
+            ImportError::PartCutShort(_) => field("file", "was cut short").into(),
+            ImportError::Access(error) => Said(error).into(),
+            other => other.into(),
+        }
+    }
+}
+
+/// What a field of an import is called in `params`.
+fn upload_field(name: &str) -> &str {
+    match name {
+        "branch_name" => "branchName",
+        "table_name" => "tableName",
+        "file_name" => "fileName",
+        "file_type" => "fileType",
+        "primary_keys" => "primaryKeys",
+        other => other,
+    }
+}

@@ -1,0 +1,59 @@
+//! The JSON of API v1alpha1. Frozen: fields may be added, nothing else changes. No type of the domain appears here. Text that is
+//! not known is `""`, never `null` and never absent.
+
+mod database;
+mod operation;
+mod pull;
+mod refs;
+mod sql;
+mod user;
+
+pub(crate) use database::{Created, DatabaseEcho, DatabaseRef, ForkEcho, ForkPoll, ForkRefused, ForkStarted, Forks};
+pub(crate) use operation::{
+    ExecutionStatus, Job, JobPoll, JobState, JobStatus, JobType, Jobs, NamedEcho, OperationEcho, OperationStatus,
+    OperationType, PollStatus, ResultDetails, UploadEcho, UploadStarted, UserOperation, UserOperations, WriteDone,
+    WriteEcho, WritePending, WriteStarted,
+};
+pub(crate) use pull::{
+    CommentEcho, MergeStarted, Pull, PullCreated, PullEcho, PullEnds, PullItem, PullPart, PullState, Pulls,
+};
+pub(crate) use refs::{BranchEcho, BranchItem, NewBranchEcho, TagEcho, TagItem, TagsHead};
+pub(crate) use sql::{Column, ReadEcho, ReadResult};
+pub(crate) use user::{Email, User};
+
+use serde::Serialize;
+
+/// `status` of what went well.
+pub(crate) const SUCCESS: &str = "Success";
+
+/// An answer of the family with `status`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Done<T: Serialize> {
+    status: &'static str,
+    #[serde(flatten)]
+    rest: T,
+}
+
+impl<T: Serialize> Done<T> {
+    pub(crate) fn new(rest: T) -> Self {
+        Self { status: SUCCESS, rest }
+    }
+}
+
+/// Nothing to repeat.
+#[derive(Debug, Serialize)]
+pub(crate) struct Nothing {}
+
+/// Owner and database of a path: as sent, and as stored once they were found.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) owner: String,
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// As most endpoints repeat it.
+    pub(crate) fn echo(&self) -> DatabaseEcho {
+        DatabaseEcho { database_owner: self.owner.clone(), database_name: self.name.clone() }
+    }
+}

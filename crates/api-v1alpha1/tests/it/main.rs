@@ -1,0 +1,6 @@
+//! The API over in-memory ports, without a socket.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
+
+mod authorisation;
+mod refusals;
+mod world;

@@ -1,0 +1,28 @@
+use branchyard_api_common::CollectedRows;
+use serde_json::value::RawValue;
+
+use super::{REPLACED, query_column};
+use crate::wire;
+
+/// The result of a read that did not fail.
+pub(crate) fn finished(collected: CollectedRows) -> wire::QueryResult {
+    let CollectedRows { columns, rows, cut, replaced } = collected;
+    wire::QueryResult {
+        columns: columns.into_iter().map(|(column, kind)| query_column(column, kind)).collect(),
+        rows,
+        status: if cut.is_some() { wire::QueryStatus::RowLimit } else { wire::QueryStatus::Success },
+        message: cut,
+        warnings: if replaced { vec![REPLACED.to_owned()] } else { Vec::new() },
+    }
+}
+
+/// The result of a read that failed.
+pub(crate) fn failed(status: wire::QueryStatus, message: String) -> wire::QueryResult {
+    wire::QueryResult {
+        columns: Vec::new(),
+        rows: RawValue::from_string("[]".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        status,
+        message: Some(message),
+        warnings: Vec::new(),
+    }
+}

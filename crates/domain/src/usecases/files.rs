@@ -1,0 +1,156 @@
+//! A file that comes in one piece and unannounced: stored as it comes, then imported.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::databases::live;
+use super::imports::{self, Counted, Refused};
+use super::operations::{enqueue_as, fresh_id};
+use super::{CompletedPart, Imports, Inner, NewImport};
+use crate::access::{DatabaseAccess, Write};
+use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
+use crate::errors::{Fault, ImportError};
+use crate::values::{OperationId, OwnerName, UploadId};
+
+/// What is to become of a stored file; nothing is checked yet.
+#[derive(Debug, Clone)]
+pub struct NewFileImport {
+    /// Existing branch to open a pull against; `None` lands on the default branch, without a pull.
+    pub branch: Option<String>,
+    /// The table; may be empty for a script.
+    pub table: String,
+    /// Name of the file.
+    pub file_name: String,
+    /// Format.
+    pub file_type: FileType,
+    /// How to treat the table; `None` for a script that is run as it is.
+    pub mode: Option<ImportMode>,
+    /// Columns of the primary key.
+    pub primary_keys: Vec<String>,
+}
+
+/// A file in the store. One that no import takes is removed when this is dropped.
+pub struct StoredFile<'a> {
+    inner: &'a Inner,
+    id: UploadId,
+    part: UploadPart,
+    taken: bool,
+}
+
+impl Drop for StoredFile<'_> {
+    fn drop(&mut self) {
+        if !self.taken {
+            // What stays behind when this fails is collected at the next start.
+            let _ = self.inner.ports.blobs.remove(self.id);
+        }
+    }
+}
+
+/// The branch an import of its own lands on: `{user}/import-{last 12 hex digits of the operation id}`.
+fn own_branch(user: &OwnerName, operation: OperationId) -> String {
+    let id = operation.to_string();
+    format!("{user}/import-{}", id.rsplit('-').next().unwrap_or_default())
+}
+
+impl<'a> Imports<'a> {
+    /// Stores a file of at most `limit` bytes, and never more than an import may have. The bytes are on disk when this returns;
+    /// cut short, nothing is kept.
+    ///
+    /// # Errors
+    /// [`ImportError::EmptyFile`], [`ImportError::FileTooLarge`], [`ImportError::PartCutShort`].
+    pub fn store_file(
+        &self,
+        _access: &DatabaseAccess<Write>,
+        bytes: &mut dyn Read,
+        limit: u64,
+    ) -> Result<StoredFile<'a>, ImportError> {
+        let limit = limit.min(self.0.limits.import_bytes);
+        let id = UploadId::from_uuid(self.0.ports.ids.uuid(self.0.now()));
+        let mut counted = Counted::new(bytes, limit, None);
+        if let Err(error) = self.0.ports.blobs.put_part(id, 1, &mut counted) {
+            return Err(match counted.refused.take() {
+                Some(Refused::TooLarge) => ImportError::FileTooLarge(limit),
+                Some(Refused::Empty) => ImportError::EmptyFile,
+                Some(Refused::CutShort(error)) => ImportError::PartCutShort(error),
+                Some(Refused::Checksum) | None => error.into(),
+            });
+        }
+        Ok(StoredFile { inner: self.0, id, part: counted.part(1), taken: false })
+    }
+
+    /// Accepts the import of a stored file as an operation.
+    ///
+    /// # Errors
+    /// [`ImportError::Fields`] with all that is wrong, [`ImportError::NoSuchBranch`], [`ImportError::QueueFull`].
+    pub fn start_file(
+        &self,
+        access: &DatabaseAccess<Write>,
+        mut file: StoredFile<'_>,
+        wanted: NewFileImport,
+    ) -> Result<Operation, ImportError> {
+        let now = self.0.now();
+        let id = fresh_id(self.0, now);
+        if wanted.file_type != FileType::Sql && !self.0.ports.formats.supports(wanted.file_type) {
+            return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
+        }
+        let user = access.who();
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        let session = Upload {
+            id: file.id,
+            database_id: database.id,
+            user_id: user.id,
+            // Nobody can show this session: it is used up in the transaction that makes it.
+            secret_hash: [0; 32],
+            content_length: file.part.size,
+            num_parts: 1,
+            file_type: wanted.file_type,
+            created_at: now,
+            expires_at: now.plus_seconds(self.0.limits.upload_session_seconds),
+            used_by: None,
+            parts: vec![file.part.clone()],
+        };
+        let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
+        let (request, session) = imports::check(&request, Some(session), now)?;
+        let branch = unit.branch_get(database.id, &request.branch)?;
+        branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
+        let operation = enqueue_as(self.0, unit.as_mut(), id, &database, user, Work::Import(request), now);
+        let operation = operation.map_err(imports::not_queued)?;
+        unit.upload_add(&Upload { parts: Vec::new(), ..session })?;
+        unit.upload_part_put(file.id, &file.part)?;
+        if !unit.upload_use(file.id, operation.id)? {
+            return Err(ImportError::Fault(Fault::Unsettled("a stored file was used meanwhile")));
+        }
+        unit.save()?;
+        file.taken = true;
+        self.0.wake.one();
+        Ok(operation)
+    }
+}
+
+/// The import as one of an announced upload would have been asked for.
+fn request(
+    session: &Upload,
+    wanted: NewFileImport,
+    default_branch: &str,
+    own_branch: impl FnOnce() -> String,
+) -> NewImport {
+    let NewFileImport { branch, table, file_name, file_type, mode, primary_keys } = wanted;
+    let etags = session.parts.iter();
+    NewImport {
+        secret: String::new(),
+        upload: Some(session.id),
+        pull_branch: branch.is_some().then(own_branch),
+        branch: branch.unwrap_or_else(|| default_branch.to_owned()),
+        table: if mode.is_some() { table } else { String::new() },
+        file_name,
+        file_size: session.content_length,
+        file_type,
+        mode: mode.unwrap_or(ImportMode::Create),
+        parts: etags.map(|p| CompletedPart { number: p.number.into(), etag: imports::hex(&p.md5) }).collect(),
+        checksum: imports::checksum(&session.parts),
+        primary_keys,
+        message: None,
+        column_map: BTreeMap::new(),
+    }
+}

@@ -1,0 +1,113 @@
+//! Files that come in one piece.
+
+use std::io::{self, Read};
+
+use branchyard_domain::access::Write;
+use branchyard_domain::entities::{FailureKind, FileType, ImportMode, Operation, PullState};
+use branchyard_domain::errors::ImportError;
+use branchyard_domain::ports::Blobs as _;
+use branchyard_domain::usecases::{Limits, NewFileImport};
+
+use crate::world::{World, world, world_with};
+
+const FILE: &str = "id,a\n1,eins\n2,zwei\n";
+
+fn wanted(branch: Option<&str>) -> NewFileImport {
+    NewFileImport {
+        branch: branch.map(str::to_owned),
+        table: "t".to_owned(),
+        file_name: "t.csv".to_owned(),
+        file_type: FileType::Csv,
+        mode: Some(ImportMode::Update),
+        primary_keys: Vec::new(),
+    }
+}
+
+fn import(world: &World, file: &str, wanted: NewFileImport) -> Result<Operation, ImportError> {
+    let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+    let stored = imports.store_file(&access, &mut file.as_bytes(), 1_000)?;
+    imports.start_file(&access, stored, wanted)
+}
+
+fn blobs(world: &World) -> usize {
+    world.fakes.blobs.list().unwrap().len()
+}
+
+#[test]
+fn a_file_lands_on_a_branch_of_its_own_with_a_pull() {
+    let world = world();
+    let operation = import(&world, FILE, wanted(Some("main"))).unwrap();
+    let digits = operation.id.to_string();
+    let branch = format!("ada/import-{}", &digits[digits.len() - 12..]);
+    world.work();
+    let outcome = world.outcome(operation.id);
+    assert_eq!((outcome.previous, outcome.commit), (world.head("main"), world.head(&branch)));
+    assert_eq!(world.rows(&branch), ["1|eins", "2|zwei"]);
+    let pull = world.unit().pull_get(world.db, outcome.pull.unwrap()).unwrap().unwrap();
+    assert_eq!(
+        (pull.from_branch.as_str(), pull.to_branch.as_str(), pull.state),
+        (branch.as_str(), "main", PullState::Open)
+    );
+    assert_eq!((pull.title.as_str(), blobs(&world)), ("Import t.csv into t", 0));
+
+    let same = import(&world, "id,a\n1,one\n", wanted(Some("main"))).unwrap();
+    world.work();
+    let outcome = world.outcome(same.id);
+    assert_eq!((outcome.pull, outcome.commit), (None, world.head("main")), "identical data opens no pull");
+}
+
+#[test]
+fn without_a_branch_it_lands_on_the_default_branch() {
+    let world = world();
+    let operation = import(&world, FILE, wanted(None)).unwrap();
+    world.work();
+    assert_eq!((world.outcome(operation.id).pull, world.outcome(operation.id).commit), (None, world.head("main")));
+    assert_eq!(world.rows("main"), ["1|eins", "2|zwei"]);
+}
+
+#[test]
+fn a_script_without_a_mode_is_run_as_it_is() {
+    let world = world();
+    let script = NewFileImport { file_type: FileType::Sql, mode: None, file_name: "s.sql".to_owned(), ..wanted(None) };
+    let operation = import(&world, "DELETE FROM t WHERE id = 1;", script.clone()).unwrap();
+    world.work();
+    assert!(world.outcome(operation.id).commit.is_some());
+    assert!(world.rows("main").is_empty());
+    let failed = import(&world, "DELETE FROM gone WHERE id = 1;", script).unwrap();
+    world.work();
+    assert_eq!(world.failure(failed.id).kind, FailureKind::Content);
+}
+
+/// Gives a few bytes, then fails.
+struct Torn(bool);
+
+impl Read for Torn {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if std::mem::replace(&mut self.0, true) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer[0] = b'x';
+        Ok(1)
+    }
+}
+
+#[test]
+fn what_is_refused_leaves_nothing() {
+    let world = world_with(Limits { queued_per_database: 1, import_bytes: 100, ..Limits::default() });
+    let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+    let store = |bytes: &mut dyn Read, limit| imports.store_file(&access, bytes, limit).map(drop);
+    store(&mut [b'x'; 10].as_slice(), 10).unwrap();
+    assert!(matches!(store(&mut [b'x'; 11].as_slice(), 10), Err(ImportError::FileTooLarge(10))));
+    assert!(matches!(store(&mut [b'x'; 101].as_slice(), 1_000), Err(ImportError::FileTooLarge(100))));
+    assert!(matches!(store(&mut io::empty(), 10), Err(ImportError::EmptyFile)));
+    assert!(matches!(store(&mut Torn(false), 10), Err(ImportError::PartCutShort(_))));
+    let gone = import(&world, FILE, wanted(Some("gone")));
+    assert!(matches!(gone, Err(ImportError::NoSuchBranch(branch)) if branch == "gone"));
+    let nameless = NewFileImport { table: String::new(), file_name: "a/b".to_owned(), ..wanted(None) };
+    let Err(ImportError::Fields(wrong)) = import(&world, FILE, nameless) else { panic!("fields") };
+    assert_eq!(wrong.iter().map(|(field, _)| *field).collect::<Vec<_>>(), ["table_name", "file_name"]);
+    import(&world, FILE, wanted(None)).unwrap();
+    assert_eq!(blobs(&world), 1, "of the one that waits");
+    assert!(matches!(import(&world, FILE, wanted(None)), Err(ImportError::QueueFull(1))));
+    assert_eq!(blobs(&world), 1);
+}

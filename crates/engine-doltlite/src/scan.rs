@@ -1,0 +1,41 @@
+//! All rows of a table at a commit, in the order of its key.
+
+use branchyard_domain::ports::{EngineError, Flow, RowSink, TableScan};
+use branchyard_domain::values::CommitHash;
+
+use crate::connection::Connection;
+use crate::diff::Side;
+use crate::engine::DoltliteEngine;
+use crate::memory::Allowance;
+use crate::read::{describe, give_rows};
+use crate::sql::{errors, quote};
+use crate::write::millis;
+
+pub(crate) fn scan(
+    engine: &DoltliteEngine,
+    connection: &Connection,
+    at: &CommitHash,
+    scan: &TableScan<'_>,
+    sink: &mut dyn RowSink,
+) -> Result<(), EngineError> {
+    let fault = |error| errors::fault_at("read a table", at, error);
+    let found = Side::find(connection, scan.table).map_err(fault)?.filter(|table| !table.is_view);
+    let table = found.ok_or_else(|| EngineError::NoSuchTable(scan.table.to_owned()))?;
+    let sql = format!(
+        "SELECT {} FROM {} ORDER BY {}",
+        quote::names(table.columns.iter().map(String::as_str)),
+        quote::name(&table.name),
+        table.order().join(", ")
+    );
+    let timed = connection.limit_time_or(&engine.watchdog, scan.timeout, scan.canceled.clone()).map_err(fault)?;
+    let memory = Allowance::new(engine.options.statement_memory);
+    let mut statement = connection.raw().prepare(&sql).map_err(fault)?;
+    let columns = describe(&statement);
+    if timed.stopped(|| sink.columns(&columns)) == Flow::Stop {
+        return Ok(());
+    }
+    match give_rows(&mut statement, columns.len(), &timed, &memory, sink) {
+        Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(scan.timeout))),
+        other => other.map_err(fault),
+    }
+}
