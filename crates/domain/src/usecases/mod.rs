@@ -26,7 +26,7 @@ pub use branches::{Branches, NewBranch};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use history::History;
-pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook};
+pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook, Turn};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use members::Members;
 pub use once::Once;
