@@ -11,9 +11,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use branchyard_domain::Hub;
+use branchyard_domain::entities::DisabledReason;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::Lease;
-use branchyard_domain::usecases::Attempted;
+use branchyard_domain::usecases::{Attempted, Turn};
 
 /// How long an idle dispatcher sleeps at most: what another process recorded, and what became due, is found this late.
 const IDLE: Duration = Duration::from_millis(250);
@@ -114,7 +115,13 @@ impl Desk {
         }
         // Hooks that fail, slowly perhaps, never take all places from those that work.
         let failing_places = self.concurrency.div_ceil(2).saturating_sub(self.failing);
-        let leases = dispatch.turn(&self.holder, &self.done, places, failing_places)?;
+        let Turn { leases, disabled } = dispatch.turn(&self.holder, &self.done, places, failing_places)?;
+        for (hook, reason) in disabled {
+            match reason {
+                DisabledReason::Gone => tracing::warn!(%hook, "a hook was switched off: its receiver is gone (410)"),
+                DisabledReason::Failing => tracing::warn!(%hook, "a hook was switched off: it did nothing but fail"),
+            }
+        }
         let progress = fanned > 0 || !self.done.is_empty() || !leases.is_empty();
         self.done.clear();
         for lease in leases {

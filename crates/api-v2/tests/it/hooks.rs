@@ -16,10 +16,10 @@ impl World {
     fn deliver(&self) {
         let dispatch = self.fakes.hub.dispatch();
         while dispatch.fan_out().unwrap() > 0 {}
-        let mut leases = dispatch.turn("test", &[], 9, 9).unwrap();
+        let mut leases = dispatch.turn("test", &[], 9, 9).unwrap().leases;
         while !leases.is_empty() {
             let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease).unwrap()).collect();
-            leases = dispatch.turn("test", &done, 9, 9).unwrap();
+            leases = dispatch.turn("test", &done, 9, 9).unwrap().leases;
         }
     }
 

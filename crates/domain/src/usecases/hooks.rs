@@ -20,7 +20,7 @@ use crate::errors::HookError;
 use crate::ports::Unit;
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
-pub use dispatch::{Attempted, Dispatch};
+pub use dispatch::{Attempted, Dispatch, Turn};
 pub use log::Deliveries;
 
 /// Seconds for which deliveries are signed with the previous secret too.

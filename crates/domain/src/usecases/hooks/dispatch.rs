@@ -6,7 +6,7 @@ use super::{delivery_id, queued};
 use crate::entities::{DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
 use crate::ports::{Lease, Parcel, Sent, Unit};
-use crate::values::{AttemptId, Timestamp};
+use crate::values::{AttemptId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
 const ATTEMPTS_KEPT: usize = 50;
@@ -35,6 +35,15 @@ pub struct Attempted {
     pub ended_at: Timestamp,
     /// How it went.
     pub sent: Sent,
+}
+
+/// What a turn of the dispatcher brought.
+#[derive(Debug)]
+pub struct Turn {
+    /// What may be attempted now.
+    pub leases: Vec<Lease>,
+    /// Hooks that were switched off by what was recorded.
+    pub disabled: Vec<(HookId, DisabledReason)>,
 }
 
 /// The steps of a dispatcher.
@@ -92,22 +101,18 @@ impl<'a> Dispatch<'a> {
     ///
     /// # Errors
     /// [`Fault`]; then neither was done, and both can be asked for again.
-    pub fn turn(
-        &self,
-        holder: &str,
-        done: &[Attempted],
-        places: usize,
-        failing_places: usize,
-    ) -> Result<Vec<Lease>, Fault> {
+    pub fn turn(&self, holder: &str, done: &[Attempted], places: usize, failing_places: usize) -> Result<Turn, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
+        let mut disabled = Vec::new();
         for attempted in done {
-            self.record(unit.as_mut(), holder, attempted)?;
+            let reason = self.record(unit.as_mut(), holder, attempted)?;
+            disabled.extend(reason.map(|reason| (attempted.lease.hook.id, reason)));
         }
         let now = self.0.now();
         let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
         let leases = unit.delivery_lease(holder, now, until, places, failing_places)?;
         unit.save()?;
-        Ok(leases)
+        Ok(Turn { leases, disabled })
     }
 
     /// What to send for a lease, and the id of the attempt. `None` when the hook's secret cannot be read.
@@ -136,15 +141,21 @@ impl<'a> Dispatch<'a> {
         Some(Attempted { lease, id: parcel.attempt, url: parcel.url, started_at: parcel.at, ended_at, sent })
     }
 
-    fn record(&self, unit: &mut dyn Unit, holder: &str, attempted: &Attempted) -> Result<(), Fault> {
+    /// Gives why the hook was switched off, if it was.
+    fn record(
+        &self,
+        unit: &mut dyn Unit,
+        holder: &str,
+        attempted: &Attempted,
+    ) -> Result<Option<DisabledReason>, Fault> {
         let Attempted { lease, id, url, started_at, ended_at, sent } = attempted;
         let (hook_id, delivery_id) = (lease.hook.id, lease.delivery.id);
         // Who lost the lease has nothing to say: the attempt is made again by somebody else. So it is when hook or delivery are gone.
         if !unit.delivery_release(hook_id, delivery_id, holder)? {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(mut delivery) = unit.delivery_get(hook_id, delivery_id)? else { return Ok(()) };
-        let Some(mut hook) = unit.hook_get(lease.hook.database_id, hook_id)? else { return Ok(()) };
+        let Some(mut delivery) = unit.delivery_get(hook_id, delivery_id)? else { return Ok(None) };
+        let Some(mut hook) = unit.hook_get(lease.hook.database_id, hook_id)? else { return Ok(None) };
         let micros = ended_at.as_micros().saturating_sub(started_at.as_micros());
         let attempt = sent.attempt(*id, *started_at, u64::try_from(micros / 1_000).unwrap_or(0));
         let request = Request { url: url.clone(), headers: sent.headers.clone() };
@@ -167,8 +178,9 @@ impl<'a> Dispatch<'a> {
         }
         if before.active && !hook.active {
             unit.delivery_give_up(hook_id, *ended_at)?;
+            return Ok(hook.disabled_reason);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn after_failure(&self, event: &EventName, attempts: u32, now: Timestamp, sent: &Sent) -> DeliveryStatus {
