@@ -380,7 +380,7 @@ fn two_secrets_for_a_day() {
         world.deliver();
         world.fakes.sender.sent().pop().unwrap().secrets
     };
-    assert_eq!(secrets(&world, "a"), [first.clone()]);
+    assert_eq!(secrets(&world, "a"), std::slice::from_ref(&first));
     let rotate = || world.hub.hooks().rotate_secret(&world.admin(), hook, None).unwrap().secret;
     let second = rotate();
     assert_eq!(secrets(&world, "b"), [second.clone(), first]);
