@@ -1,4 +1,4 @@
-use branchyard_api_common::{Answer, Call, page};
+use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::Admin;
 use branchyard_domain::entities::{Delivery, DeliveryDetails};
 use branchyard_domain::errors::HookError;
@@ -6,7 +6,7 @@ use branchyard_domain::ports::DeliveryState;
 use branchyard_domain::values::DeliveryId;
 
 use super::hooks::{hook_of, named};
-use super::{Outcome, bound, page_of};
+use super::{Outcome, page_of};
 use crate::wire;
 
 const STATES: &[(&str, DeliveryState)] =

@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 
-use branchyard_api_common::{Answer, Call, Failure, Fields, Shown, etag_of, page};
+use branchyard_api_common::{Answer, Call, Failure, Fields, Shown, bound, etag_of, page};
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{DeliveryDetails, HookEvent};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
 
-use super::{Outcome, bound, page_of, unchanged, urls};
+use super::{Outcome, page_of, unchanged, urls};
 use crate::{convert, wire};
 
 const EVENTS: &[(&str, HookEvent)] =
