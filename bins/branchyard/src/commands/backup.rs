@@ -72,7 +72,7 @@ fn copy(stores: &Stores, to: &Path) -> Result<Manifest, Spoiled> {
         };
         manifest.add(to, &path)?;
     }
-    // Without it, page tokens and upload URLs that are out there would end to work.
+    // Without it, page tokens and upload URLs that are out there would end to work, and the secrets of hooks could not be opened.
     if stores.dir.secret_file().exists() {
         fs::copy(stores.dir.secret_file(), to.join(SECRET))?;
         manifest.add(to, SECRET)?;

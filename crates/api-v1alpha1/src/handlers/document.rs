@@ -1,15 +1,18 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
+use branchyard_api_common::Served;
 
 use crate::asked::{Asked, JSON, Statuses};
 use crate::wire;
 
 /// `GET /openapi.json`
 pub(crate) async fn get_openapi_document(asked: Asked) -> HttpResponse {
+    static SERVED: Served = Served::new();
     match asked.call() {
-        Ok(call) => HttpResponse::Ok()
-            .insert_header((header::CONTENT_TYPE, JSON))
-            .body(crate::openapi::document(&call.state.config.public_url).to_string()),
+        Ok(call) => {
+            let (_, text) = SERVED.get(&call.state.config.public_url, crate::openapi::document);
+            HttpResponse::Ok().insert_header((header::CONTENT_TYPE, JSON)).body(text)
+        }
         Err(failure) => asked.refuse(Statuses::Flat, &failure, &wire::Nothing {}),
     }
 }

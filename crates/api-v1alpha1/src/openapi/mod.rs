@@ -4,8 +4,7 @@ mod objects;
 mod operations;
 mod parts;
 
-use std::collections::BTreeMap;
-
+use branchyard_api_common::{OpenApi, path_parameters};
 use operations::{Auth, Body, Docs, OPERATIONS, Sends};
 use serde_json::{Map, Value, json};
 
@@ -26,49 +25,20 @@ pub(crate) fn document(public_url: &str) -> Value {
         let path = paths.entry(docs.path.to_owned()).or_insert_with(|| json!({}));
         path[docs.method] = operation(docs);
     }
-    let mut tags: Vec<Value> = Vec::new();
-    for docs in OPERATIONS {
-        let tag = json!({"name": docs.tag});
-        if !tags.contains(&tag) {
-            tags.push(tag);
-        }
-    }
-    sorted(json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Branchyard API",
-            "version": "v1alpha1",
-            "description": INTRODUCTION,
-            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
-        },
-        "servers": [{"url": "{base_url}", "variables": {"base_url": {"default": public_url}}}],
-        "tags": tags,
-        "paths": paths,
-        "components": parts::components(),
-    }))
-}
-
-/// Members by name, whether or not this build of `serde_json` keeps the order they were put in.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let members: BTreeMap<String, Value> = members.into_iter().collect();
-            members.into_iter().map(|(name, member)| (name, sorted(member))).collect::<Map<_, _>>().into()
-        }
-        Value::Array(items) => items.into_iter().map(sorted).collect::<Vec<_>>().into(),
-        other => other,
-    }
+    let document = OpenApi {
+        version: "v1alpha1",
+        introduction: INTRODUCTION,
+        public_url,
+        tags: OPERATIONS.iter().map(|docs| docs.tag).collect(),
+        paths,
+        components: parts::components(),
+    };
+    document.document()
 }
 
 fn operation(docs: &Docs) -> Value {
-    let mut parameters: Vec<Value> = docs
-        .path
-        .split('{')
-        .skip(1)
-        .filter_map(|part| part.split('}').next())
-        .map(|name| parts::reference("parameters", name))
-        .collect();
-    parameters.extend(docs.query.iter().map(|name| parts::reference("parameters", name)));
+    let names = path_parameters(docs.path).chain(docs.query.iter().copied());
+    let parameters: Vec<Value> = names.map(|name| parts::reference("parameters", name)).collect();
     let mut shown = json!({
         "operationId": docs.id,
         "tags": [docs.tag],

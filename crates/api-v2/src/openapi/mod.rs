@@ -8,8 +8,7 @@ mod headers;
 mod operations;
 mod responses;
 
-use std::collections::BTreeMap;
-
+use branchyard_api_common::{OpenApi, path_parameters};
 use operations::{Body, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 
@@ -17,17 +16,6 @@ const INTRODUCTION: &str = "Versioned SQL databases: branches, pull requests, re
 Every success has its result in `data`; lists have `meta.next_page_token` while there is more. Every other answer is a problem document: \
 branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. `HEAD` works wherever `GET` does, and `OPTIONS` \
 names the methods of a route. Unknown query parameters are ignored; a known one given twice is refused. Send `X-Request-Id` to find a request in the server's log.";
-
-/// Tags in the order they are used, so that a new one needs no second entry.
-fn tags() -> Value {
-    let mut names: Vec<&str> = Vec::new();
-    for docs in OPERATIONS {
-        if !names.contains(&docs.tag) {
-            names.push(docs.tag);
-        }
-    }
-    names.into_iter().map(|name| json!({"name": name})).collect()
-}
 
 /// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
 pub fn openapi() -> String {
@@ -41,37 +29,20 @@ pub(crate) fn document(public_url: &str) -> Value {
         let path = paths.entry(format!("{}{}", crate::BASE, docs.path)).or_insert_with(|| json!({}));
         path[docs.method] = operation(docs);
     }
-    let document = json!({
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Branchyard API",
-            "version": "v2",
-            "description": INTRODUCTION,
-            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
-        },
-        "servers": [{"url": "{base_url}", "variables": {"base_url": {"default": public_url}}}],
-        "tags": tags(),
-        "paths": paths,
-        "components": components::all(),
-    });
-    sorted(document)
-}
-
-/// Members by name, whether or not this build of `serde_json` keeps the order they were put in.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let members: BTreeMap<String, Value> = members.into_iter().collect();
-            members.into_iter().map(|(name, member)| (name, sorted(member))).collect::<Map<_, _>>().into()
-        }
-        Value::Array(items) => items.into_iter().map(sorted).collect::<Vec<_>>().into(),
-        other => other,
-    }
+    let document = OpenApi {
+        version: "v2",
+        introduction: INTRODUCTION,
+        public_url,
+        tags: OPERATIONS.iter().map(|docs| docs.tag).collect(),
+        paths,
+        components: components::all(),
+    };
+    document.document()
 }
 
 fn operation(docs: &Docs) -> Value {
-    let mut parameters: Vec<Value> = path_parameters(docs.path);
-    parameters.extend(docs.query.iter().map(|name| components::reference("parameters", name)));
+    let names = path_parameters(docs.path).chain(docs.query.iter().copied());
+    let mut parameters: Vec<Value> = names.map(|name| components::reference("parameters", name)).collect();
     let mut shown = json!({
         "operationId": docs.id,
         "tags": [docs.tag],
@@ -107,11 +78,6 @@ fn operation(docs: &Docs) -> Value {
         }
     }
     shown
-}
-
-fn path_parameters(path: &str) -> Vec<Value> {
-    let names = path.split('{').skip(1).filter_map(|part| part.split('}').next());
-    names.map(|name| components::reference("parameters", name)).collect()
 }
 
 fn security(docs: &Docs) -> Value {
