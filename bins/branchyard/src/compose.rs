@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use branchyard_api_common::LongLane;
 use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::{Hub, Ports};
-use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_engine_doltlite::{DoltliteEngine, Long};
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
 use branchyard_storage::{FolderBlobs, Store};
 
@@ -58,7 +59,10 @@ impl Stores {
     pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
+        let lane = LongLane::new(config.pools.long());
+        let long = Long { after: config.pools.long_after(), ask: Arc::new(move |canceled| lane.enter(canceled)) };
         let options = branchyard_engine_doltlite::Options {
+            long: Some(long),
             statement_memory: config.sql.max_memory_bytes,
             ..branchyard_engine_doltlite::Options::default()
         };

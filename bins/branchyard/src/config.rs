@@ -3,6 +3,7 @@
 
 mod hooks;
 mod http;
+mod pools;
 mod ranges;
 mod span;
 mod unknown;
@@ -20,6 +21,7 @@ use crate::cli;
 
 pub use hooks::Hooks;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use pools::Pools;
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
 
@@ -57,6 +59,8 @@ pub struct Config {
     pub operations: Operations,
     /// Imports.
     pub imports: Imports,
+    /// What is done at once.
+    pub pools: Pools,
     /// SQL.
     pub sql: Sql,
     /// Hooks.
@@ -171,6 +175,7 @@ impl Default for Config {
             limits: Quotas::default(),
             operations: Operations::default(),
             imports: Imports::default(),
+            pools: Pools::default(),
             sql: Sql::default(),
             hooks: Hooks::default(),
             v1alpha1: V1alpha1::default(),

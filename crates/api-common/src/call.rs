@@ -9,7 +9,8 @@ use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::AccessError;
+use branchyard_domain::errors::{AccessError, Fault};
+use branchyard_domain::ports::EngineError;
 use branchyard_domain::usecases::Once;
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
@@ -106,6 +107,8 @@ impl Call {
 pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
     match refusal {
         Refusal::Problem(problem) => problem.into(),
+        // Overload is no fault of ours or theirs, and there is a lot of it when there is any.
+        Refusal::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
         Refusal::Fault(fault) => {
             tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
             problem_of_fault(&fault).into()

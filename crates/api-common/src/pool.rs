@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::lanes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Why a call did not run, or did not come back.
@@ -54,10 +55,7 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
     {
         let place = self.place().await?;
-        let running = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            work()
-        });
+        let running = tokio::task::spawn_blocking(move || lanes::run(place, work));
         running.await.map_err(|_| PoolError::Lost)
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
         Fault::Metadata(MetadataError::Unavailable(_)) | Fault::Unsettled(_) => true,
         Fault::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
         Fault::Engine(error) => match error {
-            EngineError::Unavailable(_) | EngineError::TimedOut(_) => true,
+            EngineError::Unavailable(_) | EngineError::TimedOut(_) | EngineError::Busy => true,
             EngineError::Sql { .. }
             | EngineError::Import(_)
             | EngineError::NoSuchCommit(_)

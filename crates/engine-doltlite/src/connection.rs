@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::{Canceled, EngineError};
 use branchyard_domain::values::CommitHash;
 use rusqlite::OpenFlags;
 
@@ -108,7 +108,7 @@ impl Connection {
     ) -> rusqlite::Result<Timed<'_>> {
         let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout, canceled);
         let deadline = Arc::clone(watch.deadline());
-        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.expired()))?;
+        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
         Ok(Timed { connection: self, watch })
     }
 
@@ -135,6 +135,11 @@ impl Timed<'_> {
     /// Whether time ran out.
     pub(crate) fn expired(&self) -> bool {
         self.watch.deadline().expired()
+    }
+
+    /// Why it was ended before its end, if it was.
+    pub(crate) fn ended(&self) -> Option<EngineError> {
+        self.watch.deadline().ended()
     }
 
     /// Runs something that does not count.

@@ -22,7 +22,6 @@ use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
-use crate::write::millis;
 
 /// Databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
@@ -55,7 +54,7 @@ impl DoltliteEngine {
     pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
         crate::memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
-        let watchdog = Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?;
+        let watchdog = Watchdog::start(options.long.clone()).map_err(|error| io_fault("start the watchdog", error))?;
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
             readers: Pool::new(options.idle_readers),
@@ -155,9 +154,7 @@ impl DoltliteEngine {
             let fault = |error| errors::fault_at(context, at, error);
             let timed = connection.limit_time(&self.watchdog, timeout).map_err(fault)?;
             match work(connection) {
-                Err(error) if errors::interrupted(&error) && timed.expired() => {
-                    Err(EngineError::TimedOut(millis(timeout)))
-                }
+                Err(error) if errors::interrupted(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
                 other => other.map_err(fault),
             }
         })

@@ -19,6 +19,7 @@ mod fetch;
 mod files;
 mod guard;
 mod import;
+mod long;
 mod memory;
 mod merge;
 mod options;
@@ -35,5 +36,6 @@ mod watchdog;
 mod write;
 
 pub use engine::DoltliteEngine;
+pub use long::Long;
 pub use options::Options;
 pub use sqlite::{SqliteRows, SqliteTable};

@@ -17,7 +17,7 @@ use crate::engine::DoltliteEngine;
 use crate::queue::Turn;
 use crate::schema;
 use crate::sql::{errors, quote};
-use crate::write::{millis, start};
+use crate::write::start;
 
 type Row = Vec<(String, Cell)>;
 
@@ -31,8 +31,8 @@ pub(crate) fn merge(engine: &DoltliteEngine, turn: &Turn, job: &MergeJob<'_>) ->
             .map_err(|error| errors::fault("set a time limit", error))?;
         let merged = merge_on(connection, job);
         match merged {
-            Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(job.timeout))),
-            other => other,
+            Err(error) => Err(timed.ended().unwrap_or(error)),
+            merged => merged,
         }
     })
 }
@@ -159,8 +159,8 @@ pub(crate) fn conflicts(
             list(connection, table, skip, limit).map_err(|error| errors::fault("list conflicts", error))
         });
         match listed {
-            Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(timeout))),
-            other => other,
+            Err(error) => Err(timed.ended().unwrap_or(error)),
+            listed => listed,
         }
     })
 }

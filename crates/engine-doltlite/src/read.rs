@@ -10,7 +10,6 @@ use crate::engine::DoltliteEngine;
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::sql::errors::{self, Failed, Place};
-use crate::write::millis;
 
 pub(crate) fn read(
     engine: &DoltliteEngine,
@@ -26,10 +25,7 @@ pub(crate) fn read(
         let _entered = connection.enter(Mode::Reader);
         run(connection, &place, &timed, &Allowance::new(engine.options.statement_memory), sink)
     };
-    outcome.map_err(|failed| {
-        let failed = if timed.expired() { SqlFailure::TimedOut(millis(query.timeout)).into() } else { failed };
-        failed.at(1)
-    })
+    outcome.map_err(|failed| failed.unless_ended(timed.ended()).at(1))
 }
 
 fn run(

@@ -9,7 +9,6 @@ use crate::engine::DoltliteEngine;
 use crate::memory::Allowance;
 use crate::read::{describe, give_rows};
 use crate::sql::{errors, quote};
-use crate::write::millis;
 
 pub(crate) fn scan(
     engine: &DoltliteEngine,
@@ -34,8 +33,6 @@ pub(crate) fn scan(
     if timed.stopped(|| sink.columns(&columns)) == Flow::Stop {
         return Ok(());
     }
-    match give_rows(&mut statement, columns.len(), &timed, &memory, sink) {
-        Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(scan.timeout))),
-        other => other.map_err(fault),
-    }
+    give_rows(&mut statement, columns.len(), &timed, &memory, sink)
+        .map_err(|error| timed.ended().unwrap_or_else(|| fault(error)))
 }

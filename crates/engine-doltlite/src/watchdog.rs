@@ -9,8 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::{Canceled, EngineError, Flow};
 use rusqlite::InterruptHandle;
+
+use crate::long::Long;
 
 const STOPPED: u64 = u64::MAX;
 /// How often an overdue statement is interrupted again: an interrupt between two statements is lost.
@@ -20,15 +22,61 @@ const AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Deadline {
     start: Instant,
+    timeout: Duration,
     due_nanos: AtomicU64,
     expired: AtomicBool,
     canceled: Canceled,
+    long: Option<Long>,
+    asks_nanos: AtomicU64,
+    refused: AtomicBool,
 }
 
 impl Deadline {
-    fn new(timeout: Duration, canceled: Canceled) -> Self {
-        let due_nanos = AtomicU64::new(nanos(timeout));
-        Self { start: Instant::now(), due_nanos, expired: AtomicBool::new(false), canceled }
+    fn new(timeout: Duration, canceled: Canceled, long: Option<Long>) -> Self {
+        Self {
+            start: Instant::now(),
+            timeout,
+            due_nanos: AtomicU64::new(nanos(timeout)),
+            expired: AtomicBool::new(false),
+            canceled,
+            asks_nanos: AtomicU64::new(long.as_ref().map_or(STOPPED, |long| nanos(long.after))),
+            long,
+            refused: AtomicBool::new(false),
+        }
+    }
+
+    /// What the one who computes asks now and then, on its own thread: whether to end.
+    pub(crate) fn ends(&self) -> bool {
+        self.expired() || self.refuses()
+    }
+
+    fn refuses(&self) -> bool {
+        let Some(long) = &self.long else { return false };
+        let computed = self.computed();
+        if nanos(computed) < self.asks_nanos.load(Ordering::Relaxed) {
+            return false;
+        }
+        let refused = self.stopped(|| (long.ask)(&self.canceled)) == Flow::Stop;
+        self.asks_nanos.store(nanos(computed + long.after), Ordering::Relaxed);
+        if refused {
+            self.refused.store(true, Ordering::Relaxed);
+            self.expired.store(true, Ordering::Relaxed);
+        }
+        refused
+    }
+
+    /// Time that passed while the clock ran.
+    fn computed(&self) -> Duration {
+        self.timeout.saturating_sub(self.remaining())
+    }
+
+    /// Why a call was ended before its end, if it was.
+    pub(crate) fn ended(&self) -> Option<EngineError> {
+        match self.expired() {
+            false => None,
+            true if self.refused.load(Ordering::Relaxed) => Some(EngineError::Busy),
+            true => Some(EngineError::TimedOut(millis(self.timeout))),
+        }
     }
 
     /// Whether time ran out, or nobody waits any more; stays true.
@@ -56,6 +104,11 @@ impl Deadline {
         let due = self.due_nanos.load(Ordering::Relaxed);
         Duration::from_nanos(due.saturating_sub(nanos(self.start.elapsed())))
     }
+}
+
+/// Whole milliseconds.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -98,19 +151,20 @@ impl Shared {
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
+    long: Option<Long>,
 }
 
 impl Watchdog {
-    pub(crate) fn start() -> std::io::Result<Self> {
+    pub(crate) fn start(long: Option<Long>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), long })
     }
 
     /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
     pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration, canceled: Canceled) -> Watch {
-        let deadline = Arc::new(Deadline::new(timeout, canceled));
+        let deadline = Arc::new(Deadline::new(timeout, canceled, self.long.clone()));
         let mut watched = self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let id = watched.next;
         watched.next += 1;

@@ -1,7 +1,5 @@
 //! Statements of a stranger that change a commit, as a new commit.
 
-use std::time::Duration;
-
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
 use branchyard_domain::values::CommitHash;
@@ -26,10 +24,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         start(connection, job.base)?;
         let before = connection.raw().total_changes();
         let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
-        ran.map_err(|(failed, statement)| {
-            let failed = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)).into() } else { failed };
-            failed.at(statement)
-        })?;
+        ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;
         // What was asked for in time is also kept: committing is ours.
         drop(timed);
         let rows_affected = connection.raw().total_changes().saturating_sub(before);
@@ -160,8 +155,4 @@ pub(crate) fn run_one(
         while memory.spend(|| rows.next()).map_err(failed)?.is_some() {}
     }
     if any { Ok(()) } else { Err(place.ends_early().into()) }
-}
-
-pub(crate) fn millis(timeout: Duration) -> u64 {
-    u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }

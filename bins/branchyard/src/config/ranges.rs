@@ -29,6 +29,7 @@ fn ordered<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> anyhow::
 /// Checks every number that could stop a server from working, or is ordered by another.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_http(config)?;
+    check_pools(config)?;
     check_sql(config)?;
     check_hooks(config)?;
     check_v1alpha1(config)?;
@@ -62,6 +63,21 @@ fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {
     within("v1alpha1.read_timeout_ms", alpha.read_timeout_ms, 1..=HOUR_MS)?;
     within("v1alpha1.export_timeout_ms", alpha.export_timeout_ms, 1..=24 * HOUR_MS)?;
     within("v1alpha1.upload_max_bytes", alpha.upload_max_bytes, 1..=1 << 40)
+}
+
+fn check_pools(config: &Config) -> anyhow::Result<()> {
+    let pools = &config.pools;
+    // Each place may be a thread.
+    within("pools.reads", pools.reads, 1..=1_024)?;
+    within("pools.writes", pools.writes, 1..=1_024)?;
+    within("pools.uploads", pools.uploads, 1..=1_024)?;
+    within("pools.queue_length", pools.queue_length, 0..=65_536)?;
+    within("pools.queue_wait_ms", pools.queue_wait_ms, 0..=60_000)?;
+    within("pools.long_after_ms", pools.long_after_ms, 1..=60_000)?;
+    within("pools.long_places", pools.long_places, 0..=1_024)?;
+    within("pools.long_calls", pools.long_calls, 1..=1_024)?;
+    within("pools.long_wait_ms", pools.long_wait_ms, 0..=60_000)?;
+    within("pools.long_turn_ms", pools.long_turn_ms, 10..=60_000)
 }
 
 fn check_sql(config: &Config) -> anyhow::Result<()> {

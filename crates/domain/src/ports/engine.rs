@@ -75,6 +75,9 @@ pub enum EngineError {
     /// Took longer than allowed, in milliseconds.
     #[error("took longer than {0} ms")]
     TimedOut(u64),
+    /// Too many calls computed for long at once; nothing is wrong, and later it may be done.
+    #[error("too many long calls at once")]
+    Busy,
     /// The file is damaged or a chunk of it is gone.
     #[error("the database file is damaged: {0}")]
     Damaged(String),

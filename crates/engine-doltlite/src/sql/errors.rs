@@ -79,6 +79,15 @@ impl Failed {
             Self::Engine(error) => error,
         }
     }
+
+    /// What ended the statements from outside, if anything did.
+    pub(crate) fn unless_ended(self, ended: Option<EngineError>) -> Self {
+        match ended {
+            Some(EngineError::TimedOut(ms)) => Self::Sql(SqlFailure::TimedOut(ms)),
+            Some(error) => Self::Engine(error),
+            None => self,
+        }
+    }
 }
 
 impl From<SqlFailure> for Failed {

@@ -13,6 +13,7 @@ mod hooks;
 mod hostile;
 mod idempotency;
 mod imports;
+mod lanes;
 mod pages;
 mod scripts;
 mod snapshots;
