@@ -19,7 +19,7 @@ use crate::answer::Answer;
 use crate::body;
 use crate::caller::{address_of, address_text, caller_of};
 use crate::coding::Coding;
-use crate::conditional::{self, IfMatch};
+use crate::conditional::{IfMatch, IfNoneMatch};
 use crate::failure::Failure;
 use crate::fields::{self, Fields};
 use crate::idempotency::{self, Key};
@@ -133,6 +133,24 @@ where
     ended?.map_err(|refusal| explain(refusal, id))
 }
 
+/// A database that somebody asks for.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    caller: Caller,
+    owner: String,
+    name: String,
+}
+
+impl Sought {
+    /// Access to it; blocks.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn access<L: Level>(&self, hub: &Hub) -> Result<DatabaseAccess<L>, AccessError> {
+        hub.databases().access::<L>(&self.caller, &self.owner, &self.name)
+    }
+}
+
 impl Call {
     /// A segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
@@ -169,9 +187,9 @@ impl Call {
         IfMatch::of(&self.request)
     }
 
-    /// Whether the client has this already (`If-None-Match` on a `GET`).
-    pub fn has(&self, etag: &str) -> bool {
-        self.is_read() && conditional::none_match(&self.request, etag)
+    /// What the client has already.
+    pub fn if_none_match(&self) -> IfNoneMatch {
+        IfNoneMatch::of(&self.request)
     }
 
     /// The person who asks.
@@ -185,13 +203,18 @@ impl Call {
         }
     }
 
+    /// The database of the path, not yet looked for.
+    pub fn sought(&self) -> Sought {
+        Sought { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
+    }
+
     /// Access to the database of the path.
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
     pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, Failure> {
-        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
-        self.read(move |hub| hub.databases().access::<L>(&caller, &owner, &name)).await
+        let sought = self.sought();
+        self.read(move |hub| sought.access::<L>(hub)).await
     }
 
     /// Access to the database of the path, after `probe` has found what else the path names: its absence (404) comes before a
@@ -208,15 +231,14 @@ impl Call {
         T: Send + 'static,
         E: Into<Refusal>,
     {
-        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
+        let sought = self.sought();
         self.read(move |hub| -> Result<_, Refusal> {
-            if L::who(&caller).is_none() {
+            if L::who(&sought.caller).is_none() {
                 return Err(AccessError::SignInRequired.into());
             }
-            let seen = hub.databases().access::<Read>(&caller, &owner, &name)?;
+            let seen = sought.access::<Read>(hub)?;
             let found = probe(hub, &seen).map_err(Into::into)?;
-            let access = hub.databases().access::<L>(&caller, &owner, &name)?;
-            Ok((access, found))
+            Ok((sought.access::<L>(hub)?, found))
         })
         .await
     }

@@ -56,11 +56,11 @@ mod upload;
 mod urls;
 
 pub use answer::{Answer, etag_of};
-pub use call::{Call, Shown, path_segment, sent_parameter};
+pub use call::{Call, Shown, Sought, path_segment, sent_parameter};
 pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedRows, JsonRows, RowShape};
-pub use conditional::IfMatch;
+pub use conditional::{IfMatch, IfNoneMatch};
 pub use config::{ForwardedHeader, HttpConfig, Patience, PoolSizes, Proxies, RateLimits, SqlLimits};
 pub use csv::{csv_header, csv_row};
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};

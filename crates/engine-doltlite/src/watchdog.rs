@@ -15,6 +15,8 @@ use rusqlite::InterruptHandle;
 use crate::long::Long;
 
 const STOPPED: u64 = u64::MAX;
+/// How often it looks while it watches anything.
+const LOOK: Duration = Duration::from_millis(50);
 /// How often an overdue statement is interrupted again: an interrupt between two statements is lost.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -119,6 +121,8 @@ fn nanos(duration: Duration) -> u64 {
 struct Watched {
     next: u64,
     entries: HashMap<u64, (Arc<Deadline>, InterruptHandle)>,
+    /// Nothing was watched when the thread went to sleep.
+    asleep: bool,
     closing: bool,
 }
 
@@ -132,16 +136,17 @@ impl Shared {
     fn run(&self) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         while !watched.closing {
-            let mut wait = Duration::from_secs(3600);
+            let mut wait = if watched.entries.is_empty() { Duration::from_secs(3600) } else { LOOK };
             for (deadline, handle) in watched.entries.values() {
                 if deadline.expired() {
                     handle.interrupt();
                     wait = wait.min(AGAIN);
                 } else {
                     // A stopped clock may start again at any time, and so may the wish to cancel: look from time to time.
-                    wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), Duration::from_millis(50)));
+                    wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), LOOK));
                 }
             }
+            watched.asleep = watched.entries.is_empty();
             watched = self.changed.wait_timeout(watched, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -169,8 +174,12 @@ impl Watchdog {
         let id = watched.next;
         watched.next += 1;
         watched.entries.insert(id, (Arc::clone(&deadline), handle));
+        // Waking it costs more than a short statement does; awake, it looks in time for all but the shortest.
+        let wake = std::mem::take(&mut watched.asleep) || timeout < LOOK;
         drop(watched);
-        self.shared.changed.notify_one();
+        if wake {
+            self.shared.changed.notify_one();
+        }
         Watch { shared: Arc::clone(&self.shared), id, deadline }
     }
 }
