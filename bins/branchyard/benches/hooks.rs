@@ -166,7 +166,7 @@ fn long_queue(config: &Config, ada: &Arc<User>, pending: usize) {
                 attempt_count: 0,
                 run_attempts: 0,
             };
-            unit.delivery_add(&delivery).unwrap();
+            unit.delivery_add(&[delivery]).unwrap();
         }
         unit.save().unwrap();
     }

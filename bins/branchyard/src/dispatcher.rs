@@ -14,7 +14,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::entities::DisabledReason;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::Lease;
-use branchyard_domain::usecases::{Attempted, Turn};
+use branchyard_domain::usecases::{Run, Turn};
 
 /// How long an idle dispatcher sleeps at most: what another process recorded, and what became due, is found this late.
 const IDLE: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ impl Dispatcher {
     pub(crate) fn start(hub: &Hub, concurrency: usize, holder: String) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
-        let work = move || Desk::new(for_thread, concurrency, holder).work(&flag);
+        let work = move || Desk::new(for_thread, concurrency, holder, Arc::clone(&flag)).work(&flag);
         let thread = thread::Builder::new().name("hooks".to_owned()).spawn(work)?;
         Ok(Self { hub: hub.clone(), stop, thread })
     }
@@ -46,10 +46,10 @@ impl Dispatcher {
     }
 }
 
-/// An attempt that ended; without a result when it panicked or could not be made.
+/// Attempts to a hook that ended; without a result when they panicked or could not be made.
 struct Ended {
     failing: bool,
-    attempted: Option<Attempted>,
+    run: Option<Run>,
 }
 
 /// What the dispatcher knows.
@@ -60,16 +60,16 @@ struct Desk {
     running: usize,
     /// How many of those are for hooks whose last attempt failed.
     failing: usize,
-    /// Attempts that ended and are not recorded yet.
-    done: Vec<Attempted>,
+    /// What ended and is not recorded yet.
+    done: Vec<Run>,
     pool: Pool,
     ended: Receiver<Ended>,
 }
 
 impl Desk {
-    fn new(hub: Hub, concurrency: usize, holder: String) -> Self {
+    fn new(hub: Hub, concurrency: usize, holder: String, stop: Arc<AtomicBool>) -> Self {
         let (tell, ended) = mpsc::channel();
-        let pool = Pool::new(hub.clone(), tell);
+        let pool = Pool::new(hub.clone(), tell, stop);
         Self { hub, holder, concurrency, running: 0, failing: 0, done: Vec::new(), pool, ended }
     }
 
@@ -98,10 +98,10 @@ impl Desk {
     }
 
     fn collect(&mut self) {
-        for Ended { failing, attempted } in self.ended.try_iter() {
+        for Ended { failing, run } in self.ended.try_iter() {
             self.running -= 1;
             self.failing -= usize::from(failing);
-            self.done.extend(attempted);
+            self.done.extend(run);
         }
     }
 
@@ -140,21 +140,23 @@ struct Pool {
     give: Sender<Lease>,
     take: Arc<Mutex<Receiver<Lease>>>,
     tell: Sender<Ended>,
+    stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
-    fn new(hub: Hub, tell: Sender<Ended>) -> Self {
+    fn new(hub: Hub, tell: Sender<Ended>, stop: Arc<AtomicBool>) -> Self {
         let (give, take) = mpsc::channel();
-        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, threads: Vec::new() }
+        Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, threads: Vec::new() }
     }
 
     /// Has an attempt made, by the `running`th thread at the latest.
     fn attempt(&mut self, lease: Lease, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
+            let stop = Arc::clone(&self.stop);
             let name = format!("hooks-{}", self.threads.len());
-            match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell)) {
+            match thread::Builder::new().name(name).spawn(move || attempts(&hub, &take, &tell, &stop)) {
                 Ok(thread) => self.threads.push(thread),
                 // Others take it when they are free.
                 Err(error) => tracing::error!(%error, "no further thread for hooks"),
@@ -174,13 +176,14 @@ impl Pool {
     }
 }
 
-fn attempts(hub: &Hub, take: &Mutex<Receiver<Lease>>, tell: &Sender<Ended>) {
+fn attempts(hub: &Hub, take: &Mutex<Receiver<Lease>>, tell: &Sender<Ended>, stop: &AtomicBool) {
+    let go_on = || !stop.load(Ordering::Relaxed);
     loop {
         let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(lease) = next else { return };
         let (failing, hook) = (lease.hook.failing_since.is_some(), lease.hook.id);
-        let attempted = match panic::catch_unwind(AssertUnwindSafe(|| hub.dispatch().attempt(lease))) {
-            Ok(Some(attempted)) => Some(attempted),
+        let run = match panic::catch_unwind(AssertUnwindSafe(|| hub.dispatch().attempt(lease, go_on))) {
+            Ok(Some(run)) => Some(run),
             Ok(None) => {
                 tracing::error!(%hook, "the secret of a hook cannot be read with this server.key; rotate it");
                 None
@@ -190,7 +193,7 @@ fn attempts(hub: &Hub, take: &Mutex<Receiver<Lease>>, tell: &Sender<Ended>) {
                 None
             }
         };
-        if tell.send(Ended { failing, attempted }).is_err() {
+        if tell.send(Ended { failing, run }).is_err() {
             return;
         }
         hub.dispatch().wake();

@@ -74,7 +74,8 @@ impl Running {
         stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
-        let freed = hub.operations().recover().context("cannot recover interrupted operations")?;
+        let node = stores.dir.node(&hub.fresh_id().to_string())?;
+        let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
         }
@@ -82,7 +83,6 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
-        let node = stores.dir.node(&hub.fresh_id().to_string())?;
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -100,8 +100,7 @@ impl Running {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             count => count,
         };
-        let instance = world.ids.uuid(world.clock.now());
-        let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
+        let workers = Workers::start(&hub, count, &node).context("cannot start the workers")?;
         let dispatcher =
             Dispatcher::start(&hub, config.hooks.concurrency, node).context("cannot start the dispatcher of hooks")?;
         Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, lock })

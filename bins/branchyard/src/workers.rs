@@ -20,12 +20,13 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` workers and the tidier. `instance` tells this process's leases from those of others.
-    pub(crate) fn start(hub: &Hub, count: usize, instance: &str) -> std::io::Result<Self> {
+    /// Starts `count` workers and the tidier. `node` tells their leases from those of other servers, and stays the same when this one is
+    /// started again.
+    pub(crate) fn start(hub: &Hub, count: usize, node: &str) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for number in 0..count {
-            let (hub, stop, holder) = (hub.clone(), Arc::clone(&stop), format!("{instance}-{number}"));
+            let (hub, stop, holder) = (hub.clone(), Arc::clone(&stop), format!("{node}/{number}"));
             // The engine aborts the process on stacks below 512 KiB; deep statements want more than the default.
             let thread = thread::Builder::new().name(format!("operations-{number}")).stack_size(8 << 20);
             threads.push(thread.spawn(move || work(&hub, &stop, &holder))?);

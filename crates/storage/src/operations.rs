@@ -277,13 +277,14 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_recover(&mut self) -> Result<u64> {
-        self.run("end all leases", |conn| {
+    fn operation_recover(&mut self, node: &str) -> Result<u64> {
+        self.run("end the leases of a node", |conn| {
             // They stay running, so that they go before what is queued, and belong to nobody.
             let ended = diesel::update(
                 operations::table
                     .filter(operations::finished_at.is_null())
-                    .filter(operations::state.eq(OperationState::Running.word())),
+                    .filter(operations::state.eq(OperationState::Running.word()))
+                    .filter(operations::lease_holder.like(format!("{node}/%"))),
             )
             .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
             .execute(conn)?;

@@ -18,7 +18,7 @@ impl World {
         while dispatch.fan_out().unwrap() > 0 {}
         let mut leases = dispatch.turn("test", &[], 9, 9).unwrap().leases;
         while !leases.is_empty() {
-            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease).unwrap()).collect();
+            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease, || true).unwrap()).collect();
             leases = dispatch.turn("test", &done, 9, 9).unwrap().leases;
         }
     }

@@ -18,6 +18,6 @@ pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent,
 pub use metadata::{
     AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
     EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
-    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
-    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    OperationFilter, OperationRepository, OperationState, Places, PullFilter, PullRepository, PullStanding,
+    RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
 };

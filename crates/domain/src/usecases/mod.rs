@@ -30,7 +30,7 @@ pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
-pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook, Turn};
+pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, Run, SecretHook, Turn};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use members::Members;
 pub use once::Once;

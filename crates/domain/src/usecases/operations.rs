@@ -229,13 +229,14 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Ends the leases a former process left behind. Only for the start of the one process that works on this store.
+    /// Ends the leases that a former process of this node left behind: those of holders `<node>/…`. Only for the start of the one process that
+    /// is this node; leases of others run out by themselves.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn recover(&self) -> Result<u64, Fault> {
+    pub fn recover(&self, node: &str) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.operation_recover()?;
+        let freed = unit.operation_recover(node)?;
         unit.save()?;
         Ok(freed)
     }
@@ -264,7 +265,7 @@ impl<'a> Operations<'a> {
         Ok(removed)
     }
 
-    /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker.
+    /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker: `<node>/<worker>`.
     ///
     /// # Errors
     /// [`Fault`] when even the failure could not be recorded; the operation is then run again when its lease has ended.

@@ -130,10 +130,12 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(in_state)
     }
 
-    fn operation_recover(&mut self) -> Result<u64> {
+    fn operation_recover(&mut self, node: &str) -> Result<u64> {
         let mut freed = 0;
+        let of_node = format!("{node}/");
         for leased in self.change()?.operations.values_mut().filter(|l| l.is(OperationState::Running)) {
-            freed += u64::from(leased.lease.take().is_some());
+            let ended = leased.lease.take_if(|(holder, _)| holder.starts_with(&of_node));
+            freed += u64::from(ended.is_some());
         }
         Ok(freed)
     }
