@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
-use branchyard_domain::ports::{DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
-use diesel::dsl::{exists, sql};
+use diesel::dsl::{exists, min, sql};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 
@@ -307,7 +307,10 @@ impl DeliveryRepository for SqlUnit {
             let free = hooks::table
                 .filter(hooks::due_at.le(now))
                 .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)));
-            Ok(diesel::select(exists(free)).get_result(conn)?)
+            // There is an index for each of the two.
+            let well = diesel::select(exists(free.clone().filter(hooks::failing_since.is_null())));
+            let failing = diesel::select(exists(free.filter(hooks::failing_since.is_not_null())));
+            Ok(well.get_result(conn)? || failing.get_result(conn)?)
         })
     }
 
@@ -361,6 +364,18 @@ impl DeliveryRepository for SqlUnit {
                 .set((hooks::lease_holder.eq(None::<String>), hooks::lease_until.eq(None::<i64>)))
                 .execute(conn)?;
             Ok(count(i64::try_from(released).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+        self.run("count what is due", |conn| {
+            let now = now.as_micros();
+            let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
+            let pending = deliveries::table.filter(deliveries::state.eq(DeliveryState::Pending.word()));
+            let due = pending.filter(deliveries::next_attempt_at.le(now)).count().get_result(conn)?;
+            let oldest: Option<i64> =
+                hooks::table.filter(hooks::due_at.le(now)).select(min(hooks::due_at)).first(conn)?;
+            Ok(DeliveryBacklog { events: count(waiting), due: count(due), oldest_due_at: oldest.map(time) })
         })
     }
 

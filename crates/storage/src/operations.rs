@@ -1,7 +1,7 @@
 //! Operations: the queue of accepted work.
 
 use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
-use branchyard_domain::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use branchyard_domain::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -274,6 +274,17 @@ impl OperationRepository for SqlUnit {
                 ))
                 .execute(conn)?;
             Ok(settled > 0)
+        })
+    }
+
+    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+        self.run("count operations", |conn| {
+            let unsettled = operations::table.filter(operations::finished_at.is_null());
+            let of = |state: OperationState| unsettled.clone().filter(operations::state.eq(state.word())).count();
+            Ok(OperationBacklog {
+                queued: count(of(OperationState::Queued).get_result(conn)?),
+                running: count(of(OperationState::Running).get_result(conn)?),
+            })
         })
     }
 

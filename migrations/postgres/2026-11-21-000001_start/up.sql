@@ -291,7 +291,8 @@ CREATE TABLE hooks (
     CHECK ((lease_holder IS NULL) = (lease_until IS NULL))
 );
 CREATE INDEX hooks_by_database ON hooks (database_id, id);
-CREATE INDEX hooks_due ON hooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX hooks_due ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NULL;
+CREATE INDEX hooks_due_failing ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NOT NULL;
 CREATE INDEX hooks_leased ON hooks (lease_holder) WHERE lease_holder IS NOT NULL;
 
 -- The body is the event's. `sent_url` and `sent_headers` are of the last attempt.

@@ -377,6 +377,8 @@ pub trait OperationRepository {
     /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
     /// was in that state.
     fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
+    /// Operations that wait, and operations that run.
+    fn operation_backlog(&mut self) -> Result<OperationBacklog>;
     /// Ends the leases of all workers of a node (`<node>/…`), for its start; gives how many.
     fn operation_recover(&mut self, node: &str) -> Result<u64>;
     /// Hands a leased operation back to the queue; its place is kept.
@@ -499,6 +501,26 @@ pub struct Lease {
     pub until: Timestamp,
 }
 
+/// Operations that are not settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationBacklog {
+    /// Waiting.
+    pub queued: u64,
+    /// Being run, or to be run again.
+    pub running: u64,
+}
+
+/// What waits to be told to hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryBacklog {
+    /// Events whose deliveries are still to be made.
+    pub events: u64,
+    /// Deliveries that are due or being attempted.
+    pub due: u64,
+    /// Since when the oldest of them is due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
 /// What may be leased at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
@@ -545,6 +567,8 @@ pub trait DeliveryRepository {
     fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()>;
     /// Ends all leases of `holder`; gives how many.
     fn delivery_recover(&mut self, holder: &str) -> Result<u64>;
+    /// What waits at `now`.
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog>;
     /// Removes deliveries finished before `before`, at most `limit`; gives how many.
     fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }

@@ -34,7 +34,7 @@ pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewH
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use members::Members;
 pub use once::Once;
-pub use operations::{Operations, SqlWrite};
+pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};

@@ -3,7 +3,10 @@
 use super::state::{Held, Logged};
 use super::{MemoryUnit, Result, count, missing, page};
 use crate::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
-use crate::ports::{DeliveryRepository, DeliveryState, HookRepository, Lease, MetadataError, Places};
+use crate::ports::{
+    DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository as _, HookRepository, Lease, MetadataError,
+    Places,
+};
 use crate::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 
 fn state_of(delivery: &Delivery) -> DeliveryState {
@@ -219,6 +222,13 @@ impl DeliveryRepository for MemoryUnit<'_> {
         let all = self.change()?.hooks.values_mut();
         let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _)| by == holder));
         Ok(count(held.map(|held| held.lease = None).count()))
+    }
+
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+        let all = self.state.deliveries.values().filter_map(|logged| due_at(&logged.delivery));
+        let due: Vec<Timestamp> = all.filter(|at| *at <= now).collect();
+        let waiting = self.event_waiting(usize::MAX)?.len();
+        Ok(DeliveryBacklog { events: count(waiting), due: count(due.len()), oldest_due_at: due.into_iter().min() })
     }
 
     fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64> {

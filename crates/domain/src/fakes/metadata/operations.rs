@@ -3,7 +3,7 @@
 use super::state::Leased;
 use super::{MemoryUnit, Result, count, page};
 use crate::entities::{Operation, OperationStatus, Work};
-use crate::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use crate::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
 fn state_of(operation: &Operation) -> OperationState {
@@ -128,6 +128,11 @@ impl OperationRepository for MemoryUnit<'_> {
             leased.operation.finished_at = operation.finished_at;
         }
         Ok(in_state)
+    }
+
+    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+        let of = |state| count(self.state.operations.values().filter(|leased| leased.is(state)).count());
+        Ok(OperationBacklog { queued: of(OperationState::Queued), running: of(OperationState::Running) })
     }
 
     fn operation_recover(&mut self, node: &str) -> Result<u64> {

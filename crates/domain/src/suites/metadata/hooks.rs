@@ -7,7 +7,7 @@ use crate::entities::{
     Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
     HookEvent, PreviousSecret, Request, Sealed,
 };
-use crate::ports::{DeliveryState, Metadata, Places, Unit};
+use crate::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Unit};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId};
 
 fn hook_id(n: u128) -> HookId {
@@ -259,6 +259,10 @@ pub fn delivery_leases(store: &dyn Metadata) {
         let run = [(delivery(11, 1, 1, 9), "body 1".to_owned()), (delivery(12, 1, 1, 8), "body 1".to_owned())];
         assert_eq!(leased[0].deliveries, run, "the first by event, not by time, and no more than asked for");
         assert_eq!(leased[0].until, at(40));
+        let backlog = DeliveryBacklog { events: 1, due: 5, oldest_due_at: Some(at(5)) };
+        assert_eq!(unit.delivery_backlog(at(10)).unwrap(), backlog, "with what is being attempted");
+        assert_eq!(unit.delivery_backlog(at(5)).unwrap().due, 1);
+        assert_eq!(unit.delivery_backlog(at(4)).unwrap(), DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog });
         assert!(!unit.delivery_is_due(at(39)).unwrap(), "all are held");
         assert!(unit.delivery_is_due(at(40)).unwrap(), "leases end");
     });

@@ -5,8 +5,8 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{Lease, Parcel, Places, Sent, Unit};
-use crate::values::{AttemptId, DeliveryId, HookId, Timestamp};
+use crate::ports::{DeliveryBacklog, Lease, Parcel, Places, Sent, Unit};
+use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
 const ATTEMPTS_KEPT: usize = 50;
@@ -40,6 +40,8 @@ pub struct Attempted {
     pub ended_at: Timestamp,
     /// How it went.
     pub sent: Sent,
+    /// When the event was recorded, if this was the first attempt.
+    pub event_at: Option<Timestamp>,
 }
 
 /// What was done with a lease.
@@ -58,6 +60,10 @@ pub struct Turn {
     pub leases: Vec<Lease>,
     /// Hooks that were switched off by what was recorded.
     pub disabled: Vec<(HookId, DisabledReason)>,
+    /// Deliveries that receivers have by what was recorded.
+    pub delivered: u64,
+    /// Deliveries that failed for good by it, those of hooks that were switched off included.
+    pub failed: u64,
 }
 
 /// The steps of a dispatcher.
@@ -77,17 +83,17 @@ impl<'a> Dispatch<'a> {
         Ok(!unit.event_waiting(1)?.is_empty() || unit.delivery_is_due(self.0.now())?)
     }
 
-    /// Makes the deliveries of the next events, in the order in which they were recorded; gives how many events there were. What an
+    /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
     /// event becomes is decided as a whole: no other unit sees some of its deliveries only.
     ///
     /// # Errors
     /// [`Fault`]; then nothing was made.
-    pub fn fan_out(&self) -> Result<usize, Fault> {
+    pub fn fan_out(&self) -> Result<Vec<EventName>, Fault> {
         if self.0.ports.metadata.read()?.event_waiting(1)?.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        let (mut events, mut deliveries) = (0, 0);
+        let (mut events, mut deliveries) = (Vec::new(), 0);
         for event in unit.event_waiting(EVENTS_AT_ONCE)? {
             let now = self.0.now();
             let name = event.kind.name();
@@ -99,7 +105,7 @@ impl<'a> Dispatch<'a> {
             let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(self.0, now, last), now);
             unit.delivery_add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
             unit.event_dispatched(event.id, now)?;
-            events += 1;
+            events.push(name);
             if deliveries >= DELIVERIES_AT_ONCE {
                 break;
             }
@@ -116,18 +122,23 @@ impl<'a> Dispatch<'a> {
     pub fn turn(&self, holder: &str, done: &[Run], places: usize, failing_places: usize) -> Result<Turn, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
+        let (mut delivered, mut failed) = (0, 0);
         for Run { lease, attempted } in done {
             // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
             let Some(mut hook) = unit.delivery_held(lease.hook.id, holder, lease.until)? else { continue };
             let before = hook.clone();
             for attempted in attempted {
-                self.record(unit.as_mut(), &mut hook, attempted)?;
+                match self.record(unit.as_mut(), &mut hook, attempted)? {
+                    Some(DeliveryStatus::Delivered { .. }) => delivered += 1,
+                    Some(DeliveryStatus::Failed { .. }) => failed += 1,
+                    Some(DeliveryStatus::Pending { .. }) | None => {}
+                }
             }
             if hook != before {
                 unit.hook_update(&hook)?;
             }
             if let (true, false, Some(last)) = (before.active, hook.active, attempted.last()) {
-                unit.delivery_give_up(hook.id, last.ended_at)?;
+                failed += unit.delivery_give_up(hook.id, last.ended_at)?;
                 disabled.extend(hook.disabled_reason.map(|reason| (hook.id, reason)));
             }
             released.push(hook.id);
@@ -142,7 +153,7 @@ impl<'a> Dispatch<'a> {
             }
         };
         unit.save()?;
-        Ok(Turn { leases, disabled })
+        Ok(Turn { leases, disabled, delivered, failed })
     }
 
     /// What to send for a delivery, and the id of the attempt. `None` when the hook's secret cannot be read.
@@ -178,7 +189,8 @@ impl<'a> Dispatch<'a> {
             let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
             let Parcel { attempt: id, url, at: started_at, .. } = parcel;
-            attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent });
+            let event_at = (delivery.attempt_count == 0).then(|| recorded_at(delivery.event_id)).flatten();
+            attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent, event_at });
             if !delivered {
                 break;
             }
@@ -191,9 +203,15 @@ impl<'a> Dispatch<'a> {
         self.0.ports.sender.abort();
     }
 
-    fn record(&self, unit: &mut dyn Unit, hook: &mut Hook, attempted: &Attempted) -> Result<(), Fault> {
-        let Attempted { delivery, id, url, started_at, ended_at, sent } = attempted;
-        let Some(mut delivery) = unit.delivery_get(hook.id, *delivery)? else { return Ok(()) };
+    /// Gives what became of the delivery, if it is still there.
+    fn record(
+        &self,
+        unit: &mut dyn Unit,
+        hook: &mut Hook,
+        attempted: &Attempted,
+    ) -> Result<Option<DeliveryStatus>, Fault> {
+        let Attempted { delivery, id, url, started_at, ended_at, sent, event_at: _ } = attempted;
+        let Some(mut delivery) = unit.delivery_get(hook.id, *delivery)? else { return Ok(None) };
         let micros = ended_at.as_micros().saturating_sub(started_at.as_micros());
         let attempt = sent.attempt(*id, *started_at, u64::try_from(micros / 1_000).unwrap_or(0));
         let request = Request { url: url.clone(), headers: sent.headers.clone() };
@@ -209,7 +227,7 @@ impl<'a> Dispatch<'a> {
         if delivery.event != EventName::Ping {
             self.judge(hook, !delivery.is_pending(), *ended_at, sent);
         }
-        Ok(())
+        Ok(Some(delivery.status))
     }
 
     fn after_failure(&self, event: &EventName, attempts: u32, now: Timestamp, sent: &Sent) -> DeliveryStatus {
@@ -266,6 +284,14 @@ impl<'a> Dispatch<'a> {
         }
     }
 
+    /// What waits now.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn backlog(&self) -> Result<DeliveryBacklog, Fault> {
+        Ok(self.0.ports.metadata.read()?.delivery_backlog(self.0.now())?)
+    }
+
     /// How often something was put in the outbox here so far. Taken before looking for work, it makes [`Dispatch::wait`] miss nothing.
     pub fn signals(&self) -> u64 {
         self.0.outbox.count()
@@ -280,4 +306,11 @@ impl<'a> Dispatch<'a> {
     pub fn wake(&self) {
         self.0.outbox.one();
     }
+}
+
+/// When an event was recorded, to a millisecond: its id says so.
+fn recorded_at(event: EventId) -> Option<Timestamp> {
+    let (seconds, nanos) = event.as_uuid().get_timestamp()?.to_unix();
+    let seconds = Timestamp::from_seconds(i64::try_from(seconds).ok()?);
+    Some(seconds.plus_millis(u64::from(nanos / 1_000_000)))
 }
