@@ -32,12 +32,7 @@ pub(crate) struct Dispatcher {
 
 impl Dispatcher {
     /// Starts it. `holder` tells its leases from those of other processes, and stays the same when this one is started again.
-    pub(crate) fn start(
-        hub: &Hub,
-        concurrency: usize,
-        holder: String,
-        metrics: Arc<Metrics>,
-    ) -> std::io::Result<Self> {
+    pub(crate) fn start(hub: &Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
         let work = move || Desk::new(for_thread, concurrency, holder, metrics, Arc::clone(&flag)).work(&flag);

@@ -25,8 +25,8 @@ pub(crate) struct MetricsServer {
 /// # Errors
 /// When it cannot listen.
 pub(crate) fn start(listen: &str, metrics: Arc<Metrics>, sources: Sources) -> anyhow::Result<(MetricsServer, Server)> {
-    let listener =
-        TcpListener::bind(listen).with_context(|| format!("configuration: metrics.listen: cannot listen on {listen}"))?;
+    let listener = TcpListener::bind(listen)
+        .with_context(|| format!("configuration: metrics.listen: cannot listen on {listen}"))?;
     let address = listener.local_addr()?;
     let shared = web::Data::new((metrics, sources));
     let server = HttpServer::new(move || App::new().app_data(shared.clone()).route("/metrics", web::get().to(scrape)))
