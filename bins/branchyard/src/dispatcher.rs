@@ -118,6 +118,7 @@ impl Desk {
             self.failing -= usize::from(failing);
             self.done.extend(run);
         }
+        self.metrics.hooks.in_flight(self.running);
     }
 
     /// Makes deliveries of events, records what ended, begins what is due. Gives whether there was anything to do.
