@@ -308,7 +308,7 @@ impl DeliveryRepository for SqlUnit {
                 .filter(hooks::due_at.le(now))
                 .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)));
             // There is an index for each of the two.
-            let well = diesel::select(exists(free.clone().filter(hooks::failing_since.is_null())));
+            let well = diesel::select(exists(free.filter(hooks::failing_since.is_null())));
             let failing = diesel::select(exists(free.filter(hooks::failing_since.is_not_null())));
             Ok(well.get_result(conn)? || failing.get_result(conn)?)
         })

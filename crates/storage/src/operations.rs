@@ -280,7 +280,7 @@ impl OperationRepository for SqlUnit {
     fn operation_backlog(&mut self) -> Result<OperationBacklog> {
         self.run("count operations", |conn| {
             let unsettled = operations::table.filter(operations::finished_at.is_null());
-            let of = |state: OperationState| unsettled.clone().filter(operations::state.eq(state.word())).count();
+            let of = |state: OperationState| unsettled.filter(operations::state.eq(state.word())).count();
             Ok(OperationBacklog {
                 queued: count(of(OperationState::Queued).get_result(conn)?),
                 running: count(of(OperationState::Running).get_result(conn)?),
