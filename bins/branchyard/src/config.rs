@@ -65,6 +65,8 @@ pub struct Config {
     pub sql: Sql,
     /// Hooks.
     pub hooks: Hooks,
+    /// Metrics.
+    pub metrics: Metrics,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
 }
@@ -77,6 +79,14 @@ pub struct Tokens {
     pub max_per_user: u64,
     /// How often the last use of a token is noted.
     pub last_used_interval: Span,
+}
+
+/// Metrics.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Address and port to serve them on; nowhere when absent.
+    pub listen: Option<String>,
 }
 
 /// Quotas.
@@ -178,6 +188,7 @@ impl Default for Config {
             pools: Pools::default(),
             sql: Sql::default(),
             hooks: Hooks::default(),
+            metrics: Metrics::default(),
             v1alpha1: V1alpha1::default(),
         }
     }

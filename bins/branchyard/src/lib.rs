@@ -12,6 +12,7 @@ pub mod demo;
 mod dispatcher;
 mod formats;
 mod manifest;
+mod metrics;
 mod pages;
 pub mod serve;
 mod sqlite;

@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
@@ -12,12 +12,15 @@ use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
 use branchyard_api_common::{AppState, ServerKeys, head_limit};
 use branchyard_domain::Hub;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::commands::print;
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
+use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, pages};
 
@@ -58,6 +61,7 @@ pub struct Running {
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
+    metrics: Option<MetricsServer>,
     #[expect(dead_code, reason = "held until the server has ended")]
     lock: DataDirLock,
 }
@@ -68,13 +72,15 @@ impl Running {
     /// # Errors
     /// Says what is in the way.
     pub fn start(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+        let started = Instant::now();
         let lock = DataDir::open(&config.data_dir)?.lock()?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
         stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
-        let freed = hub.operations().recover().context("cannot recover interrupted operations")?;
+        let node = stores.dir.node(&hub.fresh_id().to_string())?;
+        let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
         }
@@ -82,7 +88,6 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
-        let node = stores.dir.node(&hub.fresh_id().to_string())?;
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -93,18 +98,31 @@ impl Running {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
         let alpha = config.v1alpha1.settings()?;
-        let server = runtime.block_on(async { listen(listener, state, alpha, Arc::clone(&draining), head_timeout) })?;
+        let measured = Arc::new(Metrics::new());
+        let metrics = match &config.metrics.listen {
+            None => None,
+            Some(listen) => {
+                let (engine, metadata) = (Arc::clone(&stores.engine), Arc::clone(&stores.metadata));
+                let sources = Sources { state: state.clone(), engine, metadata, started };
+                let (metrics, server) =
+                    runtime.block_on(async { metrics::start(listen, Arc::clone(&measured), sources) })?;
+                tracing::info!("metrics on http://{}/metrics", metrics.address);
+                runtime.spawn(server);
+                Some(metrics)
+            }
+        };
+        let shared = (Arc::clone(&draining), Arc::clone(&measured));
+        let server = runtime.block_on(async { listen(listener, state, alpha, shared, head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             count => count,
         };
-        let instance = world.ids.uuid(world.clock.now());
-        let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
-        let dispatcher =
-            Dispatcher::start(&hub, config.hooks.concurrency, node).context("cannot start the dispatcher of hooks")?;
-        Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, lock })
+        let workers = Workers::start(&hub, count, &node, &measured).context("cannot start the workers")?;
+        let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
+            .context("cannot start the dispatcher of hooks")?;
+        Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, metrics, lock })
     }
 
     /// Where it listens.
@@ -112,13 +130,19 @@ impl Running {
         format!("http://{}", self.address)
     }
 
+    /// Where it serves metrics, if it does.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.metrics.as_ref().map(|metrics| format!("http://{}/metrics", metrics.address))
+    }
+
     /// Serves until SIGTERM or SIGINT, then drains; a second signal hurries.
     ///
     /// # Errors
     /// When the server ended by itself.
     pub fn until_stopped(self) -> anyhow::Result<()> {
-        self.runtime.block_on(wait_for_signal())?;
-        self.drain(true)
+        let mut signals = self.runtime.block_on(async { Signals::new() })?;
+        self.runtime.block_on(signals.next());
+        self.drain(Some(signals))
     }
 
     /// Stops accepting, lets requests and operations under way end.
@@ -126,27 +150,42 @@ impl Running {
     /// # Errors
     /// When the server had failed.
     pub fn stop(self) -> anyhow::Result<()> {
-        self.drain(false)
+        self.drain(None)
     }
 
-    fn drain(self, signals: bool) -> anyhow::Result<()> {
+    fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.draining.store(true, Ordering::Relaxed);
+        let (hurry, mut hurried) = watch::channel(false);
+        if let Some(mut signals) = signals {
+            let hub = self.hub.clone();
+            self.runtime.spawn(async move {
+                signals.next().await;
+                tracing::info!("a second signal: what is under way is cut short");
+                hub.dispatch().abort();
+                hurry.send_replace(true);
+                // Held to the end, so that nobody takes its end for a signal.
+                std::future::pending::<()>().await;
+            });
+        }
         let (handle, server) = (self.handle, self.server);
+        let in_haste = hurried.clone();
         self.runtime.block_on(async {
-            let graceful = handle.stop(true);
-            if signals {
-                tokio::select! {
-                    () = graceful => {}
-                    _ = wait_for_signal() => handle.stop(false).await,
-                }
-            } else {
-                graceful.await;
+            let graceful = async {
+                handle.stop(true).await;
+                server.await.context("the server task was lost")?.context("the server failed")
+            };
+            tokio::select! {
+                ended = graceful => ended,
+                Ok(_) = hurried.wait_for(|hurried| *hurried) => Ok(()),
             }
-            server.await.context("the server task was lost")?.context("the server failed")
         })?;
-        self.workers.stop();
+        self.workers.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
-        self.runtime.shutdown_timeout(Duration::from_secs(5));
+        if let Some(metrics) = self.metrics {
+            self.runtime.block_on(metrics.handle.stop(false));
+        }
+        let patience = if *in_haste.borrow() { Duration::ZERO } else { Duration::from_secs(5) };
+        self.runtime.shutdown_timeout(patience);
         Ok(())
     }
 }
@@ -155,16 +194,19 @@ fn listen(
     listener: TcpListener,
     state: AppState,
     alpha: branchyard_api_v1alpha1::Settings,
-    draining: Arc<AtomicBool>,
+    (draining, metrics): (Arc<AtomicBool>, Arc<Metrics>),
     head_timeout: Duration,
 ) -> std::io::Result<Server> {
     let draining = web::Data::from(draining);
+    let metrics = web::Data::new(metrics);
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
             .app_data(web::Data::new(alpha.clone()))
             .app_data(draining.clone())
+            .app_data(metrics.clone())
+            .wrap(from_fn(metrics::count))
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(pages::configure)
@@ -180,13 +222,21 @@ fn listen(
     Ok(server.run())
 }
 
-async fn wait_for_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT. One value for all of them: a signal that comes while nobody waits is not lost.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

@@ -75,7 +75,7 @@ pub use layer::{OwnShape, layer, uncounted};
 pub use manners::{BodyTypes, Credentials, Manners};
 pub use openapi::{OpenApi, Served, path_parameters};
 pub use paging::{Listed, Page, PageRequest, bound, cut, page};
-pub use pool::{Pool, PoolError};
+pub use pool::{Pool, PoolError, PoolLoad};
 pub use query::Query;
 pub use refusal::Refusal;
 pub use request_id::RequestId;

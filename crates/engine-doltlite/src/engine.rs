@@ -68,6 +68,11 @@ impl DoltliteEngine {
         })
     }
 
+    /// Connections that are kept open for reads, and for writes; those in use are not among them.
+    pub fn idle_connections(&self) -> (usize, usize) {
+        (self.readers.idle(), self.writers.idle())
+    }
+
     /// Removes what a process that was killed left half made. For the one process that serves the folder, before it works on it.
     ///
     /// # Errors

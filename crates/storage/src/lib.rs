@@ -48,4 +48,4 @@ pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
 pub use migrations::Status;
-pub use store::{Options, Store};
+pub use store::{Connections, Load, Options, Store};

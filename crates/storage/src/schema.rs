@@ -264,7 +264,6 @@ diesel::table! {
         updated_at -> BigInt,
         due_at -> Nullable<BigInt>,
         lease_holder -> Nullable<Text>,
-        lease_delivery -> Nullable<Text>,
         lease_until -> Nullable<BigInt>,
     }
 }

@@ -82,6 +82,18 @@ impl Server {
         self.running().address()
     }
 
+    /// Where it serves metrics, if it does.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.running().metrics_address()
+    }
+
+    /// Its metrics, as a scraper gets them. `metrics.listen` must be set.
+    pub fn metrics(&self) -> String {
+        let address = self.metrics_address().expect("metrics.listen is set");
+        let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
+        client.get(address).send().unwrap().error_for_status().unwrap().text().unwrap()
+    }
+
     /// The domain under it.
     pub fn hub(&self) -> &Hub {
         &self.running().hub

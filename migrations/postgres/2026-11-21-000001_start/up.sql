@@ -284,16 +284,15 @@ CREATE TABLE hooks (
     updated_at BIGINT NOT NULL,
     due_at BIGINT,
     lease_holder TEXT COLLATE "C",
-    lease_delivery TEXT COLLATE "C",
     lease_until BIGINT,
     CHECK (on_push OR on_pull_request OR on_branch),
     CHECK ((previous_secret IS NULL) = (previous_key_id IS NULL)),
     CHECK ((previous_secret IS NULL) = (previous_until IS NULL)),
-    CHECK ((lease_holder IS NULL) = (lease_until IS NULL)),
-    CHECK ((lease_holder IS NULL) = (lease_delivery IS NULL))
+    CHECK ((lease_holder IS NULL) = (lease_until IS NULL))
 );
 CREATE INDEX hooks_by_database ON hooks (database_id, id);
-CREATE INDEX hooks_due ON hooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX hooks_due ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NULL;
+CREATE INDEX hooks_due_failing ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NOT NULL;
 CREATE INDEX hooks_leased ON hooks (lease_holder) WHERE lease_holder IS NOT NULL;
 
 -- The body is the event's. `sent_url` and `sent_headers` are of the last attempt.

@@ -88,7 +88,7 @@ impl World {
         hub.organizations().create(self.olga.user().unwrap(), delta, None).unwrap();
         self.write("main", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
         self.write("work", "INSERT INTO t VALUES (1)");
-        while hub.operations().run_next("test").unwrap() {}
+        while hub.operations().run_next("test").unwrap().is_some() {}
         let name = RefName::parse("spare").unwrap();
         let from = Revision::Branch("main".to_owned());
         hub.branches().create(&self.access::<Write>(), NewBranch { name, from }, None).unwrap();

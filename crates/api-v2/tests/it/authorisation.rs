@@ -230,7 +230,7 @@ impl Scene {
         self.hook = hook.to_string();
         self.delivery = hub.hooks().ping(&self.access(), hook, None).unwrap().delivery.id.to_string();
         let done: Vec<_> = hub.dispatch().turn("test", &[], 1, 1).unwrap().leases;
-        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease).unwrap()).collect();
+        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease, || true).unwrap()).collect();
         hub.dispatch().turn("test", &done, 0, 0).unwrap();
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
     }

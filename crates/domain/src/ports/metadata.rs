@@ -377,8 +377,10 @@ pub trait OperationRepository {
     /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
     /// was in that state.
     fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
-    /// Ends all leases, for the start of the one process that works on this store; gives how many.
-    fn operation_recover(&mut self) -> Result<u64>;
+    /// Operations that wait, and operations that run.
+    fn operation_backlog(&mut self) -> Result<OperationBacklog>;
+    /// Ends the leases of all workers of a node (`<node>/…`), for its start; gives how many.
+    fn operation_recover(&mut self, node: &str) -> Result<u64>;
     /// Hands a leased operation back to the queue; its place is kept.
     fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()>;
     /// Whether a fork of this name is being made for this owner.
@@ -488,21 +490,52 @@ pub enum DeliveryState {
     Failed,
 }
 
-/// A delivery that somebody alone may attempt now. It is the hook that is leased: there is one attempt at a time for each.
+/// Deliveries that somebody alone may attempt now, one after the other. It is the hook that is leased: there is one attempt at a time for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The hook.
     pub hook: Hook,
-    /// Its first due delivery.
-    pub delivery: Delivery,
-    /// What to send.
-    pub body: String,
+    /// Its first due deliveries, by event, with their bodies; at least one.
+    pub deliveries: Vec<(Delivery, String)>,
+    /// When it ends by itself. It tells this lease from others of the same holder, too.
+    pub until: Timestamp,
+}
+
+/// Operations that are not settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationBacklog {
+    /// Waiting.
+    pub queued: u64,
+    /// Being run, or to be run again.
+    pub running: u64,
+}
+
+/// What waits to be told to hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryBacklog {
+    /// Events whose deliveries are still to be made.
+    pub events: u64,
+    /// Deliveries that are due or being attempted.
+    pub due: u64,
+    /// Since when the oldest of them is due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
+/// What may be leased at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// Hooks in all.
+    pub hooks: usize,
+    /// Of these, hooks whose last attempt failed.
+    pub failing: usize,
+    /// Deliveries of a hook; a hook whose last attempt failed has one.
+    pub run: usize,
 }
 
 /// Deliveries and their attempts.
 pub trait DeliveryRepository {
-    /// Queues a delivery.
-    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()>;
+    /// Queues deliveries.
+    fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()>;
     /// A delivery of a hook.
     fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>>;
     /// Deliveries of a hook, newest first, before `before`.
@@ -517,28 +550,25 @@ pub trait DeliveryRepository {
     fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>>;
     /// The attempts of a delivery that are kept, oldest first.
     fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>>;
-    /// Adds an attempt and what it sent; of those before it, the latest are kept, `keep` with this one.
-    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
+    /// Adds an attempt, what it sent, and the status and counts that its delivery has by it, while the hook is held: when the hook is
+    /// due is noted by [`DeliveryRepository::delivery_release`]. Of the attempts before it, the latest are kept, `keep` with this one.
+    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
     /// Changes status and counts of a delivery; gives whether it is there.
     fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool>;
     /// Gives up all pending deliveries of a hook; gives how many.
     fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64>;
     /// Whether a delivery is due in a hook that nobody holds.
     fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool>;
-    /// Leases the first due delivery, by event, of hooks that nobody holds, those that wait longest first: `places` in all, of which
-    /// `failing_places` for hooks whose last attempt failed.
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: usize,
-        failing_places: usize,
-    ) -> Result<Vec<Lease>>;
-    /// Ends the lease of a hook; gives whether `holder` had it for this delivery.
-    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool>;
+    /// Leases hooks that nobody holds and that have something due, those that wait longest first.
+    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>>;
+    /// The hook, if `holder` has the lease of it that ends `until` then.
+    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>>;
+    /// Ends the leases of hooks.
+    fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()>;
     /// Ends all leases of `holder`; gives how many.
     fn delivery_recover(&mut self, holder: &str) -> Result<u64>;
+    /// What waits at `now`.
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog>;
     /// Removes deliveries finished before `before`, at most `limit`; gives how many.
     fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }

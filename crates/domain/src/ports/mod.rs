@@ -16,8 +16,9 @@ pub use engine::{
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
-    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
-    EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
-    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
-    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository,
+    DeliveryState, EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata,
+    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, Places, PullFilter,
+    PullRepository, PullStanding, RefRepository, ReleaseRepository, SavedAnswer, TokenRepository, Unit,
+    UploadRepository,
 };

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::databases::{has_room, live, may_create_for, role_of};
 use super::{Inner, Once, once, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
-use crate::entities::{Database, Failure, FailureKind, Operation, OperationStatus, Role, User, Work};
+use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
-use crate::ports::{OperationFilter, Unit};
+use crate::ports::{OperationBacklog, OperationFilter, Unit};
 use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
@@ -25,6 +25,17 @@ pub struct SqlWrite {
     pub statements: String,
     /// Message of the commit of the statements.
     pub message: Option<String>,
+}
+
+/// How a run of an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// Its effect is there.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It is to be run again, or somebody else settled it.
+    Unsettled,
 }
 
 /// Wakes idle workers when there is something to do.
@@ -229,13 +240,14 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Ends the leases a former process left behind. Only for the start of the one process that works on this store.
+    /// Ends the leases that a former process of this node left behind: those of holders `<node>/…`. Only for the start of the one process that
+    /// is this node; leases of others run out by themselves.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn recover(&self) -> Result<u64, Fault> {
+    pub fn recover(&self, node: &str) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.operation_recover()?;
+        let freed = unit.operation_recover(node)?;
         unit.save()?;
         Ok(freed)
     }
@@ -264,21 +276,30 @@ impl<'a> Operations<'a> {
         Ok(removed)
     }
 
-    /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker.
+    /// What is not settled.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn backlog(&self) -> Result<OperationBacklog, Fault> {
+        Ok(self.0.ports.metadata.read()?.operation_backlog()?)
+    }
+
+    /// Runs the oldest operation that may run; gives what became of it, if there was one. `holder` names the worker: `<node>/<worker>`.
     ///
     /// # Errors
     /// [`Fault`] when even the failure could not be recorded; the operation is then run again when its lease has ended.
-    pub fn run_next(&self, holder: &str) -> Result<bool, Fault> {
+    pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
-            return Ok(false);
+            return Ok(None);
         };
         unit.save()?;
-        run::run(self.0, operation, holder)?;
+        let kind = operation.work.kind();
+        let ended = run::run(self.0, operation, holder)?;
         // The next one of this database may be waiting for a worker that went to sleep.
         self.0.wake.one();
-        Ok(true)
+        Ok(Some((kind, ended)))
     }
 
     /// Prolongs the lease of an operation being run.

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::databases::{emit, role_of};
-use super::operations::LEASE_SECONDS;
+use super::operations::{Ended, LEASE_SECONDS};
 use super::{Inner, Operations};
 use crate::entities::{
     Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, User, Work,
@@ -58,14 +58,15 @@ struct Run<'a> {
 }
 
 /// Runs a leased operation to its end.
-pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<(), Fault> {
+pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<Ended, Fault> {
     let mut run = Run { inner, operation, holder };
     if run.operation.attempts > ATTEMPTS {
         // It took the worker down each time.
         return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
     }
     match run.with_heartbeat() {
-        Ok(()) | Err(Stop::Lost) => Ok(()),
+        Ok(()) => Ok(Ended::Succeeded),
+        Err(Stop::Lost) => Ok(Ended::Unsettled),
         Err(Stop::Failed(failure)) => run.settle_failed(failure),
         Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "conflict: the branch kept moving")),
         Err(Stop::Fault(fault)) => run.give_up_or_hand_back(fault),
@@ -179,17 +180,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn settle_failed(&mut self, failure: Failure) -> Result<(), Fault> {
+    fn settle_failed(&mut self, failure: Failure) -> Result<Ended, Fault> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
         let mut unit = self.inner.ports.metadata.write()?;
-        if unit.operation_settle(&self.operation, Some(self.holder))? {
-            unit.save()?;
+        if !unit.operation_settle(&self.operation, Some(self.holder))? {
+            return Ok(Ended::Unsettled);
         }
-        Ok(())
+        unit.save()?;
+        Ok(Ended::Failed)
     }
 
-    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<(), Fault> {
+    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<Ended, Fault> {
         if self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
                 Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {

@@ -18,11 +18,11 @@ pub(super) struct Leased {
     pub(super) lease: Option<(String, Timestamp)>,
 }
 
-/// A hook with its lease: by whom, for which delivery, until when.
+/// A hook with its lease: by whom, until when.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) hook: Hook,
-    pub(super) lease: Option<(String, DeliveryId, Timestamp)>,
+    pub(super) lease: Option<(String, Timestamp)>,
 }
 
 /// A delivery with its log.
