@@ -23,6 +23,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Refused, lock};
 use crate::entities::{
@@ -74,6 +75,11 @@ impl MemoryEngine {
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
         change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
     }
+}
+
+/// Nothing takes time here, so only who has none runs out of it.
+fn not_over(timeout: Duration) -> Result<()> {
+    if timeout.is_zero() { Err(EngineError::TimedOut(0)) } else { Ok(()) }
 }
 
 fn no_file() -> EngineError {
@@ -150,12 +156,14 @@ impl Engine for MemoryEngine {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        not_over(query.timeout)?;
         sql::read(&tables, query.sql, sink)?;
         Ok(ReadReport { deterministic: true })
     }
 
     fn scan(&self, database: DatabaseId, at: &CommitHash, scan: &TableScan<'_>, sink: &mut dyn RowSink) -> Result<()> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        not_over(scan.timeout)?;
         sql::scan(&tables, scan.table, sink)
     }
 
