@@ -151,7 +151,7 @@ fn parameters() -> Value {
         "pageToken": query("pageToken", &text, "`next_page_token` of the page before; absent or empty = the first page."),
         "filterByState": query("filterByState", &words(&["Open", "Closed", "Merged"]), "Only such pull requests."),
         "filterByReviewStatus": query("filterByReviewStatus", &words(&["Approved", "AssignedReviewer", "Rejected", "Reviewed"]), "There are no reviews, so nothing is found."),
-        "query": query("query", &text, "A part of the title or the description, in any letter case."),
+        "query": query("query", &json!({"type": "string", "maxLength": 20_000}), "A part of the title or the description, in any letter case; at most 20,000 bytes."),
         "include_bom": query("include_bom", &words(&["0", "1"]), "`1` puts a byte order mark first."),
     })
 }
