@@ -99,6 +99,7 @@ impl From<Said<PullError>> for Refusal {
         let text = error.to_string();
         match error {
             PullError::NoSuchBranch { branch, .. } => absent("branch", &branch),
+            PullError::BranchGone(branch) => absent("branch", branch.as_str()),
             PullError::Duplicate(number) => exists("pull request", &format!("{number} of these branches")),
             PullError::State(PullStateError::Merged) => {
                 Problem::new(ErrorCode::Unprocessable, "pull request is already merged").into()

@@ -1,7 +1,7 @@
 //! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
 
 use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError};
-use crate::values::{Invalid, OperationId, PullNumber};
+use crate::values::{Invalid, OperationId, PullNumber, RefName};
 
 /// A port failed: nobody's input is to blame.
 #[derive(Debug, thiserror::Error)]
@@ -240,7 +240,10 @@ pub enum PullError {
     /// A merge of it is queued or running.
     #[error("operation {0} is merging this pull")]
     Merging(OperationId),
-    /// A branch or the source database is gone.
+    /// A branch is gone.
+    #[error("branch '{0}' does not exist any more")]
+    BranchGone(RefName),
+    /// The source database is gone, or the branches have nothing in common.
     #[error("{0}")]
     BranchMissing(String),
     /// Only its author or a writer may change it.

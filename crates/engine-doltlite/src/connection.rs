@@ -142,6 +142,11 @@ impl Timed<'_> {
         self.watch.deadline().ended()
     }
 
+    /// The time that is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.watch.deadline().remaining()
+    }
+
     /// Runs something that does not count.
     pub(crate) fn stopped<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.watch.deadline().stopped(wait)

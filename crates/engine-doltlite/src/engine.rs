@@ -310,7 +310,7 @@ impl Engine for DoltliteEngine {
         at: &CommitHash,
         scan: &TableScan<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Duration, EngineError> {
         self.reading(database, at, |connection| crate::scan::scan(self, connection, at, scan, sink))
     }
 

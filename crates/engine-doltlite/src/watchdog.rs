@@ -102,7 +102,8 @@ impl Deadline {
         result
     }
 
-    fn remaining(&self) -> Duration {
+    /// The time that is left, once the clock runs.
+    pub(crate) fn remaining(&self) -> Duration {
         let due = self.due_nanos.load(Ordering::Relaxed);
         Duration::from_nanos(due.saturating_sub(nanos(self.start.elapsed())))
     }

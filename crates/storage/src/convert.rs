@@ -3,7 +3,7 @@
 use branchyard_domain::entities::{
     AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, Role, Visibility,
 };
-use branchyard_domain::ports::{DeliveryState, OperationState};
+use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, Invalid,
     OperationId, OwnerName, PullNumber, RefName, ReleaseId, Timestamp, TokenId, UploadId,
@@ -13,8 +13,8 @@ use crate::error::Unreadable;
 
 pub(crate) type Read<T> = Result<T, Unreadable>;
 
-/// Bytes of the longest text that is searched for; a longer one is found nowhere. SQLite refuses patterns above 50,000 bytes.
-pub(crate) const LONGEST_SEARCH: usize = 20_000;
+/// Bytes of the longest text that is searched for; a longer one is found nowhere.
+pub(crate) const LONGEST_SEARCH: usize = PullFilter::MAX_CONTAINS;
 
 /// The pattern that finds a text anywhere in a `search_key`.
 pub(crate) fn anywhere(text: &str) -> String {

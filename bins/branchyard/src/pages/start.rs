@@ -14,6 +14,7 @@ pub(super) async fn index(state: web::Data<AppState>) -> HttpResponse {
          <p>Versioned SQL databases: fork and branch them, open and merge pull requests, tag and release them, import files, and run SQL at any \
          branch, tag or commit.</p>\
          <ul><li><a href=\"/docs/api/v2\">API v2</a>: every request, with examples</li>\
+         <li><a href=\"/docs/api/v1alpha1\">API v1alpha1</a>: deprecated, for clients that exist</li>\
          <li><a href=\"/docs/errors\">Errors</a>: what each code means, and what to do</li></ul>\
          <h2>First requests</h2>\
          <p>The databases everybody may see:</p><pre><code>curl '{origin}/api/v2/databases'</code></pre>\

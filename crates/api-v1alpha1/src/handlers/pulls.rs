@@ -57,6 +57,9 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> 
             q.fault("filterByReviewStatus", text);
         }
         let contains = given("query");
+        if contains.as_ref().is_some_and(|text| text.len() > PullFilter::MAX_CONTAINS) {
+            q.fault("query", format!("has more than {} bytes; search for a part of it", PullFilter::MAX_CONTAINS));
+        }
         let texts = ["filterByState", "filterByReviewStatus", "query"].map(|name| given(name).unwrap_or_default());
         Some((page, Filters { filter: PullFilter { standing, contains }, reviewed: review.is_some(), texts }))
     })?;

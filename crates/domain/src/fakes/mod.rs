@@ -3,6 +3,7 @@
 //! [`hub()`] gives a [`Hub`] over all of them, with handles to each.
 
 mod blobs;
+mod broken;
 mod clock;
 mod engine;
 mod formats;
@@ -14,6 +15,7 @@ mod rows;
 use std::sync::Arc;
 
 pub use blobs::MemoryBlobs;
+pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;
 pub use formats::PlainFormats;
@@ -22,6 +24,7 @@ pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
 pub use rows::Collected;
 
+use crate::ports::Metadata;
 use crate::usecases::Limits;
 use crate::{Hub, Ports};
 
@@ -42,6 +45,27 @@ pub struct FakeHub {
     pub ids: Arc<SeededIds>,
     /// Who makes its requests to hooks.
     pub sender: Arc<ScriptedSender>,
+}
+
+impl FakeHub {
+    /// A hub over the same fakes, but for a metadata store that is broken.
+    pub fn broken(&self, metadata: BrokenMetadata) -> Hub {
+        Hub::new(self.ports(Arc::new(metadata)), Limits::default())
+    }
+
+    fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {
+        Ports {
+            metadata,
+            engine: self.engine.clone(),
+            blobs: self.blobs.clone(),
+            formats: Arc::new(PlainFormats),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            payloads: Arc::new(PlainPayloads),
+            vault: Arc::new(OpenVault),
+            sender: self.sender.clone(),
+        }
+    }
 }
 
 /// A hub over fakes with default limits; everything it does is the same in every run.

@@ -404,7 +404,7 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError>;
 
-    /// Gives all rows of a table at a commit, by primary key; without one, by row id.
+    /// Gives all rows of a table at a commit, by primary key; without one, by row id. Says what is left of the time.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], also for a view; [`EngineError::TimedOut`].
@@ -414,7 +414,7 @@ pub trait Engine: Send + Sync {
         at: &CommitHash,
         scan: &TableScan<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<(), EngineError>;
+    ) -> Result<Duration, EngineError>;
 
     /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
     ///

@@ -242,8 +242,13 @@ pub trait RefRepository {
 pub struct PullFilter {
     /// Only those that stand there.
     pub standing: Option<PullStanding>,
-    /// Only with this in title or description, whatever the case.
+    /// Only with this in title or description, whatever the case; a text above [`PullFilter::MAX_CONTAINS`] is in none.
     pub contains: Option<String>,
+}
+
+impl PullFilter {
+    /// Bytes of the longest text that is searched for. SQLite refuses patterns above 50,000 bytes.
+    pub const MAX_CONTAINS: usize = 20_000;
 }
 
 /// State of a pull without what belongs to it.

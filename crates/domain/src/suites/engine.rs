@@ -332,7 +332,10 @@ pub fn scans(engine: &dyn Engine) {
     let scan = |table: &str, stop_after: usize| {
         let mut rows = Collected::stopping_after(stop_after);
         let wanted = TableScan { table, timeout: LONG, canceled: Canceled::default() };
-        engine.scan(db.id, &head, &wanted, &mut rows).map(|()| rows)
+        engine.scan(db.id, &head, &wanted, &mut rows).map(|left| {
+            assert!(!left.is_zero() && left <= LONG);
+            rows
+        })
     };
     assert_eq!(scan("keyed", 0).unwrap().lines(), ["2|a", "3|b", "1|c"]);
     assert_eq!(scan("keyed", 2).unwrap().lines(), ["2|a", "3|b"]);

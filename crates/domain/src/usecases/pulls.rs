@@ -184,7 +184,7 @@ impl<'a> Pulls<'a> {
     ///
     /// # Errors
     /// [`PullError::NotYours`], [`PullError::State`], [`PullError::Merging`], [`PullError::Duplicate`],
-    /// [`PullError::BranchMissing`]; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -277,7 +277,7 @@ impl<'a> Pulls<'a> {
     /// Accepts the merge of a pull as an operation.
     ///
     /// # Errors
-    /// [`PullError::Merging`], [`PullError::State`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
+    /// [`PullError::Merging`], [`PullError::State`], [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
     pub fn merge(
         &self,
         access: &DatabaseAccess<Write>,
@@ -323,7 +323,7 @@ impl<'a> Pulls<'a> {
     /// The commits a pull stands between now; for a merged pull, those it was merged at. The source is fetched into the base.
     ///
     /// # Errors
-    /// [`PullError::BranchMissing`].
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`].
     pub fn edges<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<PullEdges, PullError> {
         if let PullState::Merged { commit, base, source, .. } = &pull.state {
             return Ok(PullEdges { base: base.clone(), ours: commit.clone(), theirs: source.clone() });
@@ -497,7 +497,7 @@ pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, Com
     if source.is_none() {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
     }
-    let missing = |name: &RefName| PullError::BranchMissing(format!("branch '{name}' does not exist any more"));
+    let missing = |name: &RefName| PullError::BranchGone(name.clone());
     let ours = unit.branch_get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
     let theirs =
         unit.branch_get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;

@@ -254,7 +254,9 @@ fn conflict(tables: &[(String, u64)]) -> Stop {
 fn pull_failure(error: PullError) -> Stop {
     match error {
         PullError::Fault(fault) => Stop::Fault(fault),
-        PullError::NoSuchPull | PullError::BranchMissing(_) => failed(FailureKind::NotFound, error.to_string()),
+        PullError::NoSuchPull | PullError::BranchGone(_) | PullError::BranchMissing(_) => {
+            failed(FailureKind::NotFound, error.to_string())
+        }
         PullError::Changed => Stop::Moved,
         other => failed(FailureKind::Unprocessable, other.to_string()),
     }

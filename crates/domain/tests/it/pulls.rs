@@ -116,7 +116,7 @@ fn closing_and_reopening() {
     assert_eq!(world.events().last().unwrap(), "pull 1 Reopened by ada");
     world.set(&first, WantedState::Closed).unwrap();
     world.hub.branches().delete(&world.access::<Write>(&world.ada), "work", None).unwrap();
-    assert!(matches!(world.set(&first, WantedState::Open), Err(PullError::BranchMissing(_))));
+    assert!(matches!(world.set(&first, WantedState::Open), Err(PullError::BranchGone(_))));
 }
 
 #[test]
@@ -187,5 +187,5 @@ fn a_fork_offers_its_changes_back() {
     let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
     let admin = world.access_to::<branchyard_domain::access::Admin>(&world.ben, fork);
     world.hub.databases().delete(&admin, None).unwrap();
-    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::BranchMissing(_))));
+    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::BranchGone(_))));
 }

@@ -23,14 +23,15 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Refused, lock};
 use crate::entities::{
     Commit, Conflict, LogEntry, LogPosition, LogWalk, RowChange, Signature, TableChange, TableSchema,
 };
 use crate::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
+    RowSource, ScriptJob, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -44,6 +45,16 @@ type Hook = Box<dyn FnOnce() + Send>;
 pub struct MemoryEngine {
     files: Mutex<BTreeMap<DatabaseId, History>>,
     meanwhile: Mutex<Option<Hook>>,
+    scans: Mutex<Scans>,
+}
+
+/// How scans go.
+#[derive(Default)]
+struct Scans {
+    /// What each takes of its time.
+    take: Duration,
+    /// Rows until they break.
+    breaks_after: Option<usize>,
 }
 
 impl std::fmt::Debug for MemoryEngine {
@@ -56,6 +67,16 @@ impl MemoryEngine {
     /// Runs this in the middle of the next write, merge, import or copy: what somebody else does meanwhile.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(happens));
+    }
+
+    /// Every scan from now on takes so long.
+    pub fn scans_take(&self, time: Duration) {
+        lock(&self.scans).take = time;
+    }
+
+    /// Every scan from now on is at fault once it has given so many rows, if it has more.
+    pub fn scans_break_after(&self, rows: usize) {
+        lock(&self.scans).breaks_after = Some(rows);
     }
 
     fn let_happen(&self) {
@@ -73,6 +94,37 @@ impl MemoryEngine {
     /// Changes a file.
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
         change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
+    }
+}
+
+/// Nothing takes time here, so only who has none runs out of it.
+fn not_over(timeout: Duration) -> Result<()> {
+    if timeout.is_zero() { Err(EngineError::TimedOut(0)) } else { Ok(()) }
+}
+
+/// Passes so many rows on.
+struct Breaking<'a> {
+    sink: &'a mut dyn RowSink,
+    rows_left: usize,
+    broken: bool,
+}
+
+impl RowSink for Breaking<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.sink.columns(columns)
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        match self.rows_left.checked_sub(1) {
+            Some(left) => {
+                self.rows_left = left;
+                self.sink.row(row)
+            }
+            None => {
+                self.broken = true;
+                Flow::Stop
+            }
+        }
     }
 }
 
@@ -150,13 +202,35 @@ impl Engine for MemoryEngine {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        if query.timeout.is_zero() {
+            return Err(EngineError::Sql { failure: SqlFailure::TimedOut(0), statement: 1 });
+        }
         sql::read(&tables, query.sql, sink)?;
         Ok(ReadReport { deterministic: true })
     }
 
-    fn scan(&self, database: DatabaseId, at: &CommitHash, scan: &TableScan<'_>, sink: &mut dyn RowSink) -> Result<()> {
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Duration> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
-        sql::scan(&tables, scan.table, sink)
+        let (take, breaks_after) = {
+            let scans = lock(&self.scans);
+            (scans.take, scans.breaks_after)
+        };
+        not_over(scan.timeout.saturating_sub(take))?;
+        let mut sink = Breaking { sink, rows_left: breaks_after.unwrap_or(usize::MAX), broken: false };
+        sql::scan(&tables, scan.table, &mut sink)?;
+        match sink.broken {
+            true => Err(EngineError::Fault {
+                context: "read a table".to_owned(),
+                source: Box::new(Refused("planned by a test")),
+            }),
+            false => Ok(scan.timeout - take),
+        }
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
