@@ -799,7 +799,7 @@ pub fn leases(store: &dyn Metadata) {
     });
     assert_eq!(lease("node/4", 14), Some(2));
     assert_eq!(lease("w5", 15), None);
-    assert_eq!(read(store, |unit| unit.operation_backlog().unwrap()), OperationBacklog { queued: 1, running: 2 });
+    assert_eq!(read(store, |unit| unit.operation_backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
     // A restart ends the leases of its own workers at once, and of nobody else.
     assert_eq!(write(store, |unit| unit.operation_recover("n").unwrap()), 0, "not of a node whose name begins so");
     assert_eq!(write(store, |unit| unit.operation_recover("node").unwrap()), 1);
