@@ -187,5 +187,5 @@ fn a_fork_offers_its_changes_back() {
     let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
     let admin = world.access_to::<branchyard_domain::access::Admin>(&world.ben, fork);
     world.hub.databases().delete(&admin, None).unwrap();
-    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::BranchGone(_))));
+    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::BranchMissing(_))));
 }
