@@ -121,7 +121,7 @@ fn job_polls(name: &str, pull_id: &str) -> Example {
     // The pull of a merge is in the path; that of an import is its result.
     let so_far = if name == MERGE { pull_id } else { "" };
     let completed = json!({"res_details": details("Success", "", AFTER)});
-    let text = "merge conflict: tree (1)";
+    let text = "merge conflict: 1 conflict in tree";
     let failed = json!({"message": text, "res_details": details("Error", text, "")});
     several(vec![
         ("pending", "It waits or runs.", poll("Success", "Pending", false, so_far)),
