@@ -40,8 +40,6 @@ pub(crate) struct Seen {
     pub refusal: Option<Refusal>,
     /// Whether something was used whose result changes from run to run.
     pub volatile: bool,
-    /// Whether something was used that can be asked for any commit or branch.
-    pub history: bool,
 }
 
 #[derive(Debug)]

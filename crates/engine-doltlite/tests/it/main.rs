@@ -6,5 +6,6 @@ mod flows;
 mod guard;
 mod imports;
 mod merges;
+mod secrecy;
 mod sqlite;
 mod support;
