@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::hooks::AuthContext;
 
+pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
+
 /// Whose statements a connection runs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {

@@ -1,6 +1,7 @@
 //! The engine port on real files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
+mod definitions;
 mod diffs;
 mod flows;
 mod guard;
