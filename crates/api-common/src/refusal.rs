@@ -171,9 +171,9 @@ impl From<PullError> for Refusal {
             PullError::SameBranch => at("/from_branch", &error).into(),
             PullError::NoSuchBranch { .. } | PullError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
             PullError::Duplicate(_) | PullError::Merging(_) => plain(ErrorCode::Conflict, &error),
-            PullError::State(PullStateError::Merged | PullStateError::Closed) | PullError::BranchMissing(_) => {
-                plain(ErrorCode::Unprocessable, &error)
-            }
+            PullError::State(PullStateError::Merged | PullStateError::Closed)
+            | PullError::BranchMissing(_)
+            | PullError::CannotMerge(_) => plain(ErrorCode::Unprocessable, &error),
             PullError::NotYours => plain(ErrorCode::PermissionDenied, &error),
             PullError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             PullError::TooSlow => plain(ErrorCode::ServiceUnavailable, &error),
