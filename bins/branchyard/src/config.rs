@@ -3,6 +3,7 @@
 
 mod hooks;
 mod http;
+mod list;
 mod pools;
 mod ranges;
 mod span;
@@ -96,6 +97,7 @@ pub struct Quotas {
     /// Databases of an owner; 0 = no limit.
     pub databases_per_owner: u64,
     /// Owner names refused besides the built-in ones.
+    #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
 }
 
@@ -428,15 +430,31 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_a_list_or_a_text_with_commas() {
-        for toml in [
-            "allowed_cidrs = [\"10.20.0.0/16\", \"fd00:1234::/48\"]",
-            "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"",
+    fn lists_are_lists_or_text_with_json_or_commas() {
+        for list in ["[\"a.test\", \"b.test\"]", "'[\"a.test\", \"b.test\"]'", "\"a.test, b.test,\""] {
+            let config = load(&format!("[limits]\nreserved_names = {list}")).unwrap();
+            assert_eq!(config.limits.reserved_names, ["a.test", "b.test"], "{list}");
+        }
+        for (key, text, got) in [
+            ("hooks", "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"", 2),
+            ("cors", "allowed_origins = \"https://a.test,https://b.test\"", 2),
+            ("http", "trusted_proxies = \"10.0.0.0/8\"", 1),
+            ("hooks", "retry_delays_ms = \"0, 5000,60000\"", 3),
+            ("hooks", "retry_delays_ms = 0", 1),
         ] {
-            let config = load(&format!("[hooks]\n{toml}")).unwrap();
-            assert_eq!(config.hooks.allowed_cidrs, ["10.20.0.0/16", "fd00:1234::/48"]);
+            let config = load(&format!("[{key}]\n{text}")).unwrap();
+            let lists = match text.split_once(' ').unwrap().0 {
+                "allowed_cidrs" => config.hooks.allowed_cidrs.len(),
+                "allowed_origins" => config.cors.allowed_origins.len(),
+                "trusted_proxies" => config.http.trusted_proxies.len(),
+                _ => config.hooks.retry_delays_ms.len(),
+            };
+            assert_eq!(lists, got, "{text}");
         }
         assert_eq!(load("[hooks]\nallowed_cidrs = \"\"").unwrap(), Config::default());
+        for text in ["[hooks]\nretry_delays_ms = \"0, soon\"", "[limits]\nreserved_names = '[\"a\"'"] {
+            assert!(load(text).is_err(), "{text}");
+        }
     }
 
     #[test]

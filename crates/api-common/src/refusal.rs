@@ -173,7 +173,8 @@ impl From<PullError> for Refusal {
             PullError::Duplicate(_) | PullError::Merging(_) => plain(ErrorCode::Conflict, &error),
             PullError::State(PullStateError::Merged | PullStateError::Closed)
             | PullError::BranchGone(_)
-            | PullError::BranchMissing(_) => plain(ErrorCode::Unprocessable, &error),
+            | PullError::BranchMissing(_)
+            | PullError::CannotMerge(_) => plain(ErrorCode::Unprocessable, &error),
             PullError::NotYours => plain(ErrorCode::PermissionDenied, &error),
             PullError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             PullError::TooSlow => plain(ErrorCode::ServiceUnavailable, &error),

@@ -255,6 +255,9 @@ pub enum PullError {
     /// It is not as the caller saw it.
     #[error("the pull changed since it was read")]
     Changed,
+    /// The two sides cannot be merged, for a reason that is no list of conflicts.
+    #[error("the branches cannot be merged: {0}")]
+    CannotMerge(String),
     /// The trial merge took too long.
     #[error("the trial merge took too long; try again later")]
     TooSlow,

@@ -12,13 +12,11 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use chrono::{DateTime, NaiveDateTime};
 use rusqlite::{OpenFlags, params_from_iter};
 
+use crate::branch;
 use crate::connection::{Connection, Purpose};
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
-/// The one branch of a file. Nobody but this crate relies on where it points. Not a name a user would give a branch: in SQL it would be taken
-/// for theirs.
-pub(crate) const BRANCH: &str = "__branchyard__";
 /// Stands for an empty address: the engine demands one.
 const NO_EMAIL: &str = "none@invalid";
 /// The longest text the engine takes as an argument.
@@ -38,7 +36,7 @@ pub(crate) fn create(
     let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
     // The engine's own first commit has its clock's date and no author: ours takes its place.
     let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
-    raw.query_row("SELECT dolt_branch('-m', 'main', ?)", [BRANCH], |_| Ok(())).map_err(fault)?;
+    branch::rename(&raw).map_err(fault)?;
     raw.close().map_err(|(_, error)| fault(error))?;
     engine.evict(database);
     let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
@@ -64,6 +62,7 @@ pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId)
         .raw()
         .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
         .map_err(|error| errors::fault("read the copy", error))?;
+    branch::rename(copied.raw()).map_err(|error| errors::fault("rename the branch of the copy", error))?;
     drop(copied);
     engine.evict(to);
     let installed = engine.files.install(temporary, to).map_err(fault);

@@ -21,6 +21,7 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
 use crate::sql::errors;
+use crate::trial::{self, Trials};
 use crate::watchdog::Watchdog;
 
 /// Databases as DoltLite files in a folder.
@@ -28,6 +29,7 @@ pub struct DoltliteEngine {
     pub(crate) options: Options,
     pub(crate) files: Files,
     pub(crate) queues: WriteQueues,
+    pub(crate) trials: Trials,
     pub(crate) watchdog: Watchdog,
     pub(crate) ancestors: Mutex<AncestorCache>,
     readers: Pool<Option<CommitHash>>,
@@ -62,6 +64,7 @@ impl DoltliteEngine {
             options,
             files,
             queues: WriteQueues::default(),
+            trials: Trials::default(),
             watchdog,
             ancestors: Mutex::default(),
             modules,
@@ -211,6 +214,7 @@ impl DoltliteEngine {
     /// Forgets connections, after or before the file of a database is exchanged.
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
+        self.trials.forget(database);
         self.writers.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
     }
@@ -333,8 +337,8 @@ impl Engine for DoltliteEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError> {
-        let turn = self.queues.enter(database);
-        crate::merge::conflicts(self, &turn, (ours, theirs), table, skip, limit)
+        let (ours, theirs, table) = (ours.clone(), theirs.clone(), table.map(str::to_ascii_lowercase));
+        trial::conflicts(self, trial::Question { database, ours, theirs, table, skip, limit })
     }
 
     fn import(

@@ -62,13 +62,12 @@ fn run(
             });
         }
     }
-    let moves = seen.volatile || (seen.history && mentions_our_branch(place.whole));
     let columns = describe(&statement);
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
         give_rows(&mut statement, columns.len(), timed, memory, sink)
             .map_err(|error| place.failed(error, &connection.take_seen()))?;
     }
-    Ok(ReadReport { deterministic: !moves })
+    Ok(ReadReport { deterministic: !seen.volatile })
 }
 
 /// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.
@@ -77,12 +76,6 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
         Some(at) => Err(SqlFailure::Syntax { position: at + 2, near: "\0".into() }),
         None => Ok(()),
     }
-}
-
-/// History at a commit is fixed; only our own branch moves.
-fn mentions_our_branch(sql: &str) -> bool {
-    let name = crate::commits::BRANCH.as_bytes();
-    sql.as_bytes().windows(name.len()).any(|window| window.eq_ignore_ascii_case(name)) || sql.contains("||")
 }
 
 pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {

@@ -5,14 +5,16 @@ use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, 
 use branchyard_domain::values::CommitHash;
 use rusqlite::Batch;
 use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::limits::Limit;
 
 use crate::commits;
 use crate::connection::{Connection, Timed};
 use crate::engine::DoltliteEngine;
-use crate::guard::{Mode, Seen};
+use crate::guard::{MAX_LENGTH, Mode, Seen};
 use crate::memory::Allowance;
 use crate::queue::Turn;
 use crate::read::no_nul;
+use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
 
@@ -141,6 +143,23 @@ pub(crate) fn run_one(
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
         set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;
     }
+    if !tokens::defines(place.text) {
+        return run_guarded(connection, place, memory);
+    }
+    // The engine reads what it is about to store. That it is too long is better said by us than found out by it.
+    let limit = |bytes| connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes);
+    let fault = |error| Failed::Engine(errors::fault("set a limit", error));
+    let usual = limit(MAX_LENGTH).map_err(fault)?;
+    let ran = run_guarded(connection, place, memory);
+    limit(usual).map_err(fault)?;
+    ran?;
+    match schema::too_long(connection).map_err(|error| Failed::Engine(errors::fault("look at a definition", error)))? {
+        Some(text) => Err(SqlFailure::Engine(text).into()),
+        None => Ok(()),
+    }
+}
+
+fn run_guarded(connection: &Connection, place: &Place<'_>, memory: &Allowance) -> Result<(), Failed> {
     let _entered = connection.enter(Mode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());
     let mut batch = Batch::new(connection.raw(), place.text);

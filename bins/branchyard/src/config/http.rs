@@ -7,6 +7,7 @@ use branchyard_api_common::{ForwardedHeader, HttpConfig, Proxies, RateLimits, Sq
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::list::list;
 use super::{Config, Span};
 
 /// HTTP.
@@ -20,6 +21,7 @@ pub struct Http {
     /// Milliseconds a client may take for them.
     pub head_timeout_ms: u64,
     /// Networks of the reverse proxies in front of the server.
+    #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
     /// The header in which they name the client.
     pub forwarded_header: String,
@@ -42,6 +44,7 @@ impl Default for Http {
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
     /// Origins that may call; `*` = all.
+    #[serde(deserialize_with = "list")]
     pub allowed_origins: Vec<String>,
 }
 

@@ -100,8 +100,7 @@ impl<'a> Imports<'a> {
             id: file.id,
             database_id: database.id,
             user_id: user.id,
-            // Nobody can show this session: it is used up in the transaction that makes it.
-            secret_hash: [0; 32],
+            secret_hash: NO_SECRET,
             content_length: file.part.size,
             num_parts: 1,
             file_type: wanted.file_type,
@@ -111,7 +110,7 @@ impl<'a> Imports<'a> {
             parts: vec![file.part.clone()],
         };
         let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
-        let (request, session) = imports::check(&request, Some(session), now)?;
+        let (request, session) = imports::check(&request, Some(session), &NO_SECRET, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         let operation = enqueue_as(self.0, unit.as_mut(), id, &database, user, Work::Import(request), now);
@@ -127,6 +126,9 @@ impl<'a> Imports<'a> {
         Ok(operation)
     }
 }
+
+/// Of sessions that nobody can show: they are used up in the transaction that makes them.
+const NO_SECRET: [u8; 32] = [0; 32];
 
 /// The import as one of an announced upload would have been asked for.
 fn request(

@@ -224,9 +224,9 @@ impl<'a> Imports<'a> {
             None => None,
         };
         let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
-        let session = session
-            .filter(|s| s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id);
-        let (request, session) = check(&wanted, session, now)?;
+        // Whether there is a session is told to nobody but its owner.
+        let session = session.filter(|s| s.user_id == access.who().id && s.database_id == database.id);
+        let (request, session) = check(&wanted, session, &secret_hash, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         if let Some(operation) = session.used_by {
@@ -259,6 +259,7 @@ pub(super) fn not_queued(error: OperationError) -> ImportError {
 pub(super) fn check(
     wanted: &NewImport,
     session: Option<Upload>,
+    secret_hash: &[u8; 32],
     now: crate::values::Timestamp,
 ) -> Result<(ImportRequest, Upload), ImportError> {
     let mut wrong: Vec<(&'static str, String)> = Vec::new();
@@ -302,7 +303,10 @@ pub(super) fn check(
     }
     let session = session.filter(|s| s.used_by.is_some() || s.expires_at > now);
     match &session {
-        None => wrong.push(("token", "unknown, expired, or of another caller or database".to_owned())),
+        None => wrong.push(("contents_key", "unknown, expired, or of another caller or database".to_owned())),
+        Some(session) if session.secret_hash != *secret_hash => {
+            wrong.push(("token", "not the token of the upload that contents_key names".to_owned()));
+        }
         Some(session) if session.used_by.is_none() => check_parts(wanted, session, &mut wrong),
         Some(_) => {}
     }

@@ -399,7 +399,10 @@ fn readable(
     reader: Option<AccountId>,
     id: OperationId,
 ) -> Result<(Operation, Option<Role>), OperationError> {
-    let operation = unit.operation_get(id)?.ok_or(OperationError::NoSuchOperation)?;
+    let Some(operation) = unit.operation_get(id)? else {
+        deny_like_a_hidden_one(unit, reader)?;
+        return Err(OperationError::NoSuchOperation);
+    };
     let database = unit.database_get(operation.database_id)?.filter(|d| d.deleted_at.is_none());
     let role = match &database {
         Some(database) => role_of(unit, reader, database)?,
@@ -409,6 +412,12 @@ fn readable(
         return Err(OperationError::NoSuchOperation);
     }
     Ok((operation, role))
+}
+
+/// What is asked for an operation of a database that is hidden, asked in vain: otherwise the time would tell that there is one.
+fn deny_like_a_hidden_one(unit: &mut dyn Unit, reader: Option<AccountId>) -> Result<(), Fault> {
+    unit.database_get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
+    super::databases::deny_like_a_hidden_one(unit, reader)
 }
 
 /// At most `bytes` bytes, cut on a character boundary.

@@ -364,7 +364,7 @@ impl<'a> Pulls<'a> {
     /// What merging a pull would leave unsettled, by table, then primary key, leaving out the first `skip`.
     ///
     /// # Errors
-    /// [`PullError::TooSlow`].
+    /// [`PullError::TooSlow`], [`PullError::CannotMerge`]; [`PullError::NoSuchTable`] when neither side has it.
     pub fn conflicts<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -373,11 +373,22 @@ impl<'a> Pulls<'a> {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, PullError> {
-        match self.0.ports.engine.conflicts(access.database().id, &at.ours, &at.theirs, table, skip, limit) {
-            Err(EngineError::TimedOut(_)) => Err(PullError::TooSlow),
-            Err(EngineError::NoSuchTable(name)) => Err(PullError::NoSuchTable(name)),
-            other => Ok(other?),
+        let (id, engine) = (access.database().id, &self.0.ports.engine);
+        let found = match engine.conflicts(id, &at.ours, &at.theirs, table, skip, limit) {
+            Err(EngineError::TimedOut(_)) => return Err(PullError::TooSlow),
+            Err(EngineError::CannotMerge(reason)) => return Err(PullError::CannotMerge(reason)),
+            other => other?,
+        };
+        // What is in conflict is there; only an empty list may be of nothing.
+        if let Some(table) = table.filter(|_| found.is_empty() && skip == 0) {
+            let is_in = |commit: &CommitHash| -> Result<bool, EngineError> {
+                Ok(engine.tables(id, commit)?.iter().any(|found| found.name.eq_ignore_ascii_case(table)))
+            };
+            if !is_in(&at.ours)? && !is_in(&at.theirs)? {
+                return Err(PullError::NoSuchTable(table.to_owned()));
+            }
         }
+        Ok(found)
     }
 
     fn emit_pull(

@@ -9,6 +9,7 @@ mod import;
 mod merge;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use super::databases::{emit, role_of};
 use super::operations::{Ended, LEASE_SECONDS};
 use super::{Inner, Operations};
 use crate::entities::{
-    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, User, Work,
+    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
 };
 use crate::errors::{Fault, PullError};
 use crate::ports::{EngineError, FormatError, MetadataError, Unit};
@@ -238,7 +239,8 @@ fn blame(error: EngineError, several: bool) -> Stop {
     }
 }
 
-fn conflict(tables: &[(String, u64)]) -> Stop {
+/// `resolve`: the tables in which the merge was told who wins.
+fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> Stop {
     let parts: Vec<String> = tables
         .iter()
         .enumerate()
@@ -247,7 +249,17 @@ fn conflict(tables: &[(String, u64)]) -> Stop {
             _ => format!("{count} in {table}"),
         })
         .collect();
-    failed(FailureKind::MergeConflict, parts.join(", "))
+    let told = |table: &&str| resolve.keys().any(|name| name.eq_ignore_ascii_case(table));
+    let in_vain: Vec<&str> = tables.iter().map(|(table, _)| table.as_str()).filter(told).collect();
+    let mut detail = parts.join(", ");
+    if !in_vain.is_empty() {
+        detail.push_str(&format!(
+            "; choosing a side settles conflicts of rows, views and triggers, not those of a table's definition or of constraints (in {}): \
+             change one of the branches so that both agree there, then merge again",
+            in_vain.join(", ")
+        ));
+    }
+    failed(FailureKind::MergeConflict, detail)
 }
 
 /// What stands in the way of a pull, as the failure of an operation.

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::hooks::AuthContext;
 
+pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
+
 /// Whose statements a connection runs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -40,8 +42,6 @@ pub(crate) struct Seen {
     pub refusal: Option<Refusal>,
     /// Whether something was used whose result changes from run to run.
     pub volatile: bool,
-    /// Whether something was used that can be asked for any commit or branch.
-    pub history: bool,
 }
 
 #[derive(Debug)]

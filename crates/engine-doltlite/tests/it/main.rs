@@ -1,10 +1,12 @@
 //! The engine port on real files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
+mod definitions;
 mod diffs;
 mod flows;
 mod guard;
 mod imports;
 mod merges;
+mod secrecy;
 mod sqlite;
 mod support;

@@ -31,7 +31,7 @@ pub(super) fn run(
     let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };
     let head = match inner.ports.engine.merge(database.id, &job).map_err(|error| blame(error, false))? {
         MergeOutcome::Head(head) => head,
-        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
+        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, resolve)),
     };
 
     let now = inner.now();
