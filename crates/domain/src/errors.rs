@@ -57,6 +57,43 @@ pub enum PeopleError {
     Fault(#[from] Fault),
 }
 
+/// Signing in.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// No such user, no password, or another one: which of them is not said.
+    #[error("the name or the password is wrong")]
+    Wrong,
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Signing up and inviting.
+#[derive(Debug, thiserror::Error)]
+pub enum SignUpError {
+    /// Nobody may sign up.
+    #[error("nobody can sign up on this server")]
+    Closed,
+    /// Only who is invited may sign up.
+    #[error("signing up needs an invitation")]
+    InvitationNeeded,
+    /// The invitation is unknown, used, taken back or expired.
+    #[error("the invitation is not open any more; ask for another one")]
+    NoSuchInvitation,
+    /// Only administrators of the server invite.
+    #[error("only administrators of the server may invite")]
+    NotYours,
+    /// As many invitations are open as are allowed.
+    #[error("{0} invitations are open; take some back first")]
+    TooManyInvitations(usize),
+    /// The name cannot be had.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
 /// Organizations and their members.
 #[derive(Debug, thiserror::Error)]
 pub enum OrganizationError {
@@ -458,6 +495,8 @@ macro_rules! from_ports {
 
 from_ports!(
     AccessError,
+    SignInError,
+    SignUpError,
     PeopleError,
     OrganizationError,
     CollaboratorError,

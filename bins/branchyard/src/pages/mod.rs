@@ -3,7 +3,6 @@
 mod api;
 mod errors;
 mod layout;
-mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,13 +11,11 @@ use branchyard_api_common::AppState;
 
 pub(crate) fn configure(config: &mut web::ServiceConfig) {
     config
-        .route("/", web::get().to(start::index))
         .route("/healthz", web::get().to(healthz))
         .route("/readyz", web::get().to(readyz))
         .route("/docs/errors", web::get().to(errors::index))
         .route("/docs/errors/{suffix}", web::get().to(errors::one))
-        .route("/docs/api/v2", web::get().to(api::v2))
-        .default_service(web::to(start::nowhere));
+        .route("/docs/api/v2", web::get().to(api::v2));
 }
 
 /// The process answers; nothing else is asked.

@@ -17,7 +17,7 @@ pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn,
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
     AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
-    EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
-    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
-    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    EventRepository, HookRepository, IdempotencyRepository, InvitationRepository, Lease, MemberRepository, Metadata,
+    MetadataError, OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding,
+    RefRepository, ReleaseRepository, SavedAnswer, SessionRepository, TokenRepository, Unit, UploadRepository,
 };

@@ -8,6 +8,7 @@ mod files;
 mod history;
 mod hooks;
 mod imports;
+mod invitations;
 mod members;
 mod once;
 mod operations;
@@ -17,6 +18,7 @@ mod pulls;
 mod releases;
 mod revisions;
 mod run;
+mod sessions;
 mod show;
 mod sql;
 mod tags;
@@ -32,13 +34,15 @@ pub use files::{NewFileImport, StoredFile};
 pub use history::History;
 pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook, Turn};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
+pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
 pub use once::Once;
 pub use operations::{Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
-pub use people::{NewUser, People};
+pub use people::{NewUser, People, Profile};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
 pub use releases::{EditRelease, NewRelease, Releases};
+pub use sessions::{Client, OpenedSession, Sessions};
 pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
@@ -50,6 +54,12 @@ use crate::values::Timestamp;
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// Who may sign up.
+    pub sign_up: SignUp,
+    /// Seconds a session lives after its last use.
+    pub session_seconds: i64,
+    /// Seconds an invitation is open.
+    pub invitation_seconds: i64,
     /// Live tokens per user.
     pub tokens_per_user: u64,
     /// Databases per owner; 0 = no limit.
@@ -93,6 +103,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            sign_up: SignUp::default(),
+            session_seconds: 30 * 86_400,
+            invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
             databases_per_owner: 0,
             queued_per_database: 100,
@@ -178,6 +191,10 @@ nouns! {
     organizations: Organizations;
     /// Members of organizations.
     members: Members;
+    /// Signing in, and sessions.
+    sessions: Sessions;
+    /// Invitations, and signing up.
+    invitations: Invitations;
     /// API tokens.
     tokens: Tokens;
     /// Databases, and access to them.

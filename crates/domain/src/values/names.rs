@@ -6,14 +6,21 @@ use super::{CommitHash, Invalid};
 
 /// Owner names that would shadow routes or pages.
 const RESERVED_OWNERS: &[&str] = &[
+    "about",
+    "admin",
     "api",
+    "assets",
     "csv",
     "database",
     "docs",
+    "explore",
     "fork",
     "healthz",
+    "help",
+    "invitations",
     "login",
     "logout",
+    "metrics",
     "new",
     "oauth",
     "organizations",
@@ -21,7 +28,11 @@ const RESERVED_OWNERS: &[&str] = &[
     "repositories",
     "search",
     "settings",
+    "sign-in",
+    "sign-out",
+    "sign-up",
     "static",
+    "theme",
     "user",
     "users",
 ];
