@@ -148,8 +148,8 @@ fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
     let mut depth = vec![0_usize; tables.len()];
     // As many rounds as there are tables settle every way without a circle.
     for _ in 0..tables.len() {
-        for at in 0..tables.len() {
-            let deepest = targets[at].iter().map(|target| depth[*target] + 1).max().unwrap_or_default();
+        for (at, of) in targets.iter().enumerate() {
+            let deepest = of.iter().map(|target| depth[*target] + 1).max().unwrap_or_default();
             depth[at] = deepest.min(tables.len() - 1);
         }
         if targets.iter().enumerate().all(|(at, of)| of.iter().all(|target| depth[*target] < depth[at])) {
