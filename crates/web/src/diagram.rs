@@ -158,9 +158,9 @@ fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
     }
     let mut columns: BTreeMap<std::cmp::Reverse<usize>, Vec<usize>> = BTreeMap::new();
     let mut loose = Vec::new();
-    for at in 0..tables.len() {
+    for (at, depth) in depth.into_iter().enumerate() {
         if is_related(at) {
-            columns.entry(std::cmp::Reverse(depth[at])).or_default().push(at);
+            columns.entry(std::cmp::Reverse(depth)).or_default().push(at);
         } else {
             loose.push(at);
         }
