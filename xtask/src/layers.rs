@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
     ("api-hosted-v1", ADAPTER),
-    ("web", Uses::Only(&["api-common", "domain", "auth"])),
+    ("web", Uses::Only(&["api-common", "domain", "auth", "problem-details"])),
     ("openapi-check", Uses::Only(&[])),
     ("shapes", Uses::Only(&[])),
     ("testkit", Uses::All),

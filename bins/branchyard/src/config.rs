@@ -9,6 +9,7 @@ mod ranges;
 mod span;
 mod unknown;
 mod v1alpha1;
+mod web;
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,7 @@ pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use pools::Pools;
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
+pub use web::Web;
 
 /// Everything that can be configured. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +72,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
+    /// Pages, and the people who sign in there.
+    pub web: Web,
 }
 
 /// Tokens.
@@ -192,6 +196,7 @@ impl Default for Config {
             hooks: Hooks::default(),
             metrics: Metrics::default(),
             v1alpha1: V1alpha1::default(),
+            web: Web::default(),
         }
     }
 }
@@ -300,6 +305,7 @@ impl Config {
         self.hooks.check()?;
         self.http.proxies()?;
         self.v1alpha1.settings()?;
+        self.web.sign_up()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -323,6 +329,10 @@ impl Config {
     /// The domain's limits.
     pub fn domain_limits(&self) -> Limits {
         Limits {
+            // Checked when the configuration was loaded.
+            sign_up: self.web.sign_up().unwrap_or_default(),
+            session_seconds: self.web.session_ttl.as_seconds(),
+            invitation_seconds: self.web.invitation_ttl.as_seconds(),
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
@@ -416,6 +426,10 @@ mod tests {
             ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
             ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
             ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
+            ("[web]\nsign_up = \"everybody\"", "web.sign_up"),
+            ("[web]\nsession_ttl = \"59s\"", "web.session_ttl"),
+            ("[web]\ninvitation_ttl = \"366d\"", "web.invitation_ttl"),
+            ("[web]\nsign_in_window = 0", "web.sign_in_window"),
             ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
             ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
             ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),

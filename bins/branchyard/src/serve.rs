@@ -38,6 +38,9 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &World::default(), pending)?;
     print(format!("listening on {}", running.address()))?;
+    if let Some(link) = running.administrator_link()? {
+        print(format!("no user exists yet; make the administrator's account at {link}"))?;
+    }
     running.until_stopped()
 }
 
@@ -55,6 +58,7 @@ pub struct Running {
     /// What it serves; the demo and tests work on it directly.
     pub hub: Hub,
     address: SocketAddr,
+    public_url: String,
     draining: Arc<AtomicBool>,
     workers: Workers,
     dispatcher: Dispatcher,
@@ -93,7 +97,8 @@ impl Running {
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
-        let state = AppState::new(hub.clone(), config.http_config(public_url)?, ServerKeys::from_secret(secret));
+        let state =
+            AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
@@ -122,7 +127,7 @@ impl Running {
         let workers = Workers::start(&hub, count, &node, &measured).context("cannot start the workers")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the dispatcher of hooks")?;
-        Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, metrics, lock })
+        Ok(Self { hub, address, public_url, draining, workers, dispatcher, runtime, handle, server, metrics, lock })
     }
 
     /// Where it listens.
@@ -133,6 +138,16 @@ impl Running {
     /// Where it serves metrics, if it does.
     pub fn metrics_address(&self) -> Option<String> {
         self.metrics.as_ref().map(|metrics| format!("http://{}/metrics", metrics.address))
+    }
+
+    /// While there is no user, a fresh link with which the first one signs up and administers the server. It works once.
+    ///
+    /// # Errors
+    /// When the metadata store fails.
+    pub fn administrator_link(&self) -> anyhow::Result<Option<String>> {
+        let minted = self.hub.invitations().administrator()?;
+        let link = |secret: &str| format!("{}/sign-up?invitation={secret}", self.public_url);
+        Ok(minted.map(|minted| link(minted.secret.expose())))
     }
 
     /// Serves until SIGTERM or SIGINT, then drains; a second signal hurries.
@@ -210,6 +225,7 @@ fn listen(
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(pages::configure)
+            .configure(branchyard_web::configure)
     });
     let server = server
         .max_connections(MAX_CONNECTIONS)

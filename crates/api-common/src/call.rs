@@ -17,7 +17,7 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::answer::Answer;
 use crate::body;
-use crate::caller::{address_of, address_text, caller_of};
+use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
 use crate::failure::Failure;
@@ -94,6 +94,17 @@ pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
 }
 
 impl Call {
+    /// A request whose caller is known by other means than the `Authorization` header. It is counted against the caller's quota;
+    /// its body is not read.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, Failure> {
+        caller::count(&state, request, &caller)?;
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        Ok(Self { state, caller, request: request.clone(), body: Bytes::new(), id })
+    }
+
     /// A request whose body the handler takes itself.
     ///
     /// # Errors
@@ -170,6 +181,16 @@ impl Call {
     /// The network address of the client.
     pub fn address(&self) -> String {
         address_text(address_of(&self.state, &self.request))
+    }
+
+    /// Counts an attempt to sign in. Gives the seconds to wait when it is one too many.
+    pub fn count_sign_in(&self, account: &str) -> Option<i64> {
+        self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.hub.now())
+    }
+
+    /// What the client calls itself, at most 256 characters of it.
+    pub fn user_agent(&self) -> String {
+        user_agent_of(&self.request)
     }
 
     /// The content coding the client likes best.

@@ -57,6 +57,43 @@ pub enum PeopleError {
     Fault(#[from] Fault),
 }
 
+/// Signing in.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// No such user, no password, or another one: which of them is not said.
+    #[error("the name or the password is wrong")]
+    Wrong,
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Signing up and inviting.
+#[derive(Debug, thiserror::Error)]
+pub enum SignUpError {
+    /// Nobody may sign up.
+    #[error("nobody can sign up on this server")]
+    Closed,
+    /// Only who is invited may sign up.
+    #[error("signing up needs an invitation")]
+    InvitationNeeded,
+    /// The invitation is unknown, used, taken back or expired.
+    #[error("the invitation is not open any more; ask for another one")]
+    NoSuchInvitation,
+    /// Only administrators of the server invite.
+    #[error("only administrators of the server may invite")]
+    NotYours,
+    /// As many invitations are open as are allowed.
+    #[error("{0} invitations are open; take some back first")]
+    TooManyInvitations(usize),
+    /// The name cannot be had.
+    #[error(transparent)]
+    People(#[from] PeopleError),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
 /// Organizations and their members.
 #[derive(Debug, thiserror::Error)]
 pub enum OrganizationError {
@@ -310,6 +347,9 @@ pub enum ReadError {
     /// A table asked for does not exist.
     #[error("no table '{0}'")]
     NoSuchTable(String),
+    /// A column asked for does not exist.
+    #[error("no column '{0}'")]
+    NoSuchColumn(String),
     /// Took longer than allowed, in milliseconds.
     #[error("timed out after {0} ms")]
     TimedOut(u64),
@@ -464,6 +504,8 @@ macro_rules! from_ports {
 
 from_ports!(
     AccessError,
+    SignInError,
+    SignUpError,
     PeopleError,
     OrganizationError,
     CollaboratorError,

@@ -11,6 +11,7 @@ use doltlite as _;
 use libz_sys as _;
 
 mod branch;
+mod browse;
 mod cells;
 mod commits;
 mod conflicts;

@@ -6,7 +6,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
     AccountId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, Invalid,
-    OperationId, OwnerName, PullNumber, RefName, ReleaseId, Timestamp, TokenId, UploadId,
+    InvitationId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -65,6 +65,8 @@ macro_rules! stored_texts {
 stored_texts!(
     AccountId,
     TokenId,
+    SessionId,
+    InvitationId,
     DatabaseId,
     CommentId,
     ReleaseId,

@@ -39,6 +39,7 @@ mod pulls;
 mod refs;
 mod releases;
 mod schema;
+mod sessions;
 mod store;
 mod tokens;
 mod unit;

@@ -49,6 +49,7 @@ impl Server {
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
         config.rate_limit.enabled = false;
+        config.web.sign_ins_per_address = 0;
         change(&mut config);
         let running = Running::start(&config, &world, Pending::Migrate).expect("the server starts");
         Self { running: Some(running), config, world, deterministic, dir }

@@ -67,6 +67,30 @@ CREATE TABLE tokens (
 );
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
 
+-- Only the SHA-256 of what is in a cookie or a link is kept.
+CREATE TABLE sessions (
+    id TEXT NOT NULL PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES users (id),
+    hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    last_used_address TEXT NOT NULL,
+    last_used_agent TEXT NOT NULL
+);
+CREATE INDEX sessions_by_user ON sessions (user_id, id);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+
+CREATE TABLE invitations (
+    id TEXT NOT NULL PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    is_admin BOOLEAN NOT NULL,
+    created_by TEXT REFERENCES users (id),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX invitations_by_creator ON invitations (created_by);
+
 -- The owner's name is repeated here because lists go by it; names never change. `search_key` is what "contains" looks in:
 -- name and description in lower case (of all of Unicode, which neither engine's lower() promises).
 CREATE TABLE databases (

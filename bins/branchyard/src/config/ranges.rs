@@ -33,6 +33,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_sql(config)?;
     check_hooks(config)?;
     check_v1alpha1(config)?;
+    check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
@@ -55,6 +56,16 @@ fn check_http(config: &Config) -> anyhow::Result<()> {
     )?;
     // Published clients refuse answers above 16 MiB, and the last item may go beyond the cut.
     within("pagination.max_page_bytes", pages.max_page_bytes, KIB..=8 * MIB)
+}
+
+fn check_web(config: &Config) -> anyhow::Result<()> {
+    let web = &config.web;
+    let (minute, year) = (Span::seconds(60), Span::seconds(365 * 86_400));
+    within("web.session_ttl", web.session_ttl, minute..=year)?;
+    within("web.invitation_ttl", web.invitation_ttl, minute..=year)?;
+    within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
+    within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;
+    within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))
 }
 
 fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {

@@ -6,13 +6,13 @@
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
 use crate::entities::{
-    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, LastUse, Member, MemberRole,
-    Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Tag, Token, Upload, UploadPart,
-    User, Visibility,
+    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, Invitation, LastUse, Member,
+    MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Session, Tag, Token,
+    Upload, UploadPart, User, Visibility,
 };
 use crate::values::{
-    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, OperationId, OwnerName,
-    PullNumber, RefName, Timestamp, TokenId, UploadId,
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, InvitationId, OperationId,
+    OwnerName, PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
 };
 use branchyard_auth::HashedToken;
 
@@ -58,6 +58,8 @@ pub trait Unit:
     AccountRepository
     + MemberRepository
     + TokenRepository
+    + SessionRepository
+    + InvitationRepository
     + DatabaseRepository
     + CollaboratorRepository
     + RefRepository
@@ -85,6 +87,11 @@ pub trait AccountRepository {
     fn user_add(&mut self, user: &User) -> Result<()>;
     /// A user with their addresses.
     fn user_get(&mut self, id: AccountId) -> Result<Option<User>>;
+    /// Changes what a user says of themselves, their password and whether they administer the server; gives whether the user is
+    /// there.
+    fn user_update(&mut self, user: &User) -> Result<bool>;
+    /// Whether there is any user.
+    fn user_any(&mut self) -> Result<bool>;
     /// Adds an organization. `Taken` when the name is.
     fn organization_add(&mut self, organization: &Organization) -> Result<()>;
     /// An organization.
@@ -132,6 +139,36 @@ pub trait TokenRepository {
     fn token_remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>>;
     /// Notes the last use of a token.
     fn token_touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()>;
+}
+
+/// Sessions.
+pub trait SessionRepository {
+    /// Adds a session.
+    fn session_add(&mut self, session: &Session) -> Result<()>;
+    /// The session of this hash and its user: one indexed read.
+    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>>;
+    /// All sessions of a user, newest first.
+    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>>;
+    /// Notes the last use of a session and when it ends now.
+    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()>;
+    /// Removes a session of a user; gives whether there was one.
+    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool>;
+    /// Removes sessions that ended at `now` or before; gives how many.
+    fn session_purge(&mut self, now: Timestamp) -> Result<u64>;
+}
+
+/// Invitations to sign up.
+pub trait InvitationRepository {
+    /// Adds an invitation.
+    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()>;
+    /// The invitation of this hash.
+    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>>;
+    /// All invitations, newest first.
+    fn invitation_list(&mut self) -> Result<Vec<Invitation>>;
+    /// Removes an invitation; gives whether there was one.
+    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool>;
+    /// Removes invitations that expired at `now` or before; gives how many.
+    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64>;
 }
 
 /// Filters of the list of databases.

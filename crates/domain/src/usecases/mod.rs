@@ -1,6 +1,7 @@
 //! Use cases, grouped by noun, gathered in one [`Hub`].
 
 mod branches;
+mod browse;
 mod collaborators;
 mod databases;
 mod exports;
@@ -8,6 +9,7 @@ mod files;
 mod history;
 mod hooks;
 mod imports;
+mod invitations;
 mod members;
 mod once;
 mod operations;
@@ -17,6 +19,7 @@ mod pulls;
 mod releases;
 mod revisions;
 mod run;
+mod sessions;
 mod show;
 mod sql;
 mod tags;
@@ -25,6 +28,7 @@ mod tokens;
 use std::sync::Arc;
 
 pub use branches::{Branches, NewBranch};
+pub use browse::Browse;
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use exports::{ExportLimits, Exports};
@@ -32,13 +36,15 @@ pub use files::{NewFileImport, StoredFile};
 pub use history::History;
 pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, Run, SecretHook, Turn};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
+pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
 pub use once::Once;
 pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
-pub use people::{NewUser, People};
+pub use people::{NewUser, People, Profile};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
 pub use releases::{EditRelease, NewRelease, Releases};
+pub use sessions::{Client, OpenedSession, Sessions};
 pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
@@ -50,6 +56,12 @@ use crate::values::Timestamp;
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// Who may sign up.
+    pub sign_up: SignUp,
+    /// Seconds a session lives after its last use.
+    pub session_seconds: i64,
+    /// Seconds an invitation is open.
+    pub invitation_seconds: i64,
     /// Live tokens per user.
     pub tokens_per_user: u64,
     /// Databases per owner; 0 = no limit.
@@ -93,6 +105,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            sign_up: SignUp::default(),
+            session_seconds: 30 * 86_400,
+            invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
             databases_per_owner: 0,
             queued_per_database: 100,
@@ -178,6 +193,10 @@ nouns! {
     organizations: Organizations;
     /// Members of organizations.
     members: Members;
+    /// Signing in, and sessions.
+    sessions: Sessions;
+    /// Invitations, and signing up.
+    invitations: Invitations;
     /// API tokens.
     tokens: Tokens;
     /// Databases, and access to them.
@@ -196,6 +215,8 @@ nouns! {
     history: History;
     /// SQL reads.
     sql: Sql;
+    /// Looking at tables.
+    browse: Browse;
     /// Whole tables.
     exports: Exports;
     /// Uploads and imports.

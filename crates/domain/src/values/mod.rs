@@ -1,20 +1,24 @@
 //! Values: parsed once, trusted afterwards.
 
 mod commit;
+mod email;
 mod ids;
 mod names;
 mod text;
 mod time;
+mod web_address;
 
 pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
+pub use email::EmailAddress;
 pub use ids::{
-    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, OperationId, PullNumber, ReleaseId,
-    TokenId, UploadId,
+    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId, PullNumber,
+    ReleaseId, SessionId, TokenId, UploadId,
 };
 pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
+pub use web_address::WebAddress;
 
 /// A value that breaks its rules; the text says which rule, in words for the person who sent it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

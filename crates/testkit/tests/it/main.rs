@@ -21,3 +21,4 @@ mod shared_store;
 mod snapshots;
 mod streams;
 mod v1alpha1;
+mod web;

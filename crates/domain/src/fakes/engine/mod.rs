@@ -12,6 +12,7 @@
 //!
 //! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
 
+mod browse;
 mod commits;
 mod diff;
 mod merge;
@@ -31,7 +32,7 @@ use crate::entities::{
 };
 use crate::ports::{
     Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
-    RowSource, ScriptJob, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -231,6 +232,29 @@ impl Engine for MemoryEngine {
             }),
             false => Ok(scan.timeout - take),
         }
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::rows(&tables, wanted, sink)
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        _timeout: Duration,
+    ) -> Result<u64> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::count(&tables, table, tests)
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {

@@ -13,6 +13,7 @@ mod operations;
 mod pulls;
 mod refs;
 mod releases;
+mod sessions;
 mod state;
 mod tokens;
 mod uploads;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::entities::{
-    Attempt, Branch, Database, Delivery, Event, Hook, MemberRole, Operation, Organization, Pull, PullComment, Release,
-    Request, Role, Tag, Token, Upload, User,
+    Attempt, Branch, Database, Delivery, Event, Hook, Invitation, MemberRole, Operation, Organization, Pull,
+    PullComment, Release, Request, Role, Session, Tag, Token, Upload, User,
 };
 use crate::ports::SavedAnswer;
 use crate::values::{
-    AccountId, DatabaseId, DeliveryId, HookId, OperationId, PullNumber, RefName, Timestamp, TokenId, UploadId,
+    AccountId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefName, SessionId, Timestamp,
+    TokenId, UploadId,
 };
 
 /// An operation with its lease.
@@ -40,6 +41,8 @@ pub(super) struct State {
     /// By organization, then user.
     pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
     pub(super) tokens: BTreeMap<TokenId, Token>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
