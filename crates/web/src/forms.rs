@@ -4,11 +4,12 @@ use std::ops::Deref;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
+use branchyard_api_common::Failure;
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
 use crate::csrf;
-use crate::error_page::Stop;
+use crate::error_page::{Stop, sentence};
 use crate::visit::Visit;
 
 /// A form that one of our pages sent, and who sent it.
@@ -110,6 +111,34 @@ impl Filled {
     /// A value that must follow a rule; otherwise that is noted.
     pub(crate) fn checked<T, E: ToString>(&mut self, name: &'static str, parsed: Result<T, E>) -> Option<T> {
         parsed.map_err(|error| self.fault(name, error)).ok()
+    }
+
+    /// The same with what the domain refused: beside the field it names, if the form has it, otherwise above the form. What no
+    /// other input could change goes on as it is.
+    pub(crate) fn refused(mut self, failure: Failure, fields: &[&'static str]) -> Result<Self, Stop> {
+        let Failure::Problem(problem) = &failure else { return Err(failure.into()) };
+        match problem.code() {
+            ErrorCode::ValidationFailed
+            | ErrorCode::NotFound
+            | ErrorCode::Conflict
+            | ErrorCode::PreconditionFailed
+            | ErrorCode::PayloadTooLarge
+            | ErrorCode::Unprocessable
+            | ErrorCode::RateLimited => {}
+            _ => return Err(failure.into()),
+        }
+        if problem.errors().is_empty() {
+            self.fault("", sentence(problem.detail()));
+        }
+        for error in problem.errors() {
+            let place = error.pointer().map(|pointer| pointer.trim_start_matches('/')).unwrap_or_default();
+            match fields.iter().find(|field| **field == place) {
+                Some(field) => self.fault(field, error.detail()),
+                None if place.is_empty() => self.fault("", sentence(error.detail())),
+                None => self.fault("", format!("{place}: {}", error.detail())),
+            }
+        }
+        Ok(self)
     }
 
     /// What a field shows.

@@ -1,12 +1,18 @@
 //! The pages, one file each, and their routes.
 
+mod branches;
+mod confirm;
 mod database;
 mod explore;
+mod forks;
 mod home;
+mod operations;
 mod owner;
+mod releases;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod tags;
 mod theme;
 
 use actix_web::http::Method;
@@ -28,7 +34,41 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/theme").post(theme::send))
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
+        .configure(refs)
+        .configure(work)
         .default_service(web::to(nowhere));
+}
+
+/// Branches, tags and releases.
+fn refs(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
+        .service(
+            web::resource("/{owner}/{database}/branches/{branch}/delete").get(branches::ask).post(branches::delete),
+        )
+        .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
+        .service(web::resource("/{owner}/{database}/tags/{tag}/delete").get(tags::ask).post(tags::delete))
+        .route("/{owner}/{database}/releases", web::get().to(releases::list))
+        .service(web::resource("/{owner}/{database}/releases/new").get(releases::ask_new).post(releases::create))
+        .route("/{owner}/{database}/releases/tag/{tag}", web::get().to(releases::show))
+        .service(
+            web::resource("/{owner}/{database}/releases/tag/{tag}/edit").get(releases::ask_edit).post(releases::edit),
+        )
+        .service(
+            web::resource("/{owner}/{database}/releases/tag/{tag}/delete")
+                .get(releases::ask_delete)
+                .post(releases::delete),
+        );
+}
+
+/// Forks, and operations of all kinds.
+fn work(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/forks").get(forks::show).post(forks::fork))
+        .route("/{owner}/{database}/imports", web::get().to(operations::list_imports))
+        .route("/{owner}/{database}/operations", web::get().to(operations::list))
+        .route("/{owner}/{database}/operations/{operation}", web::get().to(operations::show))
+        .route("/{owner}/{database}/operations/{operation}/cancel", web::post().to(operations::cancel));
 }
 
 /// Any other address.
