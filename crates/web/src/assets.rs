@@ -26,6 +26,8 @@ static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css")));
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", include_str!("../assets/script.js")));
+static UPLOAD: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("upload", "js", "text/javascript; charset=utf-8", include_str!("../assets/upload.js")));
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
 
@@ -39,6 +41,11 @@ pub fn script() -> &'static str {
     &SCRIPT.path
 }
 
+/// The path of the script that sends files.
+pub(crate) fn upload() -> &'static str {
+    &UPLOAD.path
+}
+
 /// The path of the icon.
 pub fn icon() -> &'static str {
     &ICON.path
@@ -47,7 +54,7 @@ pub fn icon() -> &'static str {
 /// `GET /assets/{file}`
 pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, Stop> {
     let wanted = format!("/assets/{file}");
-    let all = [&*STYLE, &*SCRIPT, &*ICON];
+    let all = [&*STYLE, &*SCRIPT, &*UPLOAD, &*ICON];
     let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(Stop::nothing_here)?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CACHE_CONTROL, "public, max-age=31536000, immutable"))

@@ -71,6 +71,11 @@ impl Form {
         self.text(name).trim().to_owned()
     }
 
+    /// All values of a field that may come several times.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+    }
+
     /// Whether a box is checked.
     pub(crate) fn is_checked(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -149,6 +154,11 @@ impl Filled {
     /// Whether a field has this value: for choices.
     pub(crate) fn is(&self, name: &str, value: &str) -> bool {
         self.value(name) == value
+    }
+
+    /// Whether one of the values of a field is this one.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        self.values.iter().any(|(key, one)| key == name && one == value)
     }
 
     /// What is wrong with a field.

@@ -3,9 +3,11 @@
 mod branches;
 mod confirm;
 mod database;
+mod database_settings;
 mod explore;
 mod forks;
 mod home;
+mod imports;
 mod operations;
 mod owner;
 mod releases;
@@ -36,6 +38,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}", web::get().to(database::show))
         .configure(refs)
         .configure(work)
+        .configure(settings)
         .default_service(web::to(nowhere));
 }
 
@@ -61,14 +64,40 @@ fn refs(config: &mut web::ServiceConfig) {
         );
 }
 
-/// Forks, and operations of all kinds.
+/// Forks, imports, and operations of all kinds.
 fn work(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/forks").get(forks::show).post(forks::fork))
         .route("/{owner}/{database}/imports", web::get().to(operations::list_imports))
+        .service(web::resource("/{owner}/{database}/imports/new").get(imports::choose).post(imports::receive))
+        .service(web::resource("/{owner}/{database}/imports/uploads").post(imports::open))
+        .service(web::resource("/{owner}/{database}/imports/uploads/{upload}").get(imports::show).post(imports::start))
+        .service(web::resource("/{owner}/{database}/imports/uploads/{upload}/{part}").put(imports::put_part))
         .route("/{owner}/{database}/operations", web::get().to(operations::list))
         .route("/{owner}/{database}/operations/{operation}", web::get().to(operations::show))
         .route("/{owner}/{database}/operations/{operation}/cancel", web::post().to(operations::cancel));
+}
+
+/// What administrators of a database see and change.
+fn settings(config: &mut web::ServiceConfig) {
+    use database_settings::{collaborators, deletion, deliveries, general, hooks};
+    let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
+    config
+        .service(at("").get(general::show).post(general::edit))
+        .service(at("/visibility").get(general::ask_visibility).post(general::change_visibility))
+        .service(at("/delete").get(deletion::ask).post(deletion::delete))
+        .service(at("/collaborators").get(collaborators::show).post(collaborators::put))
+        .service(at("/collaborators/remove").post(collaborators::remove))
+        .service(at("/hooks").get(hooks::list))
+        .service(at("/hooks/new").get(hooks::ask_new).post(hooks::create))
+        .service(at("/hooks/{hook}").get(hooks::show))
+        .service(at("/hooks/{hook}/edit").get(hooks::ask_edit).post(hooks::edit))
+        .service(at("/hooks/{hook}/ping").post(hooks::ping))
+        .service(at("/hooks/{hook}/rotate").get(hooks::ask_rotate).post(hooks::rotate))
+        .service(at("/hooks/{hook}/delete").get(hooks::ask_delete).post(hooks::delete))
+        .service(at("/hooks/{hook}/deliveries").get(deliveries::list))
+        .service(at("/hooks/{hook}/deliveries/{delivery}").get(deliveries::show))
+        .service(at("/hooks/{hook}/deliveries/{delivery}/redeliver").post(deliveries::redeliver));
 }
 
 /// Any other address.
