@@ -9,6 +9,7 @@ mod forks;
 mod home;
 mod imports;
 mod operations;
+mod organizations;
 mod owner;
 mod releases;
 mod sign_in;
@@ -34,12 +35,25 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
         .service(web::resource("/theme").post(theme::send))
+        .configure(of_organizations)
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
         .configure(refs)
         .configure(work)
         .configure(settings)
         .default_service(web::to(nowhere));
+}
+
+/// Organizations, apart from the page that all owners have.
+fn of_organizations(config: &mut web::ServiceConfig) {
+    use organizations::{creation, members, settings};
+    let at = |below: &str| web::resource(format!("/organizations{below}"));
+    config
+        .service(at("/new").get(creation::ask).post(creation::create))
+        .service(at("/{organization}/settings").get(settings::show).post(settings::edit))
+        .service(at("/{organization}/settings/delete").post(settings::delete))
+        .service(at("/{organization}/members").get(members::show).post(members::put))
+        .service(at("/{organization}/members/remove").post(members::remove));
 }
 
 /// Branches, tags and releases.
