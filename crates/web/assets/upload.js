@@ -1,7 +1,8 @@
+
 // Sends a file in parts, with a progress bar. Without it the form sends the file itself.
-"use strict";
-{
-  const form = document.getElementById("import-form");
+const importForm = document.getElementById("import-form");
+if (importForm) {
+  const form = importForm;
   const input = document.getElementById("file");
   const zone = document.getElementById("drop-zone");
   const bar = document.getElementById("upload-bar");

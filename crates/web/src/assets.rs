@@ -18,16 +18,17 @@ impl Asset {
     fn new(stem: &str, extension: &str, media_type: &'static str, text: &'static str) -> Self {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { path: format!("/assets/{stem}.{hash}.{extension}"), media_type, text }
+        Self { path: format!("/static/{stem}.{hash}.{extension}"), media_type, text }
     }
 }
+
+/// One file: it is small, and no page waits for a second one.
+const SCRIPTS: &str = concat!(include_str!("../assets/script.js"), include_str!("../assets/upload.js"));
 
 static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css")));
 static SCRIPT: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", include_str!("../assets/script.js")));
-static UPLOAD: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("upload", "js", "text/javascript; charset=utf-8", include_str!("../assets/upload.js")));
+    LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", SCRIPTS));
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
 
@@ -41,20 +42,15 @@ pub fn script() -> &'static str {
     &SCRIPT.path
 }
 
-/// The path of the script that sends files.
-pub(crate) fn upload() -> &'static str {
-    &UPLOAD.path
-}
-
 /// The path of the icon.
 pub fn icon() -> &'static str {
     &ICON.path
 }
 
-/// `GET /assets/{file}`
+/// `GET /static/{file}`
 pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, Stop> {
-    let wanted = format!("/assets/{file}");
-    let all = [&*STYLE, &*SCRIPT, &*UPLOAD, &*ICON];
+    let wanted = format!("/static/{file}");
+    let all = [&*STYLE, &*SCRIPT, &*ICON];
     let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(Stop::nothing_here)?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CACHE_CONTROL, "public, max-age=31536000, immutable"))

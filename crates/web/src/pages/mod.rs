@@ -2,19 +2,25 @@
 
 mod branches;
 mod confirm;
+mod csv;
 mod database;
 mod database_settings;
 mod explore;
 mod forks;
 mod home;
 mod imports;
+mod new_database;
 mod operations;
 mod organizations;
 mod owner;
 mod releases;
+mod row;
+mod schema;
+mod settings;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod table;
 mod tags;
 mod theme;
 
@@ -28,19 +34,38 @@ use crate::visit::{Answer, Visit};
 /// Every page. The first route that fits answers, so the more exact ones come first.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
     config
-        .route("/assets/{file}", web::get().to(assets::get))
+        .route("/static/{file}", web::get().to(assets::get))
         .route("/", web::get().to(home::show))
         .route("/explore", web::get().to(explore::show))
         .service(web::resource("/sign-in").get(sign_in::show).post(sign_in::send))
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
-        .service(web::resource("/theme").post(theme::send))
+        .service(web::resource("/settings/theme").post(theme::send))
+        .service(web::resource("/new").get(new_database::show).post(new_database::send))
+        .route("/settings", web::get().to(settings::index))
+        .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
+        .service(web::resource("/settings/password").get(settings::password::show).post(settings::password::send))
+        .route("/settings/sessions", web::get().to(settings::sessions::show))
+        .service(web::resource("/settings/sessions/end").post(settings::sessions::end))
+        .service(web::resource("/settings/sessions/end-all").post(settings::sessions::end_all))
+        .service(web::resource("/settings/tokens").get(settings::tokens::show).post(settings::tokens::create))
+        .service(
+            web::resource("/settings/tokens/{id}/delete").get(settings::tokens::ask).post(settings::tokens::delete),
+        )
+        .service(
+            web::resource("/settings/invitations").get(settings::invitations::show).post(settings::invitations::create),
+        )
+        .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
         .configure(of_organizations)
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
+        .route("/{owner}/{database}/schema", web::get().to(schema::show))
+        .route("/{owner}/{database}/tables/{table}/csv", web::get().to(csv::get))
+        .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
+        .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(refs)
         .configure(work)
-        .configure(settings)
+        .configure(of_settings)
         .default_service(web::to(nowhere));
 }
 
@@ -93,7 +118,7 @@ fn work(config: &mut web::ServiceConfig) {
 }
 
 /// What administrators of a database see and change.
-fn settings(config: &mut web::ServiceConfig) {
+fn of_settings(config: &mut web::ServiceConfig) {
     use database_settings::{collaborators, deletion, deliveries, general, hooks};
     let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
     config

@@ -17,7 +17,6 @@ use futures_util::future::join;
 use serde_json::json;
 
 use super::{FORM_FILE_BYTES, FORMATS, format_of};
-use crate::assets;
 use crate::csrf;
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;
@@ -43,7 +42,6 @@ struct NewImportPage {
     accept: String,
     form_limit: String,
     limit: String,
-    script: &'static str,
 }
 
 fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
@@ -60,7 +58,6 @@ fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
         accept: endings.collect::<Vec<_>>().join(","),
         form_limit: size(FORM_FILE_BYTES.min(limit)),
         limit: size(limit),
-        script: assets::upload(),
     }
 }
 
