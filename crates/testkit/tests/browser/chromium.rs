@@ -73,7 +73,8 @@ impl Chromium {
             eprintln!("no chromium or no chromedriver: nothing was tested");
             return None;
         };
-        let mut driver = Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut driver =
+            Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let told = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
         let told = told.filter_map(|line| line.split_once("successfully on port ").map(|(_, port)| port.to_owned()));
         let port = told.map(|port| port.trim_end_matches('.').to_owned()).next().expect("chromedriver starts");
@@ -85,7 +86,9 @@ impl Chromium {
         });
         let capabilities: Capabilities = [("goog:chromeOptions".to_owned(), options)].into_iter().collect();
         let client = runtime.block_on(
-            ClientBuilder::new(HttpConnector::new()).capabilities(capabilities).connect(&format!("http://127.0.0.1:{port}")),
+            ClientBuilder::new(HttpConnector::new())
+                .capabilities(capabilities)
+                .connect(&format!("http://127.0.0.1:{port}")),
         );
         let axe = std::env::var_os("BRANCHYARD_TEST_AXE").map(|file| std::fs::read_to_string(file).unwrap());
         let chromium =

@@ -12,7 +12,10 @@ const PHONE: u32 = 390;
 fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     let ada = server.actor_of("ada");
     ada.database("rivers");
-    ada.patch("/databases/ada/rivers", &json!({"description": "Rivers of the world, their lengths, and where they end."}));
+    ada.patch(
+        "/databases/ada/rivers",
+        &json!({"description": "Rivers of the world, their lengths, and where they end."}),
+    );
     ada.write(
         "ada/rivers",
         "main",
@@ -25,21 +28,24 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ada.post("/databases/ada/rivers/branches", &json!({"name": name, "from": {"branch": "main"}})).expect(201);
     }
     let head = ada.get("/databases/ada/rivers/branches/main").expect(200).data()["head_commit_sha"].clone();
-    let notes = "## What is new\n\n- lengths in kilometres\n- **three** rivers\n\n| river | km |\n|---|---|\n| Rhine | 1233 |";
+    let notes =
+        "## What is new\n\n- lengths in kilometres\n- **three** rivers\n\n| river | km |\n|---|---|\n| Rhine | 1233 |";
     let release = json!({"tag": "v1.0", "title": "First rivers", "commit_sha": head, "description": notes, "create_tag_if_not_exists": true});
     ada.post("/databases/ada/rivers/releases", &release).expect(201);
     for name in ["bob", "cyn"] {
         let other = server.user(name);
         other.finish(&other.post("/databases/ada/rivers/forks", &json!({"owner": name})));
     }
-    let bad = json!({"from_branch": "main", "to_branch": "main", "q": "insert into rivers values (1, 'Rhine', 1, NULL)"});
+    let bad =
+        json!({"from_branch": "main", "to_branch": "main", "q": "insert into rivers values (1, 'Rhine', 1, NULL)"});
     let failed = ada.finish(&ada.post("/databases/ada/rivers/sql-writes", &bad));
     let import = ada.import("ada/rivers", "csv", b"id,name\n1,Po\n2\n3,x,y\n", 1, &json!({"table_name": "more"}));
     let operation = |operation: &serde_json::Value| {
         let id = operation["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
         format!("/ada/rivers/operations/{id}")
     };
-    let role = ada.request(reqwest::Method::PUT, "/databases/ada/rivers/collaborators/bob").json(&json!({"role": "write"}));
+    let role =
+        ada.request(reqwest::Method::PUT, "/databases/ada/rivers/collaborators/bob").json(&json!({"role": "write"}));
     assert!(role.send().unwrap().status().is_success());
     let receiver = Receiver::start();
     let hook = json!({"url": receiver.url(), "events": ["on_push", "on_branch"]});

@@ -20,7 +20,7 @@ fn a_fork_is_followed_to_its_end_and_drawn() {
     assert!(drawn.text.contains("<text") && drawn.text.contains("aria-current=\"true\""));
     bob.get("/bob/rivers/forks").expect(200).shows("href=\"/ada/rivers\"").shows("No forks of it yet");
     bob.submit(&page, form, &[("owner", "bob")]).expect(422).shows("exists already");
-    bob.submit(&page, form, &[("owner", "ada")]).expect(422).shows("you may not create databases");
+    bob.submit(&page, form, &[("owner", "ada")]).expect(403).shows("You may not create databases");
     Browser::at(&server).get(form).expect(200).shows("Sign in to make a fork");
 }
 
