@@ -114,7 +114,13 @@ impl Server {
             password: None,
             is_admin: false,
         };
-        let user = self.hub().people().create_user(wanted).unwrap();
+        self.hub().people().create_user(wanted).unwrap();
+        self.actor_of(name)
+    }
+
+    /// Somebody who is a user already, with a new token.
+    pub fn actor_of(&self, name: &str) -> Actor {
+        let user = self.hub().people().user_named(name).unwrap();
         let tokens = self.hub().tokens();
         let minted = tokens.create(&user, "test", TokenExpiry::Days30, tokens.mint(), None).unwrap();
         self.actor(Some(minted.secret.expose().to_owned()), name)

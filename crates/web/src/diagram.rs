@@ -65,7 +65,7 @@ pub(crate) fn draw(tables: &[&TableSchema], href: impl Fn(&str) -> String) -> Ma
     // Writing to a string cannot fail.
     let _ = write!(
         svg,
-        "<svg class=\"diagram\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" \
+        "<svg class=\"diagram\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"group\" \
          aria-label=\"Tables and their foreign keys\"><defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" \
          markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0 8 4 0 8z\"/></marker></defs>"
     );

@@ -126,6 +126,44 @@ impl Browser {
         )
     }
 
+    /// Sends the form with this action as one with a file in it.
+    pub(super) fn submit_file(&self, on: &Page, action: &str, fields: &[(&str, &str)], file: (&str, &[u8])) -> Page {
+        let mut body = Vec::new();
+        let hidden = on.hidden_fields(action);
+        let given = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        for (name, value) in hidden.into_iter().chain(given) {
+            let part = format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+            body.extend_from_slice(part.as_bytes());
+        }
+        let head = format!(
+            "--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\nContent-Type: text/plain\r\n\r\n",
+            file.0.replace('"', "%22")
+        );
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(file.1);
+        body.extend_from_slice(b"\r\n--edge--\r\n");
+        let request = self.request(Method::POST, action).header("Origin", &self.origin);
+        self.send(request.header("Content-Type", "multipart/form-data; boundary=edge").body(body))
+    }
+
+    /// Sends bytes as a script of ours does, with the token of forms in a header.
+    pub(super) fn put(&self, address: &str, token: &str, bytes: &[u8]) -> Page {
+        self.send(self.request(Method::PUT, address).header("X-CSRF-Token", token).body(bytes.to_vec()))
+    }
+
+    /// Waits until a page says that what it shows is over.
+    pub(super) fn settled(&self, path: &str) -> Page {
+        let began = std::time::Instant::now();
+        loop {
+            let page = self.get(path).expect(200);
+            if !page.text.contains(" data-live") {
+                return page;
+            }
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "still not over: {}", page.text);
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
     /// Sends a form that is put together freely, with headers.
     pub(super) fn forge(&self, action: &str, fields: &[(String, String)], headers: &[(&str, &str)]) -> Page {
         let request = headers

@@ -4,11 +4,17 @@ mod account;
 mod browser;
 mod data;
 mod guards;
+mod hooks;
+mod imports;
+mod operations;
+mod organizations;
+mod refs;
+mod settings;
 
 use branchyard_auth::PlainPassword;
 use branchyard_domain::usecases::NewUser;
 use branchyard_domain::values::OwnerName;
-use branchyard_testkit::Server;
+use branchyard_testkit::{Actor, Server};
 
 use browser::{Browser, Page};
 
@@ -32,6 +38,15 @@ fn sign_up(server: &Server, name: &str) -> Browser {
 fn sign_in(browser: &Browser, name: &str, password: &str) -> Page {
     let page = browser.get("/sign-in").expect(200);
     browser.submit(&page, "/sign-in", &[("name", name), ("password", password)])
+}
+
+/// A public database of somebody signed in, with one table.
+fn database(server: &Server, owner: &Browser, name: &str) -> Actor {
+    let actor = server.actor_of(name);
+    actor.database("rivers");
+    actor.write(&format!("{name}/rivers"), "main", "create table r (id integer primary key, name text)");
+    owner.get(&format!("/{name}/rivers")).expect(200);
+    actor
 }
 
 /// Makes a user with a password behind the pages.
