@@ -2,7 +2,7 @@
 
 use branchyard_domain::errors::{
     AccessError, CollaboratorError, DatabaseError, Fault, HookError, ImportError, OperationError, OrganizationError,
-    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, TokenError,
+    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
@@ -87,6 +87,20 @@ impl From<PeopleError> for Refusal {
             PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
             PeopleError::NoSuchUser(_) => plain(ErrorCode::NotFound, &error),
             PeopleError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<SignUpError> for Refusal {
+    fn from(error: SignUpError) -> Self {
+        match error {
+            SignUpError::Closed
+            | SignUpError::InvitationNeeded
+            | SignUpError::NoSuchInvitation
+            | SignUpError::NotYours => plain(ErrorCode::PermissionDenied, &error),
+            SignUpError::TooManyInvitations(_) => plain(ErrorCode::Conflict, &error),
+            SignUpError::People(error) => error.into(),
+            SignUpError::Fault(fault) => fault.into(),
         }
     }
 }
@@ -203,6 +217,7 @@ impl From<ReadError> for Refusal {
         match error {
             ReadError::Ref(error) => error.into(),
             ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            ReadError::NoSuchColumn(_) => plain(ErrorCode::ValidationFailed, &error),
             ReadError::TimedOut(_) => plain(ErrorCode::Unprocessable, &error),
             ReadError::Fault(fault) => fault.into(),
         }

@@ -117,6 +117,7 @@ impl From<Said<ReadError>> for Refusal {
         match error {
             ReadError::Ref(error) => Said(error).into(),
             ReadError::NoSuchTable(name) => absent("table", &name),
+            ReadError::NoSuchColumn(name) => absent("column", &name),
             ReadError::TimedOut(ms) => {
                 Problem::new(ErrorCode::Unprocessable, format!("query error: query timed out after {ms} ms")).into()
             }

@@ -341,6 +341,9 @@ pub enum ReadError {
     /// A table asked for does not exist.
     #[error("no table '{0}'")]
     NoSuchTable(String),
+    /// A column asked for does not exist.
+    #[error("no column '{0}'")]
+    NoSuchColumn(String),
     /// Took longer than allowed, in milliseconds.
     #[error("timed out after {0} ms")]
     TimedOut(u64),

@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    RowTest, ScriptJob, Selection, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -310,6 +310,27 @@ impl Engine for DoltliteEngine {
         sink: &mut dyn RowSink,
     ) -> Result<(), EngineError> {
         self.reading(database, at, |connection| crate::scan::scan(self, connection, at, scan, sink))
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), EngineError> {
+        self.reading(database, at, |connection| crate::browse::rows(self, connection, wanted, sink))
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError> {
+        self.reading(database, at, |connection| crate::browse::count(self, connection, table, tests, timeout))
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {

@@ -10,6 +10,7 @@
 use doltlite as _;
 use libz_sys as _;
 
+mod browse;
 mod cells;
 mod commits;
 mod connection;

@@ -147,9 +147,20 @@ impl Frame {
         paths::with_query(path, &[("ref", &self.asked_ref)])
     }
 
+    /// The page of a table or view, at no ref in particular.
+    pub(crate) fn table_path(&self, name: &str) -> String {
+        format!("{}/tables/{}", self.path, segment(name))
+    }
+
     /// The page of a table or view at the ref that is shown.
     pub(crate) fn table(&self, name: &str) -> String {
-        self.at_ref(&format!("{}/tables/{}", self.path, segment(name)))
+        self.at_ref(&self.table_path(name))
+    }
+
+    /// A table as CSV, at the commit that is shown.
+    pub(crate) fn csv(&self, table: &str, at: &At) -> String {
+        let path = format!("{}/tables/{}/csv", self.path, segment(table));
+        paths::with_query(&path, &[("ref", at.commit.as_str())])
     }
 
     /// The page of a commit.

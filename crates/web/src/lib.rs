@@ -12,6 +12,7 @@
 //! | `session` | cookies |
 //! | `layout` | what surrounds all pages; headers of every response |
 //! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
+//! | `rows`, `looking`, `links`, `diagram` | cells of a result, what of a table is looked at, from row to row, tables drawn |
 //! | `error_page` | refusals as pages |
 //! | `assets` | style sheet and script, under names that change with them |
 //! | `format`, `markdown`, `paths` | times and sizes in words, prose, addresses |
@@ -43,13 +44,17 @@
 pub mod assets;
 mod csrf;
 mod database;
+mod diagram;
 mod error_page;
 mod format;
 mod forms;
 mod layout;
+mod links;
+mod looking;
 mod markdown;
 mod pages;
 mod paths;
+mod rows;
 mod session;
 mod visit;
 

@@ -134,6 +134,14 @@ impl Visit {
         branchyard_api_common::sent_parameter(&self.request, name).filter(|value| !value.is_empty())
     }
 
+    /// All parameters of the query of this name, empty ones included.
+    pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
+        let decode =
+            |text: &str| percent_encoding::percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let pairs = self.request.query_string().split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
+    }
+
     /// What surrounds the page.
     pub(crate) fn shell(&self) -> Shell {
         Shell::of(self)

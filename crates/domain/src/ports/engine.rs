@@ -242,6 +242,64 @@ pub struct TableScan<'a> {
     pub canceled: Canceled,
 }
 
+/// What a value of a row is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// The same, after the value took on the affinity of the column.
+    Equals,
+    /// Anything else; NULL differs from every value.
+    Differs,
+    /// The value is somewhere in it, whatever the case of ASCII letters.
+    Contains,
+    /// Before the value in the order of the column.
+    Less,
+    /// After the value.
+    More,
+    /// NULL; the value does not matter.
+    IsNull,
+    /// Anything but NULL.
+    IsNotNull,
+}
+
+/// A test that rows have to pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowTest {
+    /// The column.
+    pub column: String,
+    /// How it is tested.
+    pub test: Test,
+    /// Against what, as text.
+    pub value: String,
+}
+
+/// The column rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowOrder<'a> {
+    /// The column.
+    pub column: &'a str,
+    /// Whether the largest come first.
+    pub descending: bool,
+}
+
+/// Some rows of a table or view, for somebody to look at.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    /// The table or view, in any letter case.
+    pub table: &'a str,
+    /// What rows have to pass, all of it; the columns exist.
+    pub tests: &'a [RowTest],
+    /// What they are sorted by, then by primary key; the column exists.
+    pub order: Option<RowOrder<'a>>,
+    /// Rows to leave out first.
+    pub skip: u64,
+    /// The most rows to give.
+    pub limit: u64,
+    /// Time the engine may compute; waiting for the sink does not count.
+    pub timeout: Duration,
+    /// Ends it early, as if its time had run out.
+    pub canceled: Canceled,
+}
+
 /// A column an import fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportColumn {
@@ -412,6 +470,31 @@ pub trait Engine: Send + Sync {
         scan: &TableScan<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<(), EngineError>;
+
+    /// Gives some rows of a table or view at a commit.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] when the statement of a view is to blame, or time ran out.
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), EngineError>;
+
+    /// How many rows of a table or view pass these tests at a commit.
+    ///
+    /// # Errors
+    /// As [`Engine::rows`].
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError>;
 
     /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
     ///

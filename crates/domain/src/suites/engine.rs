@@ -11,7 +11,7 @@ use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowPr
 use crate::fakes::Collected;
 use crate::ports::{
     Canceled, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, RowPage, RowSource, ScriptJob, SqlFailure, TableScan, WriteJob,
+    ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test, WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -27,6 +27,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("failed_writes", failed_writes),
     ("reads", reads),
     ("scans", scans),
+    ("selections", selections),
     ("log_and_ancestry", log_and_ancestry),
     ("diff", diff),
     ("diff_pages", diff_pages),
@@ -343,6 +344,49 @@ pub fn scans(engine: &dyn Engine) {
     let wanted = TableScan { table: "t", timeout: LONG, canceled: Canceled::default() };
     let lost = engine.scan(db.id, &no_commit(), &wanted, &mut Collected::default());
     assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
+}
+
+/// Rows that somebody looks at: filtered, sorted, a page at a time, and how many there are.
+pub fn selections(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let head = db.write(&head, 2, "INSERT INTO t VALUES (4,'it''s \"4\"',20),(5,NULL,NULL)");
+    let test =
+        |column: &str, test: Test, value: &str| RowTest { column: column.to_owned(), test, value: value.to_owned() };
+    let select = |tests: &[RowTest], order: Option<(&str, bool)>, skip: u64, limit: u64| {
+        let order = order.map(|(column, descending)| RowOrder { column, descending });
+        let canceled = Canceled::default();
+        let wanted = Selection { table: "T", tests, order, skip, limit, timeout: LONG, canceled };
+        let mut rows = Collected::default();
+        engine.rows(db.id, &head, &wanted, &mut rows).unwrap();
+        assert_eq!(rows.columns.len(), 3, "also where no row is");
+        let ids = rows.lines().iter().map(|line| line.split('|').next().unwrap().to_owned()).collect::<String>();
+        if skip == 0 && limit > 5 {
+            assert_eq!(engine.count(db.id, &head, "T", tests, LONG).unwrap(), rows.rows.len() as u64);
+        }
+        ids
+    };
+    assert_eq!(select(&[], None, 0, 9), "12345");
+    assert_eq!(select(&[], None, 1, 2), "23");
+    assert_eq!(select(&[], Some(("id", true)), 0, 2), "54");
+    assert_eq!(select(&[], Some(("b", true)), 0, 9), "32415", "equals by primary key, NULL least");
+    let cases = [
+        (test("b", Test::Equals, "20"), "24"),
+        (test("B", Test::Differs, "20"), "135"),
+        (test("b", Test::Less, "20"), "1"),
+        (test("b", Test::More, "10"), "234"),
+        (test("a", Test::Contains, "T"), "234"),
+        (test("a", Test::Contains, "'S \"4"), "4"),
+        (test("a", Test::Contains, "%"), ""),
+        (test("a", Test::Equals, "' OR 1=1 --"), ""),
+        (test("a", Test::IsNull, ""), "5"),
+        (test("a", Test::IsNotNull, ""), "1234"),
+    ];
+    for (wanted, ids) in cases {
+        assert_eq!(select(std::slice::from_ref(&wanted), None, 0, 9), ids, "{wanted:?}");
+    }
+    assert_eq!(select(&[test("b", Test::Equals, "20"), test("id", Test::More, "2")], None, 0, 9), "4");
+    let lost = engine.count(db.id, &head, "gone", &[], LONG);
+    assert!(matches!(lost, Err(EngineError::NoSuchTable(name)) if name == "gone"));
 }
 
 /// The log, ancestors and merge bases.

@@ -1,6 +1,7 @@
 //! Use cases, grouped by noun, gathered in one [`Hub`].
 
 mod branches;
+mod browse;
 mod collaborators;
 mod databases;
 mod exports;
@@ -27,6 +28,7 @@ mod tokens;
 use std::sync::Arc;
 
 pub use branches::{Branches, NewBranch};
+pub use browse::Browse;
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use exports::{ExportLimits, Exports};
@@ -213,6 +215,8 @@ nouns! {
     history: History;
     /// SQL reads.
     sql: Sql;
+    /// Looking at tables.
+    browse: Browse;
     /// Whole tables.
     exports: Exports;
     /// Uploads and imports.

@@ -3,10 +3,15 @@
 mod database;
 mod explore;
 mod home;
+mod new_database;
 mod owner;
+mod row;
+mod schema;
+mod settings;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod table;
 mod theme;
 
 use actix_web::http::Method;
@@ -26,8 +31,26 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
         .service(web::resource("/theme").post(theme::send))
+        .service(web::resource("/new").get(new_database::show).post(new_database::send))
+        .route("/settings", web::get().to(settings::index))
+        .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
+        .service(web::resource("/settings/password").get(settings::password::show).post(settings::password::send))
+        .route("/settings/sessions", web::get().to(settings::sessions::show))
+        .service(web::resource("/settings/sessions/end").post(settings::sessions::end))
+        .service(web::resource("/settings/sessions/end-all").post(settings::sessions::end_all))
+        .service(web::resource("/settings/tokens").get(settings::tokens::show).post(settings::tokens::create))
+        .service(
+            web::resource("/settings/tokens/{id}/delete").get(settings::tokens::ask).post(settings::tokens::delete),
+        )
+        .service(
+            web::resource("/settings/invitations").get(settings::invitations::show).post(settings::invitations::create),
+        )
+        .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
+        .route("/{owner}/{database}/schema", web::get().to(schema::show))
+        .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
+        .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .default_service(web::to(nowhere));
 }
 

@@ -12,6 +12,7 @@
 //!
 //! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
 
+mod browse;
 mod commits;
 mod diff;
 mod merge;
@@ -23,6 +24,7 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Refused, lock};
 use crate::entities::{
@@ -30,7 +32,7 @@ use crate::entities::{
 };
 use crate::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    RowTest, ScriptJob, Selection, TableScan, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -157,6 +159,29 @@ impl Engine for MemoryEngine {
     fn scan(&self, database: DatabaseId, at: &CommitHash, scan: &TableScan<'_>, sink: &mut dyn RowSink) -> Result<()> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
         sql::scan(&tables, scan.table, sink)
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::rows(&tables, wanted, sink)
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        _timeout: Duration,
+    ) -> Result<u64> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::count(&tables, table, tests)
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
