@@ -30,7 +30,9 @@ impl PageRequest {
     /// The key the page begins after.
     pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, Failure> {
         let Some(token) = &self.token else { return Ok(None) };
-        open_token(keys, bound, token).map(Some).ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
+        open_token(keys, bound, token)
+            .map(Some)
+            .ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
     }
 }
 

@@ -122,6 +122,11 @@ impl Filled {
         self.value(name) == value
     }
 
+    /// Whether anything is wrong.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
     /// What is wrong with a field.
     pub(crate) fn error(&self, name: &str) -> Option<&str> {
         self.errors.iter().find(|(key, _)| *key == name).map(|(_, text)| text.as_str())

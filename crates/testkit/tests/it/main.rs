@@ -18,3 +18,4 @@ mod scripts;
 mod snapshots;
 mod streams;
 mod v1alpha1;
+mod web;

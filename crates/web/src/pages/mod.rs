@@ -1,16 +1,21 @@
 //! The pages, one file each, and their routes.
 
+mod commit;
+mod commits;
+mod compare;
 mod database;
 mod explore;
 mod home;
 mod new_database;
 mod owner;
+mod pulls;
 mod row;
 mod schema;
 mod settings;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod sql;
 mod table;
 mod theme;
 
@@ -51,6 +56,26 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
+        .route("/{owner}/{database}/sql", web::get().to(sql::read::show))
+        .route("/{owner}/{database}/sql.csv", web::get().to(sql::csv::get))
+        .service(web::resource("/{owner}/{database}/sql/write").get(sql::write::show).post(sql::write::send))
+        .route("/{owner}/{database}/sql/writes/{operation}", web::get().to(sql::written::show))
+        .route("/{owner}/{database}/commits", web::get().to(commits::show))
+        .route("/{owner}/{database}/commits/{commit}", web::get().to(commit::show))
+        .route("/{owner}/{database}/compare", web::get().to(compare::choose))
+        .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show))
+        .route("/{owner}/{database}/pulls", web::get().to(pulls::list::show))
+        .service(web::resource("/{owner}/{database}/pulls/new").get(pulls::new::show).post(pulls::new::send))
+        .route("/{owner}/{database}/pulls/{number}", web::get().to(pulls::conversation::show))
+        .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
+        .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))
+        .route("/{owner}/{database}/pulls/{number}/conflicts", web::get().to(pulls::conflicts::show))
+        .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
+        .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
+        .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))
+        .service(
+            web::resource("/{owner}/{database}/pulls/{number}/edit").get(pulls::edit::show).post(pulls::edit::send),
+        )
         .default_service(web::to(nowhere));
 }
 
