@@ -28,7 +28,7 @@ fn rivers() -> (Server, Actor, Actor) {
 
 /// Makes a branch of `ada/rivers` from its main one.
 fn branch(ada: &Actor, name: &str) {
-    let from = serde_json::json!({"type": "branch", "name": "main"});
+    let from = serde_json::json!({"branch": "main"});
     ada.post("/databases/ada/rivers/branches", &serde_json::json!({"name": name, "from": from})).expect(201);
 }
 
