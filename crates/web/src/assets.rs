@@ -18,7 +18,7 @@ impl Asset {
     fn new(stem: &str, extension: &str, media_type: &'static str, text: &'static str) -> Self {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { path: format!("/assets/{stem}.{hash}.{extension}"), media_type, text }
+        Self { path: format!("/static/{stem}.{hash}.{extension}"), media_type, text }
     }
 }
 
@@ -44,9 +44,9 @@ pub fn icon() -> &'static str {
     &ICON.path
 }
 
-/// `GET /assets/{file}`
+/// `GET /static/{file}`
 pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, Stop> {
-    let wanted = format!("/assets/{file}");
+    let wanted = format!("/static/{file}");
     let all = [&*STYLE, &*SCRIPT, &*ICON];
     let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(Stop::nothing_here)?;
     Ok(HttpResponse::Ok()

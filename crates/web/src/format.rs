@@ -93,9 +93,13 @@ pub(crate) fn short(hash: &CommitHash) -> String {
     hash.as_str().chars().take(8).collect()
 }
 
-/// The first line of a message.
+/// The first line of a message, at most 100 characters of it.
 pub(crate) fn first_line(message: &str) -> String {
-    message.lines().next().unwrap_or_default().to_owned()
+    let line = message.lines().next().unwrap_or_default();
+    match line.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]

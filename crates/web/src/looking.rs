@@ -101,6 +101,11 @@ impl Looking {
         }
     }
 
+    /// How many rows come before the page, when pages have so many. No engine counts further than 2⁶³.
+    pub(crate) fn first_row(&self, page_rows: u64) -> u64 {
+        (self.page - 1).saturating_mul(page_rows).min(i64::MAX.unsigned_abs())
+    }
+
     /// Another page of the same.
     pub(crate) fn at_page(&self, page: u64) -> Self {
         Self { page, ..self.clone() }

@@ -4,6 +4,7 @@
 
 mod hooks;
 mod organizations;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +29,7 @@ use crate::values::{
 
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
+pub use sessions::{invitations, profiles, sessions};
 
 /// One promise, checked.
 pub type Check = fn(&dyn Metadata);
@@ -38,6 +40,9 @@ pub const ALL: &[(&str, Check)] = &[
     ("organizations", organizations),
     ("members", members),
     ("tokens", tokens),
+    ("sessions", sessions),
+    ("invitations", invitations),
+    ("profiles", profiles),
     ("databases", databases),
     ("database_lists", database_lists),
     ("collaborators", collaborators),

@@ -154,6 +154,21 @@ impl<'a> Sessions<'a> {
         Ok(())
     }
 
+    /// Gives a user another password, for an operator who need not know the old one; ends all sessions.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let gone = || Fault::Unsettled("a user whose password was reset is gone");
+        let mut user = unit.user_get(user.id)?.ok_or_else(gone)?;
+        user.password_hash = Some(new.as_phc().to_owned());
+        unit.user_update(&user)?;
+        end_sessions(unit.as_mut(), &user, None)?;
+        unit.save()?;
+        Ok(())
+    }
+
     /// Changes the password of a user who knows the old one (or has none), and ends all sessions but this one.
     ///
     /// # Errors

@@ -6,21 +6,15 @@ use super::{CommitHash, Invalid};
 
 /// Owner names that would shadow routes or pages.
 const RESERVED_OWNERS: &[&str] = &[
-    "about",
-    "admin",
     "api",
-    "assets",
     "csv",
     "database",
     "docs",
     "explore",
     "fork",
     "healthz",
-    "help",
-    "invitations",
     "login",
     "logout",
-    "metrics",
     "new",
     "oauth",
     "organizations",
@@ -32,7 +26,6 @@ const RESERVED_OWNERS: &[&str] = &[
     "sign-out",
     "sign-up",
     "static",
-    "theme",
     "user",
     "users",
 ];

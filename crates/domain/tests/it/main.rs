@@ -12,5 +12,6 @@ mod organizations;
 mod properties;
 mod pulls;
 mod refs;
+mod sessions;
 mod suites;
 mod world;

@@ -3,6 +3,7 @@
 mod commit;
 mod commits;
 mod compare;
+mod csv;
 mod database;
 mod explore;
 mod home;
@@ -29,13 +30,13 @@ use crate::visit::{Answer, Visit};
 /// Every page. The first route that fits answers, so the more exact ones come first.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
     config
-        .route("/assets/{file}", web::get().to(assets::get))
+        .route("/static/{file}", web::get().to(assets::get))
         .route("/", web::get().to(home::show))
         .route("/explore", web::get().to(explore::show))
         .service(web::resource("/sign-in").get(sign_in::show).post(sign_in::send))
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
-        .service(web::resource("/theme").post(theme::send))
+        .service(web::resource("/settings/theme").post(theme::send))
         .service(web::resource("/new").get(new_database::show).post(new_database::send))
         .route("/settings", web::get().to(settings::index))
         .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
@@ -54,6 +55,7 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
+        .route("/{owner}/{database}/tables/{table}/csv", web::get().to(csv::get))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .route("/{owner}/{database}/sql", web::get().to(sql::read::show))

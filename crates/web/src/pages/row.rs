@@ -56,7 +56,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                 table: &schema.name,
                 tests: &looking.tests,
                 order: looking.sort.as_deref().map(|column| RowOrder { column, descending: looking.descending }),
-                skip: (looking.page - 1).min(i64::MAX.unsigned_abs()),
+                skip: looking.first_row(1),
                 limit: 1,
                 timeout,
                 canceled: Canceled::default(),

@@ -88,7 +88,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                 table: &schema.name,
                 tests: &asked.tests,
                 order: asked.sort.as_deref().map(|column| RowOrder { column, descending: asked.descending }),
-                skip: (asked.page - 1).saturating_mul(PAGE).min(i64::MAX.unsigned_abs()),
+                skip: asked.first_row(PAGE),
                 limit: PAGE + 1,
                 timeout,
                 canceled: Canceled::default(),
@@ -106,7 +106,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let path = frame.table_path(&schema.name);
     let more = grid.rows.len() as u64 > PAGE;
     let rows = rows(&frame, &looking, &schemas, &schema, grid.rows);
-    let first = (looking.page - 1).saturating_mul(PAGE) + 1;
+    let first = looking.first_row(PAGE).saturating_add(1);
     let summary = match (count, rows.len() as u64) {
         (Some(0), _) => "no rows".to_owned(),
         (None, 0) => "no rows here".to_owned(),
@@ -174,9 +174,9 @@ fn rows(
     rows: Vec<Vec<Cell>>,
 ) -> Vec<Row> {
     let links = Links::new(frame, schemas, schema);
-    let first = (looking.page - 1).saturating_mul(PAGE);
+    let first = looking.first_row(PAGE);
     let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
-    let numbered = (first + 1..).zip(rows.into_iter().take(page));
+    let numbered = (first.saturating_add(1)..).zip(rows.into_iter().take(page));
     numbered
         .map(|(number, cells)| {
             // Without a key that finds it again, a row is the so-many-th of what is looked at.

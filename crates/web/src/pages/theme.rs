@@ -1,11 +1,11 @@
-//! `/theme`: light, dark, or what the system says.
+//! `/settings/theme`: light, dark, or what the system says.
 
 use crate::forms::Posted;
 use crate::paths;
 use crate::session::Jar;
 use crate::visit::Answer;
 
-/// `POST /theme`
+/// `POST /settings/theme`
 pub(crate) async fn send(posted: Posted) -> Answer {
     let (theme, next) = (posted.form.line("theme"), posted.form.line("next"));
     let cookie = match theme.as_str() {

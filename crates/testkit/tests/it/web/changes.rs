@@ -1,7 +1,7 @@
 //! Commits, and what differs between them.
 
 use super::browser::Browser;
-use super::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
+use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
 
 #[test]
 fn the_history_is_drawn_paged_and_leads_to_commits() {

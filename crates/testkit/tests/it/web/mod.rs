@@ -1,71 +1,53 @@
 //! The pages, as a browser without JavaScript sees them.
 
+mod account;
 mod browser;
 mod changes;
+mod data;
+mod guards;
 mod pulls;
+mod rivers;
 mod workbench;
 
-use branchyard_testkit::{Actor, Server};
+use branchyard_auth::PlainPassword;
+use branchyard_domain::usecases::NewUser;
+use branchyard_domain::values::OwnerName;
+use branchyard_testkit::Server;
 
-use browser::Browser;
+use browser::{Browser, Page};
 
-/// HTML that must never reach a page as such.
-const HOSTILE: &str = "<img src=x onerror=alert(1)>";
+const PASSWORD: &str = "correct horse";
 
-/// A server and, with tokens, `ada`, who owns `ada/rivers`, and `ben`.
-fn rivers() -> (Server, Actor, Actor) {
-    let server = Server::start();
-    let (ada, ben) = (server.user("ada"), server.user("ben"));
-    ada.database("rivers");
-    ada.write(
-        "ada/rivers",
-        "main",
-        "CREATE TABLE rivers (id INTEGER PRIMARY KEY, name TEXT, km INT); \
-         INSERT INTO rivers VALUES (1,'Rhein',1233),(2,'Elbe',1094),(3,'Isar',292)",
-    );
-    (server, ada, ben)
+/// A server on which everybody may sign up.
+fn open_server() -> Server {
+    Server::start_with(|config| config.web.sign_up = "open".to_owned())
 }
 
-/// Makes a branch of `ada/rivers` from its main one.
-fn branch(ada: &Actor, name: &str) {
-    let from = serde_json::json!({"branch": "main"});
-    ada.post("/databases/ada/rivers/branches", &serde_json::json!({"name": name, "from": from})).expect(201);
-}
-
-/// Signs in somebody who was made with a token.
-fn signed_in(server: &Server, name: &str) -> Browser {
+/// Signs somebody up, who is signed in then.
+fn sign_up(server: &Server, name: &str) -> Browser {
     let browser = Browser::at(server);
-    let user = server.hub().people().user_named(name).unwrap();
-    let client = branchyard_domain::usecases::Client { address: String::new(), user_agent: String::new() };
-    let opened = server.hub().sessions().open(user, client).unwrap();
-    let secret = opened.secret.expose().to_owned();
-    browser.cookies.borrow_mut().insert("branchyard_session".to_owned(), secret);
+    let page = browser.get("/sign-up").expect(200);
+    let email = format!("{name}@example.test");
+    let done = browser.submit(&page, "/sign-up", &[("name", name), ("email", &email), ("password", PASSWORD)]);
+    browser.follow(&done.expect(303)).expect(200).shows("Your databases");
     browser
 }
 
-/// Shows a text as a page escapes it.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&#38;").replace('<', "&#60;").replace('>', "&#62;").replace('"', "&#34;").replace('\'', "&#39;")
+fn sign_in(browser: &Browser, name: &str, password: &str) -> Page {
+    let page = browser.get("/sign-in").expect(200);
+    browser.submit(&page, "/sign-in", &[("name", name), ("password", password)])
 }
 
-/// What strangers are answered on a private database is what everybody is answered where there is none.
-fn assert_hidden(server: &Server, paths: &[&str]) {
-    for browser in [Browser::at(server), signed_in(server, "ben")] {
-        for path in paths {
-            let hidden = browser.get(&format!("/ada/secret{path}"));
-            let missing = browser.get(&format!("/ada/nothere{path}"));
-            assert_eq!(
-                (hidden.status, hidden.location.is_some()),
-                (missing.status, missing.location.is_some()),
-                "{path}"
-            );
-            assert!(hidden.status == 404 || hidden.status == 303, "{path}: {}", hidden.status);
-            let same = |text: &str| {
-                let text = text.replace("nothere", "secret");
-                // The token of the forms in the frame is that of the browser.
-                text.lines().filter(|line| !line.contains("csrf")).collect::<Vec<_>>().join("\n")
-            };
-            assert_eq!(same(&hidden.text), same(&missing.text), "{path}");
-        }
-    }
+/// Makes a user with a password behind the pages.
+fn user(server: &Server, name: &str, is_admin: bool) {
+    let password = PlainPassword::new(PASSWORD.to_owned()).unwrap();
+    let hash = password.hash_from(&mut |buffer| server.hub().random(buffer)).unwrap();
+    let wanted = NewUser {
+        name: OwnerName::parse(name).unwrap(),
+        email: format!("{name}@example.test"),
+        display_name: None,
+        password: Some(hash),
+        is_admin,
+    };
+    server.hub().people().create_user(wanted).unwrap();
 }

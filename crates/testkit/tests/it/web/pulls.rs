@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Actor, Server};
 
 use super::browser::{Browser, Page};
-use super::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
+use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
 
 const PULLS: &str = "/ada/rivers/pulls";
 

@@ -1,7 +1,7 @@
 //! The SQL workbench.
 
 use super::browser::Browser;
-use super::{HOSTILE, assert_hidden, escaped, rivers, signed_in};
+use super::rivers::{HOSTILE, assert_hidden, escaped, rivers, signed_in};
 
 fn sql(q: &str) -> String {
     format!("/ada/rivers/sql?q={}", percent_encoding::utf8_percent_encode(q, percent_encoding::NON_ALPHANUMERIC))
