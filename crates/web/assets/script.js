@@ -46,6 +46,23 @@ document.addEventListener("keydown", (event) => {
   if (search) { event.preventDefault(); search.focus(); }
 });
 
+// Parts of a page that go on, such as <div id="…" data-live>: they are fetched again until they say no more.
+const follow = (part, wait) => setTimeout(async () => {
+  let fresh = null;
+  if (!document.hidden) {
+    try {
+      const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+      if (!answer.ok || answer.redirected) return;
+      fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+      if (!fresh) return;
+      // What is in use stays: the next one will do.
+      if (!part.contains(document.activeElement) || !("live" in fresh.dataset)) { part.replaceWith(fresh); part = fresh; }
+    } catch { /* the server may be restarting */ }
+  }
+  if (!fresh || "live" in fresh.dataset) follow(part, Math.min(wait * 1.3, 5000));
+}, wait);
+for (const part of document.querySelectorAll("[data-live]")) follow(part, 400);
+
 // Forms that only ask (data-asks) are sent when a choice is made.
 for (const form of document.querySelectorAll("form[data-asks]")) {
   form.addEventListener("change", () => { if (form.checkValidity()) form.requestSubmit(); });

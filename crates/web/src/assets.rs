@@ -22,10 +22,13 @@ impl Asset {
     }
 }
 
+/// One file: it is small, and no page waits for a second one.
+const SCRIPTS: &str = concat!(include_str!("../assets/script.js"), include_str!("../assets/upload.js"));
+
 static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css")));
 static SCRIPT: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", include_str!("../assets/script.js")));
+    LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", SCRIPTS));
 static ICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
 

@@ -124,6 +124,11 @@ impl Frame {
         }
     }
 
+    /// The same with another tab.
+    pub(crate) fn on(self, active: Tab) -> Self {
+        Self { active, ..self }
+    }
+
     /// The tabs the viewer has.
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
         let shown = Tab::ALL.into_iter().filter(|tab| *tab != Tab::Settings || self.may_administer);

@@ -4,11 +4,12 @@ use std::ops::Deref;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
+use branchyard_api_common::Failure;
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
 use crate::csrf;
-use crate::error_page::Stop;
+use crate::error_page::{Stop, sentence};
 use crate::visit::Visit;
 
 /// A form that one of our pages sent, and who sent it.
@@ -70,6 +71,11 @@ impl Form {
         self.text(name).trim().to_owned()
     }
 
+    /// All values of a field that may come several times.
+    pub(crate) fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.clone()).collect()
+    }
+
     /// Whether a box is checked.
     pub(crate) fn is_checked(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -112,6 +118,34 @@ impl Filled {
         parsed.map_err(|error| self.fault(name, error)).ok()
     }
 
+    /// The same with what the domain refused: beside the field it names, if the form has it, otherwise above the form. What no
+    /// other input could change goes on as it is.
+    pub(crate) fn refused(mut self, failure: Failure, fields: &[&'static str]) -> Result<Self, Stop> {
+        let Failure::Problem(problem) = &failure else { return Err(failure.into()) };
+        match problem.code() {
+            ErrorCode::ValidationFailed
+            | ErrorCode::NotFound
+            | ErrorCode::Conflict
+            | ErrorCode::PreconditionFailed
+            | ErrorCode::PayloadTooLarge
+            | ErrorCode::Unprocessable
+            | ErrorCode::RateLimited => {}
+            _ => return Err(failure.into()),
+        }
+        if problem.errors().is_empty() {
+            self.fault("", sentence(problem.detail()));
+        }
+        for error in problem.errors() {
+            let place = error.pointer().map(|pointer| pointer.trim_start_matches('/')).unwrap_or_default();
+            match fields.iter().find(|field| **field == place) {
+                Some(field) => self.fault(field, error.detail()),
+                None if place.is_empty() => self.fault("", sentence(error.detail())),
+                None => self.fault("", format!("{place}: {}", error.detail())),
+            }
+        }
+        Ok(self)
+    }
+
     /// What a field shows.
     pub(crate) fn value(&self, name: &str) -> &str {
         self.values.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).unwrap_or_default()
@@ -125,6 +159,11 @@ impl Filled {
     /// Whether anything is wrong.
     pub(crate) fn has_faults(&self) -> bool {
         !self.errors.is_empty()
+    }
+
+    /// Whether one of the values of a field is this one.
+    pub(crate) fn has(&self, name: &str, value: &str) -> bool {
+        self.values.iter().any(|(key, one)| key == name && one == value)
     }
 
     /// What is wrong with a field.

@@ -22,6 +22,19 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     address
 }
 
+/// Cuts a list that was read with one item more than a page has; gives the address of the next page, which begins after `key` of
+/// the last item that stays.
+pub(crate) fn next_page<T>(
+    found: &mut Vec<T>,
+    page: usize,
+    path: &str,
+    key: impl FnOnce(&T) -> String,
+) -> Option<String> {
+    let more = found.len() > page;
+    found.truncate(page);
+    found.last().filter(|_| more).map(|last| with_query(path, &[("after", &key(last))]))
+}
+
 /// Where to go after a sign-in: a path of this server, and nothing that a browser could take for another one.
 pub(crate) fn local(text: Option<&str>) -> &str {
     let plain = |text: &&str| {

@@ -216,6 +216,18 @@ impl<'a> Imports<'a> {
         wanted: NewImport,
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, ImportError> {
+        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
+        self.begin(access, wanted, once, &|session| session.secret_hash == secret_hash)
+    }
+
+    /// Accepts an import whose session is one of the holder of the access, for this database, and `genuine`.
+    pub(super) fn begin(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewImport,
+        once: Option<&Once<'_, Operation>>,
+        genuine: &dyn Fn(&Upload) -> bool,
+    ) -> Result<Operation, ImportError> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
@@ -223,9 +235,7 @@ impl<'a> Imports<'a> {
             Some(id) => unit.upload_get(id)?,
             None => None,
         };
-        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
-        let session = session
-            .filter(|s| s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id);
+        let session = session.filter(|s| genuine(s) && s.user_id == access.who().id && s.database_id == database.id);
         let (request, session) = check(&wanted, session, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;

@@ -4,6 +4,7 @@ mod branches;
 mod browse;
 mod collaborators;
 mod databases;
+mod deadline;
 mod exports;
 mod files;
 mod history;
@@ -24,6 +25,7 @@ mod show;
 mod sql;
 mod tags;
 mod tokens;
+mod uploaded;
 
 use std::sync::Arc;
 
@@ -48,6 +50,7 @@ pub use sessions::{Client, OpenedSession, Sessions};
 pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
+pub use uploaded::{ArrivedImport, Preview};
 
 use crate::errors::Fault;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Vault};
@@ -82,6 +85,8 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// Milliseconds an import may take.
     pub import_timeout_ms: u64,
+    /// Milliseconds the preview of a file may take.
+    pub preview_timeout_ms: u64,
     /// Milliseconds a merge may take.
     pub merge_timeout_ms: u64,
     /// Seconds settled operations are kept.
@@ -118,6 +123,7 @@ impl Default for Limits {
             open_uploads_per_user: 20,
             write_timeout_ms: 60_000,
             import_timeout_ms: 600_000,
+            preview_timeout_ms: 10_000,
             merge_timeout_ms: 600_000,
             operation_retention_seconds: 90 * 86_400,
             answer_retention_seconds: 86_400,

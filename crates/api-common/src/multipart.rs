@@ -10,7 +10,7 @@ const CHUNK: usize = 64 << 10;
 const HEADERS: usize = 16 << 10;
 
 /// The boundary that a `Content-Type` names; `None` when it is another type.
-pub(crate) fn boundary(content_type: &str) -> Option<Vec<u8>> {
+pub fn form_boundary(content_type: &str) -> Option<Vec<u8>> {
     let mut pieces = content_type.split(';');
     if !pieces.next()?.trim().eq_ignore_ascii_case("multipart/form-data") {
         return None;
@@ -22,8 +22,17 @@ pub(crate) fn boundary(content_type: &str) -> Option<Vec<u8>> {
     (1..=200).contains(&value.len()).then(|| value.into_bytes())
 }
 
+/// What a part says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormPart {
+    /// Name of the field; empty when it has none.
+    pub name: String,
+    /// Name of the file; empty when it is none.
+    pub file_name: String,
+}
+
 /// The parts of a form, one after another.
-pub(crate) struct Multipart<R> {
+pub struct Multipart<R> {
     source: R,
     buffer: Vec<u8>,
     start: usize,
@@ -38,7 +47,8 @@ fn malformed(text: &str) -> io::Error {
 }
 
 impl<R: Read> Multipart<R> {
-    pub(crate) fn new(source: R, boundary: &[u8]) -> Self {
+    /// A form whose parts are parted by this boundary.
+    pub fn new(source: R, boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
         // The first delimiter may stand at the very beginning; what comes before it is like a part that nobody reads.
         let buffer = b"\r\n".to_vec();
@@ -76,8 +86,11 @@ impl<R: Read> Multipart<R> {
         Ok(())
     }
 
-    /// The name of the next part; what was not read of the one before is skipped. `None` after the last.
-    pub(crate) fn next_part(&mut self) -> io::Result<Option<String>> {
+    /// The next part; what was not read of the one before is skipped. `None` after the last.
+    ///
+    /// # Errors
+    /// What the source says; `UnexpectedEof` for a form that is cut short, `InvalidData` for what is no form.
+    pub fn next_part(&mut self) -> io::Result<Option<FormPart>> {
         if self.ended {
             return Ok(None);
         }
@@ -92,7 +105,7 @@ impl<R: Read> Multipart<R> {
         }
         let headers = self.headers()?;
         self.inside = true;
-        Ok(Some(name_of(&headers)))
+        Ok(Some(FormPart { name: parameter(&headers, "name"), file_name: parameter(&headers, "filename") }))
     }
 
     /// The headers of a part, from the end of its delimiter.
@@ -118,12 +131,15 @@ impl<R: Read> Multipart<R> {
     }
 
     /// The bytes of this part.
-    pub(crate) fn part(&mut self) -> Part<'_, R> {
+    pub fn part(&mut self) -> Part<'_, R> {
         Part(self)
     }
 
     /// The bytes of this part at once, at most `limit`.
-    pub(crate) fn part_text(&mut self, limit: usize) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// As [`Multipart::next_part`]; `InvalidData` past the limit.
+    pub fn part_text(&mut self, limit: usize) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX);
         self.part().take(most.saturating_add(1)).read_to_end(&mut text)?;
@@ -135,7 +151,7 @@ impl<R: Read> Multipart<R> {
 }
 
 /// The bytes of one part.
-pub(crate) struct Part<'a, R>(&'a mut Multipart<R>);
+pub struct Part<'a, R>(&'a mut Multipart<R>);
 
 impl<R: Read> Read for Part<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -165,25 +181,32 @@ impl<R: Read> Read for Part<'_, R> {
     }
 }
 
-/// The `name` of `Content-Disposition`; `""` when there is none.
-fn name_of(headers: &str) -> String {
+/// A parameter of `Content-Disposition`; `""` when there is none. Browsers write `%22` for a quote in a value (HTML, §4.10.22.8).
+fn parameter(headers: &str, wanted: &str) -> String {
     let disposition = headers.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
     });
-    let mut pieces = disposition.unwrap_or_default().split(';').skip(1);
-    let value = pieces.find_map(|piece| {
-        let (name, value) = piece.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("name").then(|| value.trim().trim_matches('"').to_owned())
-    });
-    value.unwrap_or_default()
+    let mut rest = disposition.unwrap_or_default();
+    while let Some((_, parameters)) = rest.split_once(';') {
+        let Some((name, value)) = parameters.split_once('=') else { break };
+        let (value, after) = match value.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => value.split_at(value.find(';').unwrap_or(value.len())),
+        };
+        if name.trim().eq_ignore_ascii_case(wanted) {
+            return value.trim().replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n");
+        }
+        rest = after;
+    }
+    String::new()
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{self, Read};
 
-    use super::{Multipart, boundary};
+    use super::{Multipart, form_boundary as boundary};
 
     /// Gives a few bytes at a time.
     struct Drops<'a>(&'a [u8], usize);
@@ -201,8 +224,8 @@ mod tests {
     fn parts(body: &[u8], drop: usize) -> io::Result<Vec<(String, Vec<u8>)>> {
         let mut form = Multipart::new(Drops(body, drop), b"xx");
         let mut found = Vec::new();
-        while let Some(name) = form.next_part()? {
-            found.push((name, form.part_text(1_000)?));
+        while let Some(part) = form.next_part()? {
+            found.push((part.name, form.part_text(1_000)?));
         }
         Ok(found)
     }
@@ -217,6 +240,18 @@ mod tests {
             let expected = [("params", &b"{}"[..]), ("file", b"a\r\n--x\r\n"), ("", b"")];
             let found: Vec<_> = found.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
             assert_eq!(found, expected, "{drop}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_read_whatever_is_in_them() {
+        let file =
+            |line: &str| super::parameter(&format!("a: b\r\nContent-Disposition: form-data; {line}"), "filename");
+        assert_eq!(file("name=file; filename=\"a;b=c.csv\""), "a;b=c.csv");
+        assert_eq!(file("filename=\"a.csv\"; name=\"x\""), "a.csv");
+        assert_eq!(file("name=\"filename=x\"; filename=\"a%22b\""), "a\"b");
+        for nothing in ["name=file", "", "filename", "filename=", "name=\"a"] {
+            assert_eq!(file(nothing), "", "{nothing}");
         }
     }
 
