@@ -12,8 +12,8 @@ use crate::layout::Shell;
 use crate::paths;
 use crate::visit::{Answer, Visit};
 
-/// Bytes of statements that go back to the editor by an address.
-const EDITED_AGAIN: usize = 8 << 10;
+/// Characters of statements that are shown, and that go back to the editor by an address.
+const SHOWN: usize = 8_192;
 
 /// How it stands.
 enum Standing {
@@ -42,6 +42,7 @@ struct WrittenPage {
     standing: Standing,
     branch: String,
     statements: String,
+    is_cut: bool,
     author: String,
     when: Markup,
     again: String,
@@ -62,11 +63,13 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         OperationStatus::Failed(failure) => Standing::Failed(failure.detail),
     };
     let editor = format!("{}/sql/write", frame.path);
-    let q = Some(statements.as_str()).filter(|q| q.len() <= EDITED_AGAIN).unwrap_or_default();
-    let again = paths::with_query(&editor, &[("ref", &from), ("q", q)]);
+    let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
+    let is_cut = end.is_some();
+    let statements = end.and_then(|end| statements.get(..end)).unwrap_or(&statements).to_owned();
+    let again = paths::with_query(&editor, &[("ref", &from), ("q", if is_cut { "" } else { &statements })]);
     let author = operation.created_by_name.to_string();
     let when = format::when(operation.created_at, visit.state.hub.now());
-    visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, author, when, again })
+    visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, is_cut, author, when, again })
 }
 
 /// The operation of the path, if it belongs to this database.
