@@ -162,8 +162,8 @@ fn sql_and_history(config: &mut web::ServiceConfig) {
 /// Pulls.
 fn of_pulls(config: &mut web::ServiceConfig) {
     config
-        .route("/{owner}/{database}/pulls", web::get().to(pulls::list::show))
-        .service(web::resource("/{owner}/{database}/pulls/new").get(pulls::new::show).post(pulls::new::send))
+        .service(web::resource("/{owner}/{database}/pulls").get(pulls::list::show).post(pulls::new::send))
+        .route("/{owner}/{database}/pulls/new", web::get().to(pulls::new::show))
         .route("/{owner}/{database}/pulls/{number}", web::get().to(pulls::conversation::show))
         .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
         .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))

@@ -12,7 +12,7 @@ const PULLS: &str = "/ada/rivers/pulls";
 /// Opens a pull of a branch of `ada/rivers` into its main one; gives its page.
 fn open(browser: &Browser, branch: &str, title: &str) -> String {
     let page = browser.get(&format!("{PULLS}/new?from={branch}&to=main")).expect(200);
-    let sent = browser.submit(&page, &format!("{PULLS}/new"), &[("title", title), ("description", "Why *not*")]);
+    let sent = browser.submit(&page, PULLS, &[("title", title), ("description", "Why *not*")]);
     sent.expect(303).location.unwrap()
 }
 
@@ -48,7 +48,7 @@ fn from_a_write_over_a_conflict_to_the_merge() {
     // Meanwhile main changes the same row.
     ada.write("ada/rivers", "main", "UPDATE rivers SET km = 1111 WHERE id = 1");
     browser.get(&address).expect(200).shows("somebody has to decide who wins");
-    let sent = browser.submit(&page, &format!("{PULLS}/new"), &[("title", "Measure again")]).expect(303);
+    let sent = browser.submit(&page, PULLS, &[("title", "Measure again")]).expect(303);
     let pull = sent.location.clone().unwrap();
     browser.follow(&sent).expect(200).shows("Both branches changed the same things");
     browser.get(&format!("{pull}/diff")).expect(200).shows("Lech").shows("<span class=\"cell number\">1000</span>");
@@ -156,12 +156,12 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
     ] {
         new(query).expect(200).shows("id=\"refused\"").shows(&escaped(text));
     }
-    let action = format!("{PULLS}/new");
-    browser.submit(&page, &action, &[("title", " ")]).expect(422).shows("the title must not be blank").shows("Spree");
-    let opened = browser.submit(&page, &action, &[("title", "A river of ours")]).expect(303);
+    let action = PULLS;
+    browser.submit(&page, action, &[("title", " ")]).expect(422).shows("the title must not be blank").shows("Spree");
+    let opened = browser.submit(&page, action, &[("title", "A river of ours")]).expect(303);
     browser.follow(&opened).expect(200).shows("ben/rivers:main");
     new("source=ben/rivers&from=main&to=main").expect(200).shows("Such a pull is open already");
-    let again = browser.submit(&page, &action, &[("title", "Again")]).expect(422);
+    let again = browser.submit(&page, action, &[("title", "Again")]).expect(422);
     assert!(again.text.contains("/ada/rivers/pulls/1"));
     let owner = signed_in(&server, "ada");
     let page = owner.get(&format!("{PULLS}/1")).expect(200);
@@ -191,7 +191,7 @@ fn forms_of_others_and_of_those_without_the_role_change_nothing() {
     let forms = ["/merge", "/comments", "/state", "/edit"].map(|below| format!("{pull}{below}"));
     let fields = [("body", "x"), ("state", "closed"), ("title", "x"), ("from", "work"), ("to", "main")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    for action in forms.iter().cloned().chain([format!("{PULLS}/new")]) {
+    for action in forms.iter().cloned().chain([PULLS.to_owned()]) {
         ada.forge(&action, &fields, &[]).expect(403).shows("This form is out of date");
         let foreign: Vec<_> = fields.iter().cloned().chain([of_ben.clone()]).collect();
         ada.forge(&action, &foreign, &[]).expect(403).shows("This form is out of date");
@@ -220,7 +220,7 @@ fn nothing_stored_is_taken_for_markup() {
     let page = browser.get(&format!("{PULLS}/new?from=hostile&to=main")).expect(200);
     assert!(!page.text.contains(HOSTILE) && page.text.contains(&escaped(HOSTILE)), "{}", page.text);
     let fields = [("title", HOSTILE), ("description", HOSTILE)];
-    let hostile = browser.submit(&page, &format!("{PULLS}/new"), &fields).expect(303).location.unwrap();
+    let hostile = browser.submit(&page, PULLS, &fields).expect(303).location.unwrap();
     let page = browser.get(&hostile).expect(200);
     browser.submit(&page, &format!("{hostile}/comments"), &[("body", HOSTILE)]).expect(303);
     for path in [

@@ -90,8 +90,8 @@ fn statements_may_have_a_megabyte() {
     let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
     let request = client.post(format!("{}/ada/rivers/sql/write", server.address()));
     let request = request.header("Cookie", format!("branchyard_session={session}"));
-    let answer =
-        request.form(&[("csrf", &token), ("q", &format!("{most} ")), ("branch", &"main".to_owned())]).send().unwrap();
+    let request = request.header("Content-Type", "application/x-www-form-urlencoded");
+    let answer = request.body(format!("csrf={token}&branch=main&q={}+", most.replace(' ', "+"))).send().unwrap();
     assert_eq!(answer.status(), 422);
     assert!(answer.text().unwrap().contains("statements may have 1048576 bytes, these have 1048577"));
 }

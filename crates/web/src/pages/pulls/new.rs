@@ -90,7 +90,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     visit.page(|shell| page(shell))
 }
 
-/// `POST /{owner}/{database}/pulls/new`
+/// `POST /{owner}/{database}/pulls`
 pub(crate) async fn send(posted: Posted) -> Answer {
     let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
     let line = |name: &str| posted.form.line(name);
