@@ -297,11 +297,12 @@ fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
     let cells = columns.iter().map(|(name, _)| {
         let (before, after) = (cell_of(&row.from, name), cell_of(&row.to, name));
         match row.change {
-            // A column that one side has not counts as NULL there.
-            Change::Modified if before != after => {
-                CellChange { before: shown(before.or(Some(&Cell::Null))), after: shown(after.or(Some(&Cell::Null))) }
+            Change::Modified => {
+                // A column that one side has not counts as NULL there.
+                let (before, after) = (before.unwrap_or(&Cell::Null), after.unwrap_or(&Cell::Null));
+                CellChange { before: shown(Some(before).filter(|_| before != after)), after: shown(Some(after)) }
             }
-            Change::Modified | Change::Added => CellChange { before: None, after: shown(after) },
+            Change::Added => CellChange { before: None, after: shown(after) },
             Change::Removed => CellChange { before: shown(before), after: None },
         }
     });
@@ -407,7 +408,9 @@ mod tests {
         let columns = columns(std::slice::from_ref(&change));
         assert_eq!(columns.len(), 40);
         assert_eq!((columns[0].0.as_str(), columns[1].0.as_str(), columns[2].0.as_str()), ("c39", "c35", "c0"));
-        let line = row_line(&change, &columns[..3]);
+        let wider = [&columns[..3], &[("new".to_owned(), false)]].concat();
+        let line = row_line(&change, &wider);
+        assert_eq!(line.cells[3].same().unwrap().text, "NULL", "absent on both sides, or NULL on one, is no change");
         assert!(line.cells[0].same().is_some() && line.cells[1].same().is_none());
         assert_eq!(line.cells[1].before.as_ref().unwrap().text, "1");
         assert_eq!(line.cells[1].after.as_ref().unwrap().text, "2");
