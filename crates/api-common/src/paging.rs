@@ -30,9 +30,9 @@ impl PageRequest {
     /// The key the page begins after.
     pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, Failure> {
         let Some(token) = &self.token else { return Ok(None) };
-        let opened = keys.open(&format!("{FORMAT}|{bound}"), token);
-        let key = opened.and_then(|text| serde_json::from_slice(&text).ok());
-        key.map(Some).ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
+        open_token(keys, bound, token)
+            .map(Some)
+            .ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
     }
 }
 
@@ -116,8 +116,13 @@ where
     Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) }
 }
 
-/// A token for a key.
-fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
+/// What a token of this list holds; `None` when it is not one.
+pub fn open_token<K: DeserializeOwned>(keys: &ServerKeys, bound: &str, token: &str) -> Option<K> {
+    serde_json::from_slice(&keys.open(&format!("{FORMAT}|{bound}"), token)?).ok()
+}
+
+/// A token for a key: nobody else can make one, and it opens for this list only.
+pub fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
     let mut nonce = [0; 24];
     state.hub.random(&mut nonce);
     state.keys.seal(nonce, &format!("{FORMAT}|{bound}"), to_json(key).as_bytes())

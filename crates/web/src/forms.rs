@@ -156,6 +156,11 @@ impl Filled {
         self.value(name) == value
     }
 
+    /// Whether anything is wrong.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
     /// Whether one of the values of a field is this one.
     pub(crate) fn has(&self, name: &str, value: &str) -> bool {
         self.values.iter().any(|(key, one)| key == name && one == value)

@@ -16,6 +16,8 @@
 //! | `error_page` | refusals as pages |
 //! | `assets` | style sheet and script, under names that change with them |
 //! | `format`, `markdown`, `paths` | times and sizes in words, prose, addresses |
+//! | `changes`, `log`, `graph` | what differs between two commits, what commits lie between them, histories drawn |
+//! | `settled` | waits a moment for operations |
 //!
 //! # How to add a page
 //!
@@ -42,27 +44,35 @@
 //! 5. A test in `crates/testkit/tests/it/web`. Give what a browser test has to find an `id`.
 
 pub mod assets;
+mod changes;
 mod csrf;
 mod database;
 mod diagram;
 mod error_page;
 mod format;
 mod forms;
+mod graph;
 mod layout;
 mod links;
+mod log;
 mod looking;
 mod markdown;
 mod pages;
 mod paths;
 mod rows;
 mod session;
+mod settled;
 mod visit;
 
 use actix_web::middleware::from_fn;
 use actix_web::web;
 
+/// Bytes of a form: a megabyte of statements, most of whose bytes take three in a form.
+const FORM_BYTES: usize = 4 << 20;
+
 /// The pages, for the end of the application: they answer whatever nothing else does. Wants an
 /// [`AppState`](branchyard_api_common::AppState) in the application's data.
 pub fn configure(config: &mut web::ServiceConfig) {
-    config.service(web::scope("").wrap(from_fn(layout::dress)).configure(pages::routes));
+    let forms = web::FormConfig::default().limit(FORM_BYTES);
+    config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));
 }

@@ -1,6 +1,7 @@
 //! Rows of a result, as pages show them.
 
 use branchyard_api_common::real;
+use branchyard_domain::entities;
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
 /// What a cell holds, for its looks.
@@ -42,6 +43,18 @@ impl Cell {
                 }
             }
         }
+    }
+
+    /// The same for a cell of a difference.
+    pub(crate) fn of(cell: &entities::Cell, most: usize) -> Self {
+        let value = match cell {
+            entities::Cell::Null => ValueRef::Null,
+            entities::Cell::Integer(number) => ValueRef::Integer(*number),
+            entities::Cell::Real(number) => ValueRef::Real(*number),
+            entities::Cell::Text(bytes) => ValueRef::Text(bytes),
+            entities::Cell::Blob(bytes) => ValueRef::Blob(bytes),
+        };
+        Self::new(value, most)
     }
 
     /// The class that says how it looks.

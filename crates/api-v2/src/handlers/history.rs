@@ -1,4 +1,4 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, bound, page};
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
@@ -6,7 +6,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::rows::{self, DiffKey, WalkedRow};
 use super::{Outcome, page_of};
 use crate::wire;
 

@@ -1,4 +1,4 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, bound, page};
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
@@ -7,7 +7,7 @@ use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;
-use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::rows::{self, DiffKey, WalkedRow};
 use super::{Outcome, page_of};
 use crate::wire;
 

@@ -1,60 +1,12 @@
 //! Walking the rows that differ between two commits, table by table, with keys to go on from.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-use branchyard_api_common::Refusal;
+use branchyard_api_common::{Refusal, RowKey};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
-use branchyard_domain::entities::{Cell, RowChange};
+use branchyard_domain::entities::RowChange;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::RowPage;
 use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
-
-/// Bytes of a row's key that a page token may hold; rows with longer ones are counted from the last shorter one.
-const KEY_MAX_BYTES: usize = 2_000;
-
-/// A cell of a key, exactly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum KeyCell {
-    N,
-    I(i64),
-    R(u64),
-    T(String),
-    B(String),
-}
-
-impl From<&Cell> for KeyCell {
-    fn from(cell: &Cell) -> Self {
-        match cell {
-            Cell::Null => Self::N,
-            Cell::Integer(number) => Self::I(*number),
-            Cell::Real(number) => Self::R(number.to_bits()),
-            Cell::Text(bytes) => Self::T(STANDARD_NO_PAD.encode(bytes)),
-            Cell::Blob(bytes) => Self::B(STANDARD_NO_PAD.encode(bytes)),
-        }
-    }
-}
-
-impl KeyCell {
-    fn cell(&self) -> Option<Cell> {
-        Some(match self {
-            Self::N => Cell::Null,
-            Self::I(number) => Cell::Integer(*number),
-            Self::R(bits) => Cell::Real(f64::from_bits(*bits)),
-            Self::T(text) => Cell::Text(STANDARD_NO_PAD.decode(text).ok()?),
-            Self::B(text) => Cell::Blob(STANDARD_NO_PAD.decode(text).ok()?),
-        })
-    }
-}
-
-/// Where a page of rows ends: after `skip` rows beyond the row with key `after` (or the first) of `table`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct RowKey {
-    pub(crate) table: String,
-    after: Option<Vec<KeyCell>>,
-    skip: usize,
-}
 
 /// The two commits of a difference, pinned for all pages, and where the page begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,14 +20,6 @@ pub(crate) struct DiffKey<K> {
 pub(crate) struct WalkedRow {
     pub(crate) change: RowChange,
     pub(crate) key: RowKey,
-}
-
-fn key_bytes(key: &[(String, Cell)]) -> usize {
-    let bytes = key.iter().map(|(_, cell)| match cell {
-        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 24,
-        Cell::Text(bytes) | Cell::Blob(bytes) => bytes.len() * 4 / 3 + 10,
-    });
-    bytes.sum()
 }
 
 /// At most `fetch` rows of `tables` (in their order), from `start` on.
@@ -92,20 +36,11 @@ pub(crate) fn walk(
     for table in tables.iter().filter(|table| table.as_str() >= begun) {
         let mut place = match start {
             Some(key) if key.table == *table => key.clone(),
-            _ => RowKey { table: table.clone(), after: None, skip: 0 },
+            _ => RowKey::before(table),
         };
-        let page = RowPage {
-            after: place.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect()),
-            limit: (fetch - rows.len()).saturating_add(place.skip),
-        };
-        let found = hub.history().changed_rows(access, from, to, table, &page)?;
-        for change in found.into_iter().skip(place.skip) {
-            if key_bytes(&change.primary_key) <= KEY_MAX_BYTES {
-                place.after = Some(change.primary_key.iter().map(|(_, cell)| cell.into()).collect());
-                place.skip = 0;
-            } else {
-                place.skip += 1;
-            }
+        let found = hub.history().changed_rows(access, from, to, table, &place.page(fetch - rows.len()))?;
+        for change in found.into_iter().skip(place.skip()) {
+            place.pass(&change.primary_key);
             rows.push(WalkedRow { change, key: place.clone() });
         }
         if rows.len() >= fetch {

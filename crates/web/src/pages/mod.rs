@@ -1,6 +1,9 @@
 //! The pages, one file each, and their routes.
 
 mod branches;
+mod commit;
+mod commits;
+mod compare;
 mod confirm;
 mod csv;
 mod database;
@@ -13,6 +16,7 @@ mod new_database;
 mod operations;
 mod organizations;
 mod owner;
+mod pulls;
 mod releases;
 mod row;
 mod schema;
@@ -20,6 +24,7 @@ mod settings;
 mod sign_in;
 mod sign_out;
 mod sign_up;
+mod sql;
 mod table;
 mod tags;
 mod theme;
@@ -63,6 +68,8 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/tables/{table}/csv", web::get().to(csv::get))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
+        .configure(sql_and_history)
+        .configure(of_pulls)
         .configure(refs)
         .configure(work)
         .configure(of_settings)
@@ -137,6 +144,36 @@ fn of_settings(config: &mut web::ServiceConfig) {
         .service(at("/hooks/{hook}/deliveries").get(deliveries::list))
         .service(at("/hooks/{hook}/deliveries/{delivery}").get(deliveries::show))
         .service(at("/hooks/{hook}/deliveries/{delivery}/redeliver").post(deliveries::redeliver));
+}
+
+/// The SQL workbench, commits and comparisons.
+fn sql_and_history(config: &mut web::ServiceConfig) {
+    config
+        .route("/{owner}/{database}/sql", web::get().to(sql::read::show))
+        .route("/{owner}/{database}/sql.csv", web::get().to(sql::csv::get))
+        .service(web::resource("/{owner}/{database}/sql/write").get(sql::write::show).post(sql::write::send))
+        .route("/{owner}/{database}/sql/writes/{operation}", web::get().to(sql::written::show))
+        .route("/{owner}/{database}/commits", web::get().to(commits::show))
+        .route("/{owner}/{database}/commits/{commit}", web::get().to(commit::show))
+        .route("/{owner}/{database}/compare", web::get().to(compare::choose))
+        .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show));
+}
+
+/// Pulls.
+fn of_pulls(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/pulls").get(pulls::list::show).post(pulls::new::send))
+        .route("/{owner}/{database}/pulls/new", web::get().to(pulls::new::show))
+        .route("/{owner}/{database}/pulls/{number}", web::get().to(pulls::conversation::show))
+        .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
+        .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))
+        .route("/{owner}/{database}/pulls/{number}/conflicts", web::get().to(pulls::conflicts::show))
+        .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
+        .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
+        .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))
+        .service(
+            web::resource("/{owner}/{database}/pulls/{number}/edit").get(pulls::edit::show).post(pulls::edit::send),
+        );
 }
 
 /// Any other address.

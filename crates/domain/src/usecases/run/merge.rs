@@ -25,7 +25,7 @@ pub(super) fn run(
     let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
     drop(unit);
 
-    let at = pulls::edges(inner, &database, &pull, ours, theirs).map_err(pull_failure)?;
+    let at = pulls::edges(inner, &database, pull.from_database_id, ours, theirs).map_err(pull_failure)?;
     let author = user.signature(inner.now());
     let timeout = Duration::from_millis(inner.limits.merge_timeout_ms);
     let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };

@@ -2,14 +2,18 @@
 
 mod account;
 mod browser;
+mod changes;
 mod data;
 mod guards;
 mod hooks;
 mod imports;
 mod operations;
 mod organizations;
+mod pulls;
 mod refs;
+mod rivers;
 mod settings;
+mod workbench;
 
 use branchyard_auth::PlainPassword;
 use branchyard_domain::usecases::NewUser;
