@@ -2,14 +2,16 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use branchyard_api_common::Refusal;
+use branchyard_api_common::{Listed, Refusal};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
-use branchyard_domain::entities::{Cell, RowChange};
+use branchyard_domain::entities::Cell;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::RowPage;
 use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
+
+use crate::wire;
 
 /// Bytes of a row's key that a page token may hold; rows with longer ones are counted from the last shorter one.
 const KEY_MAX_BYTES: usize = 2_000;
@@ -48,6 +50,9 @@ impl KeyCell {
     }
 }
 
+/// Bytes of values that one look at the engine brings; what is shown of them is cut.
+const PAGE_BYTES: usize = 8 << 20;
+
 /// Where a page of rows ends: after `skip` rows beyond the row with key `after` (or the first) of `table`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RowKey {
@@ -64,9 +69,9 @@ pub(crate) struct DiffKey<K> {
     pub(crate) at: K,
 }
 
-/// A changed row and the place after it.
+/// A changed row as it is shown, and the place after it.
 pub(crate) struct WalkedRow {
-    pub(crate) change: RowChange,
+    pub(crate) shown: wire::RowDiff,
     pub(crate) key: RowKey,
 }
 
@@ -78,7 +83,7 @@ fn key_bytes(key: &[(String, Cell)]) -> usize {
     bytes.sum()
 }
 
-/// At most `fetch` rows of `tables` (in their order), from `start` on.
+/// At most `fetch` rows of `tables` (in their order), from `start` on; fewer when they hold a lot.
 pub(crate) fn walk(
     hub: &Hub,
     access: &DatabaseAccess<Read>,
@@ -86,7 +91,7 @@ pub(crate) fn walk(
     tables: &[String],
     start: Option<&RowKey>,
     fetch: usize,
-) -> Result<Vec<WalkedRow>, Refusal> {
+) -> Result<Listed<WalkedRow>, Refusal> {
     let mut rows = Vec::new();
     let begun = start.map(|key| key.table.as_str()).unwrap_or_default();
     for table in tables.iter().filter(|table| table.as_str() >= begun) {
@@ -94,25 +99,37 @@ pub(crate) fn walk(
             Some(key) if key.table == *table => key.clone(),
             _ => RowKey { table: table.clone(), after: None, skip: 0 },
         };
-        let page = RowPage {
-            after: place.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect()),
-            limit: (fetch - rows.len()).saturating_add(place.skip),
-        };
-        let found = hub.history().changed_rows(access, from, to, table, &page)?;
-        for change in found.into_iter().skip(place.skip) {
-            if key_bytes(&change.primary_key) <= KEY_MAX_BYTES {
-                place.after = Some(change.primary_key.iter().map(|(_, cell)| cell.into()).collect());
-                place.skip = 0;
-            } else {
-                place.skip += 1;
+        let mut after = place.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect());
+        // Rows that the token could only count.
+        let mut passed = place.skip;
+        loop {
+            let limit = (fetch - rows.len()).saturating_add(passed);
+            let page = RowPage { after, limit, bytes: PAGE_BYTES };
+            let found = hub.history().changed_rows(access, from, to, table, &page)?;
+            after = found.rows.last().map(|change| change.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+            let given = found.rows.len();
+            for change in found.rows.into_iter().skip(passed) {
+                if key_bytes(&change.primary_key) <= KEY_MAX_BYTES {
+                    place.after = Some(change.primary_key.iter().map(|(_, cell)| cell.into()).collect());
+                    place.skip = 0;
+                } else {
+                    place.skip += 1;
+                }
+                rows.push(WalkedRow { shown: wire::RowDiff::from(&change), key: place.clone() });
             }
-            rows.push(WalkedRow { change, key: place.clone() });
+            passed = passed.saturating_sub(given);
+            if !found.more || given == 0 {
+                break;
+            }
+            if !rows.is_empty() {
+                return Ok(Listed { items: rows, more: true });
+            }
         }
         if rows.len() >= fetch {
             break;
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// The tables of a difference: the one asked for, or all that changed.

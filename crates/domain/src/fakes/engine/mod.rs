@@ -25,12 +25,10 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use super::{Refused, lock};
-use crate::entities::{
-    Commit, Conflict, LogEntry, LogPosition, LogWalk, RowChange, Signature, TableChange, TableSchema,
-};
+use crate::entities::{Commit, Conflict, LogEntry, LogPosition, LogWalk, Signature, TableChange, TableSchema};
 use crate::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
+    RowSource, ScriptJob, TableScan, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -253,7 +251,7 @@ impl Engine for MemoryEngine {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>> {
+    ) -> Result<ChangedRows> {
         self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
     }
 
