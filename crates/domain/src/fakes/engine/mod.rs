@@ -205,11 +205,6 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<Conflict>> {
         self.look(database, |history| {
-            let known =
-                |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
-            if !known(ours)? && !known(theirs)? {
-                return Err(EngineError::NoSuchTable(table.unwrap_or_default().to_owned()));
-            }
             let found = merge::conflicts(history, ours, theirs)?.into_iter();
             let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
             Ok(wanted.skip(skip).take(limit).collect())
