@@ -39,13 +39,17 @@ pub(super) fn by_engine(
     Ok(ChangedRows { rows: rows.collect(), more: more_after || more_before })
 }
 
+/// Key, change, and one of the two rows.
+type Half = (Row, Change, Row);
+
+/// Halves, and whether there may be more.
 fn engine_rows(
     connection: &Connection,
     (from, to): (&CommitHash, &CommitHash),
     side: &Side,
     prefix: &str,
     page: &RowPage,
-) -> rusqlite::Result<(Vec<(Row, Change, Row)>, bool)> {
+) -> rusqlite::Result<(Vec<Half>, bool)> {
     let key: Vec<String> = side
         .key
         .iter()
