@@ -87,7 +87,7 @@ pub struct Quotas {
     /// Databases of an owner; 0 = no limit.
     pub databases_per_owner: u64,
     /// Owner names refused besides the built-in ones.
-    #[serde(deserialize_with = "list")]
+    #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
 }
 
