@@ -84,7 +84,7 @@ pub use rate::{Attempts, SignInLimits};
 pub use refusal::Refusal;
 pub use request_id::RequestId;
 pub use routes::Endpoint;
-pub use row_key::RowKey;
+pub use row_key::{RowKey, changed_rows_from};
 pub use slots::{ReadSlot, Slots};
 pub use state::AppState;
 pub use time::{parse_http_seconds, rfc3339};

@@ -2,12 +2,21 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use branchyard_domain::entities::Cell;
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{Cell, RowChange};
+use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::RowPage;
+use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
+
+use crate::paging::Listed;
 
 /// Bytes of a row's key that a page token may hold; rows with longer ones are counted from the last shorter one.
 const KEY_MAX_BYTES: usize = 2_000;
+
+/// Bytes of values that one look at the engine brings; what is shown of them is cut.
+const PAGE_BYTES: usize = 8 << 20;
 
 /// A cell of a key, exactly.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,26 +67,51 @@ impl RowKey {
         Self { table: table.to_owned(), after: None, skip: 0 }
     }
 
-    /// What to ask for to have `rows` rows from here on. The first [`RowKey::skip`] of them come before.
-    pub fn page(&self, rows: usize) -> RowPage {
-        RowPage {
-            after: self.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect()),
-            limit: rows.saturating_add(self.skip),
-        }
-    }
-
-    /// How many rows of [`RowKey::page`] come before this place.
-    pub fn skip(&self) -> usize {
-        self.skip
+    fn cells(&self) -> Option<Vec<Cell>> {
+        self.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect())
     }
 
     /// Moves behind the next row.
-    pub fn pass(&mut self, primary_key: &[(String, Cell)]) {
+    fn pass(&mut self, primary_key: &[(String, Cell)]) {
         if key_bytes(primary_key) <= KEY_MAX_BYTES {
             self.after = Some(primary_key.iter().map(|(_, cell)| cell.into()).collect());
             self.skip = 0;
         } else {
             self.skip += 1;
+        }
+    }
+}
+
+/// At most `limit` changed rows between two commits from a place on, each with the place behind it. Fewer when they hold a lot, but one at least if there
+/// is one. Blocks.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn changed_rows_from<L: Level>(
+    hub: &Hub,
+    access: &DatabaseAccess<L>,
+    (from, to): (&CommitHash, &CommitHash),
+    place: &RowKey,
+    limit: usize,
+) -> Result<Listed<(RowChange, RowKey)>, ReadError> {
+    let mut place = place.clone();
+    let mut rows = Vec::new();
+    let mut after = place.cells();
+    // Rows that the place could only count.
+    let mut passed = place.skip;
+    loop {
+        let page = RowPage { after, limit: limit.saturating_add(passed), bytes: PAGE_BYTES };
+        let found = hub.history().changed_rows(access, from, to, &place.table, &page)?;
+        after = found.rows.last().map(|row| row.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+        let given = found.rows.len();
+        for row in found.rows.into_iter().skip(passed) {
+            place.pass(&row.primary_key);
+            rows.push((row, place.clone()));
+        }
+        passed = passed.saturating_sub(given);
+        let more = found.more && given > 0;
+        if !more || !rows.is_empty() {
+            return Ok(Listed { items: rows, more });
         }
     }
 }
@@ -101,10 +135,8 @@ mod tests {
         let mut place = RowKey::before("t");
         place.pass(&key(Cell::Integer(7)));
         place.pass(&key(Cell::Text(vec![b'x'; 5_000])));
-        assert_eq!(place.skip(), 1);
-        let page = place.page(10);
-        assert_eq!((page.after, page.limit), (Some(vec![Cell::Integer(7)]), 11));
+        assert_eq!((place.cells(), place.skip), (Some(vec![Cell::Integer(7)]), 1));
         place.pass(&key(Cell::Blob(vec![0, 255])));
-        assert_eq!((place.page(10).after, place.skip()), (Some(vec![Cell::Blob(vec![0, 255])]), 0));
+        assert_eq!((place.cells(), place.skip), (Some(vec![Cell::Blob(vec![0, 255])]), 0));
     }
 }

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use branchyard_domain::entities::{
-    Commit, Conflict, LogEntry, LogPosition, RowChange, Signature, TableChange, TableSchema,
-};
+use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    RowTest, ScriptJob, Selection, TableScan, WriteJob, Written,
+    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
+    RowSource, RowTest, ScriptJob, Selection, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -29,9 +27,9 @@ pub struct DoltliteEngine {
     pub(crate) options: Options,
     pub(crate) files: Files,
     pub(crate) queues: WriteQueues,
-    pub(crate) trials: Trials,
     pub(crate) watchdog: Watchdog,
     pub(crate) ancestors: Mutex<AncestorCache>,
+    pub(crate) trials: Trials,
     readers: Pool<Option<CommitHash>>,
     writers: Pool<()>,
     modules: Arc<HashSet<String>>,
@@ -64,9 +62,9 @@ impl DoltliteEngine {
             options,
             files,
             queues: WriteQueues::default(),
-            trials: Trials::default(),
             watchdog,
             ancestors: Mutex::default(),
+            trials: Trials::default(),
             modules,
         })
     }
@@ -214,9 +212,9 @@ impl DoltliteEngine {
     /// Forgets connections, after or before the file of a database is exchanged.
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
-        self.trials.forget(database);
         self.writers.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
+        self.trials.forget(database);
     }
 }
 
@@ -398,7 +396,7 @@ impl Engine for DoltliteEngine {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, EngineError> {
+    ) -> Result<ChangedRows, EngineError> {
         crate::diff::changed_rows(self, database, (from, to), table, page)
     }
 

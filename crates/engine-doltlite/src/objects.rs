@@ -18,8 +18,11 @@ pub(crate) const TABLE: &str = "dolt_schemas";
 /// Names of views and triggers in conflict, each with what is the matter.
 pub(crate) type Objects = BTreeMap<String, String>;
 
-/// Kind and text of definitions, by name.
-type Definitions = BTreeMap<String, (String, String)>;
+/// Kind and text.
+type Definition = (String, String);
+
+/// Definitions by name.
+type Definitions = BTreeMap<String, Definition>;
 
 /// Those of the merge that `connection` attempted, of the commits base, ours, theirs.
 pub(crate) fn in_conflict(
@@ -44,16 +47,13 @@ pub(crate) fn in_conflict(
     );
     let names = base.keys().chain(ours.keys()).chain(theirs.keys());
     let objects = names.filter_map(|name| {
-        let sides = (base.get(name), ours.get(name), theirs.get(name));
+        let sides = [base.get(name), ours.get(name), theirs.get(name)];
         Some((name.clone(), conflict(name, sides)?))
     });
     Ok(objects.collect())
 }
 
-fn conflict(
-    name: &str,
-    (base, ours, theirs): (Option<&(String, String)>, Option<&(String, String)>, Option<&(String, String)>),
-) -> Option<String> {
+fn conflict(name: &str, [base, ours, theirs]: [Option<&Definition>; 3]) -> Option<String> {
     if ours == theirs || ours == base || theirs == base {
         return None;
     }

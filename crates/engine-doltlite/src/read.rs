@@ -63,6 +63,13 @@ fn run(
         }
     }
     let columns = describe(&statement);
+    let named: usize = columns.iter().map(name_bytes).sum();
+    if named > MOST_NAME_BYTES {
+        let text = format!(
+            "the names of the columns have {named} bytes, more than {MOST_NAME_BYTES}; give shorter ones with AS"
+        );
+        return Err(SqlFailure::Engine(text).into());
+    }
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
         give_rows(&mut statement, columns.len(), timed, memory, sink)
             .map_err(|error| place.failed(error, &connection.take_seen()))?;
@@ -76,6 +83,13 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
         Some(at) => Err(SqlFailure::Syntax { position: at + 2, near: "\0".into() }),
         None => Ok(()),
     }
+}
+
+/// Bytes that the names of a result's columns may have, with those of their tables and types: every answer begins with them.
+const MOST_NAME_BYTES: usize = 1 << 20;
+
+fn name_bytes(column: &Column) -> usize {
+    column.name.len() + column.source_table.len() + column.declared_type.as_ref().map_or(0, String::len)
 }
 
 pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {

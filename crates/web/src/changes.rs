@@ -1,6 +1,6 @@
 //! What differs between two commits: definitions first, then rows, table by table.
 
-use branchyard_api_common::{RowKey, bound, open_token, token};
+use branchyard_api_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Cell, Change, RowChange, TableChange, TableColumn, TableKind, TableSchema};
@@ -91,18 +91,16 @@ pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Aske
         let named = |schemas: &[TableSchema]| schemas.iter().find(|schema| schema.name == change.table).cloned();
         let (before, after) = (named(&before), named(&after));
         let is_view = after.as_ref().or(before.as_ref()).is_some_and(|schema| schema.kind == TableKind::View);
-        let mut place = asked.place.clone().unwrap_or_else(|| RowKey::before(&change.table));
-        let mut rows = Vec::new();
+        let place = asked.place.clone().unwrap_or_else(|| RowKey::before(&change.table));
+        let mut found = Listed::from(Vec::new());
         if !is_view {
-            let found = hub.history().changed_rows(access, from, to, &change.table, &place.page(limit + 1))?;
-            rows = found.into_iter().skip(place.skip()).collect();
+            found = changed_rows_from(hub, access, (from, to), &place, limit + 1)?;
         }
-        let has_more = rows.len() > limit;
-        rows.truncate(limit);
-        for row in &rows {
-            place.pass(&row.primary_key);
-        }
-        details.push(Detail { change: change.clone(), before, after, rows, next: has_more.then_some(place) });
+        let has_more = found.more || found.items.len() > limit;
+        found.items.truncate(limit);
+        let next = found.items.last().filter(|_| has_more).map(|(_, place)| place.clone());
+        let rows = found.items.into_iter().map(|(row, _)| row).collect();
+        details.push(Detail { change: change.clone(), before, after, rows, next });
     }
     Ok(Found { tables, details })
 }

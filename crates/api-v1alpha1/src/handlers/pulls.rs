@@ -74,7 +74,7 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> 
             if reviewed { Ok(Vec::new()) } else { hub.pulls().list(&access, &filter, before, fetch).map_err(Said) }
         })
         .await?;
-    let page = cut(&call.state, &page, &bound, found, convert::pull_item, |pull| pull.number.get());
+    let page = cut(&call.state, &page, &bound, found, convert::pull_item, |pull| pull.number.get())?;
     Ok(wire::Pulls { database: place.echo(), next_page_token: page.next.unwrap_or_default(), pulls: raw(page.items) })
 }
 

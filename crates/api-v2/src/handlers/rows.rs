@@ -1,12 +1,13 @@
 //! Walking the rows that differ between two commits, table by table, with keys to go on from.
 
-use branchyard_api_common::{Refusal, RowKey};
+use branchyard_api_common::{Listed, Refusal, RowKey, changed_rows_from};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
-use branchyard_domain::entities::RowChange;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
+
+use crate::wire;
 
 /// The two commits of a difference, pinned for all pages, and where the page begins.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -16,38 +17,39 @@ pub(crate) struct DiffKey<K> {
     pub(crate) at: K,
 }
 
-/// A changed row and the place after it.
+/// A changed row as it is shown, and the place after it.
 pub(crate) struct WalkedRow {
-    pub(crate) change: RowChange,
+    pub(crate) shown: wire::RowDiff,
     pub(crate) key: RowKey,
 }
 
-/// At most `fetch` rows of `tables` (in their order), from `start` on.
+/// At most `fetch` rows of `tables` (in their order), from `start` on; fewer when they hold a lot.
 pub(crate) fn walk(
     hub: &Hub,
     access: &DatabaseAccess<Read>,
-    (from, to): (&CommitHash, &CommitHash),
+    ends: (&CommitHash, &CommitHash),
     tables: &[String],
     start: Option<&RowKey>,
     fetch: usize,
-) -> Result<Vec<WalkedRow>, Refusal> {
+) -> Result<Listed<WalkedRow>, Refusal> {
     let mut rows = Vec::new();
     let begun = start.map(|key| key.table.as_str()).unwrap_or_default();
     for table in tables.iter().filter(|table| table.as_str() >= begun) {
-        let mut place = match start {
+        let place = match start {
             Some(key) if key.table == *table => key.clone(),
             _ => RowKey::before(table),
         };
-        let found = hub.history().changed_rows(access, from, to, table, &place.page(fetch - rows.len()))?;
-        for change in found.into_iter().skip(place.skip()) {
-            place.pass(&change.primary_key);
-            rows.push(WalkedRow { change, key: place.clone() });
+        let found = changed_rows_from(hub, access, ends, &place, fetch - rows.len())?;
+        let shown = |(change, key)| WalkedRow { shown: wire::RowDiff::from(&change), key };
+        rows.extend(found.items.into_iter().map(shown));
+        if found.more {
+            return Ok(Listed { items: rows, more: true });
         }
         if rows.len() >= fetch {
             break;
         }
     }
-    Ok(rows)
+    Ok(rows.into())
 }
 
 /// The tables of a difference: the one asked for, or all that changed.

@@ -366,13 +366,24 @@ pub struct ScriptJob<'a> {
     pub timeout: Duration,
 }
 
-/// A page of changed rows or conflicts of a table: start after this key, at most so many.
+/// A page of changed rows of a table: start after this key, at most so many.
 #[derive(Debug, Clone)]
 pub struct RowPage {
     /// Key of the last row of the page before.
     pub after: Option<Vec<Cell>>,
     /// The most rows to give.
     pub limit: usize,
+    /// Bytes of values after which there are enough rows; one is always given.
+    pub bytes: usize,
+}
+
+/// Changed rows of a table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChangedRows {
+    /// The rows, by primary key.
+    pub rows: Vec<RowChange>,
+    /// Whether there may be more after them; if not, these were the last.
+    pub more: bool,
 }
 
 /// Stores commits; runs SQL on them.
@@ -561,7 +572,7 @@ pub trait Engine: Send + Sync {
         to: &CommitHash,
     ) -> Result<Vec<TableChange>, EngineError>;
 
-    /// The rows of one table that differ between two commits, by primary key.
+    /// The rows of one table that differ between two commits, by primary key, as many as a page takes.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`] when neither commit has the table.
@@ -572,7 +583,7 @@ pub trait Engine: Send + Sync {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, EngineError>;
+    ) -> Result<ChangedRows, EngineError>;
 
     /// The user's tables and views at a commit, by name.
     ///

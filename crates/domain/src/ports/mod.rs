@@ -10,9 +10,9 @@ mod metadata;
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
 pub use engine::{
-    Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test,
-    ValueRef, WriteJob, Written,
+    Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selection, SqlFailure,
+    TableScan, Test, ValueRef, WriteJob, Written,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};

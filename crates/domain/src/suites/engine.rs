@@ -10,8 +10,9 @@ use uuid::Uuid;
 use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
-    Canceled, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test, WriteJob,
+    Canceled, ChangedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    MergeOutcome, ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test,
+    WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -440,9 +441,10 @@ pub fn diff(engine: &dyn Engine) {
     assert_eq!((back[1].change, back[1].rows), (Change::Removed, Some((0, 2, 0))));
     assert_eq!(engine.changed_tables(db.id, &to, &to).unwrap(), vec![]);
 
-    let page = RowPage { after: None, limit: 10 };
-    let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
-    let told: Vec<_> = rows.into_iter().map(|r| (r.change, r.primary_key, r.from, r.to)).collect();
+    let page = RowPage { after: None, limit: 10, bytes: 1 << 20 };
+    let found = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+    assert!(!found.more);
+    let told: Vec<_> = found.rows.into_iter().map(|r| (r.change, r.primary_key, r.from, r.to)).collect();
     assert_eq!(
         told,
         vec![
@@ -451,7 +453,7 @@ pub fn diff(engine: &dyn Engine) {
             (Change::Added, key(4), None, row(4, "four", 40)),
         ]
     );
-    assert_eq!(engine.changed_rows(db.id, &to, &to, "t", &page).unwrap(), vec![]);
+    assert_eq!(engine.changed_rows(db.id, &to, &to, "t", &page).unwrap(), ChangedRows::default());
     let gone = engine.changed_rows(db.id, &from, &to, "gone", &page);
     assert!(matches!(gone, Err(EngineError::NoSuchTable(_))), "{gone:?}");
     assert!(matches!(engine.changed_tables(db.id, &no_commit(), &to), Err(EngineError::NoSuchCommit(_))));
@@ -461,15 +463,24 @@ pub fn diff(engine: &dyn Engine) {
 pub fn diff_pages(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     let to = db.write(&from, 2, "INSERT INTO t VALUES (7,'g',1),(5,'e',1),(6,'f',1); DELETE FROM t WHERE id = 2");
-    let mut keys = Vec::new();
-    let mut page = RowPage { after: None, limit: 2 };
-    loop {
-        let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
-        let Some(last) = rows.last() else { break };
-        page.after = Some(last.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
-        keys.extend(rows.into_iter().map(|row| row.primary_key));
+    // By number, by bytes (a row is larger than one), and all at once.
+    for (limit, bytes, expected) in [(2, 1 << 20, vec![2, 2]), (10, 1, vec![1, 1, 1, 1]), (10, 1 << 20, vec![4])] {
+        let mut keys = Vec::new();
+        let mut sizes = Vec::new();
+        let mut page = RowPage { after: None, limit, bytes };
+        loop {
+            let found = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+            let Some(last) = found.rows.last() else { break };
+            sizes.push(found.rows.len());
+            page.after = Some(last.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+            keys.extend(found.rows.into_iter().map(|row| row.primary_key));
+            if !found.more {
+                break;
+            }
+        }
+        assert_eq!(keys, [2, 5, 6, 7].map(key));
+        assert_eq!(sizes, expected);
     }
-    assert_eq!(keys, [2, 5, 6, 7].map(key));
 }
 
 /// Definitions at a commit.

@@ -8,10 +8,10 @@ use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Branch, Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullEnds,
-    PullState, Role, RowChange, Side, TableChange, User, Work,
+    PullState, Role, Side, TableChange, User, Work,
 };
 use crate::errors::{Fault, OperationError, PullError};
-use crate::ports::{EngineError, MetadataError, PullFilter, RowPage, Unit};
+use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Unit};
 use crate::values::{
     CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
 };
@@ -397,7 +397,7 @@ impl<'a> Pulls<'a> {
         at: &PullEdges,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, PullError> {
+    ) -> Result<ChangedRows, PullError> {
         match self.0.ports.engine.changed_rows(access.database().id, &at.base, &at.theirs, table, page) {
             Err(EngineError::NoSuchTable(name)) => Err(PullError::NoSuchTable(name)),
             other => Ok(other?),

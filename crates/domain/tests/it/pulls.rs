@@ -46,8 +46,8 @@ fn opened_discussed_merged() {
     assert_eq!(world.hub.pulls().comments(&access, pull.number, None, 10).unwrap().len(), 1);
     let edges = world.hub.pulls().edges(&access, &pull).unwrap();
     assert_eq!(world.hub.pulls().changed_tables(&access, &edges).unwrap()[0].rows, Some((1, 0, 0)));
-    let page = RowPage { after: None, limit: 5 };
-    assert_eq!(world.hub.pulls().changed_rows(&access, &edges, "t", &page).unwrap().len(), 1);
+    let page = RowPage { after: None, limit: 5, bytes: 1 << 20 };
+    assert_eq!(world.hub.pulls().changed_rows(&access, &edges, "t", &page).unwrap().rows.len(), 1);
     assert!(matches!(world.hub.pulls().changed_rows(&access, &edges, "u", &page), Err(PullError::NoSuchTable(_))));
 
     let merge = world.merge(pull.number, MergePull::default()).unwrap();

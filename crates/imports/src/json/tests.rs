@@ -98,7 +98,7 @@ fn values_inside_values_are_held_to_the_same() {
     assert_eq!(inside("[1,9223372036854775808]"), ["line 1: column a: 9223372036854775808 is not a 64-bit integer"]);
     assert_eq!(inside(r#"{"k":-1e999}"#), ["line 1: column a: -1e999 is beyond the range of numbers"]);
     let kept = r#"{"k":{"k":"k"},"a\"}":["k","k",{"k":"k"}],"n":[9223372036854775807,-0.5e-3,true,null]}"#;
-    assert_eq!(json(&format!("[{{\"a\":{}}}]", kept.replace(':', " :\n "))).1[0].1, [text(kept)]);
+    assert_eq!(json(format!("[{{\"a\":{}}}]", kept.replace(':', " :\n "))).1[0].1, [text(kept)]);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod hostile;
 mod idempotency;
 mod imports;
 mod lanes;
+mod merges;
 mod metrics;
 mod pages;
 mod scripts;

@@ -27,12 +27,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Refused, lock};
-use crate::entities::{
-    Commit, Conflict, LogEntry, LogPosition, LogWalk, RowChange, Signature, TableChange, TableSchema,
-};
+use crate::entities::{Commit, Conflict, LogEntry, LogPosition, LogWalk, Signature, TableChange, TableSchema};
 use crate::ports::{
-    Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
+    RowSink, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -305,11 +303,6 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<Conflict>> {
         self.look(database, |history| {
-            let known =
-                |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
-            if !known(ours)? && !known(theirs)? {
-                return Err(EngineError::NoSuchTable(table.unwrap_or_default().to_owned()));
-            }
             let found = merge::conflicts(history, ours, theirs)?.into_iter();
             let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
             Ok(wanted.skip(skip).take(limit).collect())
@@ -351,7 +344,7 @@ impl Engine for MemoryEngine {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>> {
+    ) -> Result<ChangedRows> {
         self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
     }
 
