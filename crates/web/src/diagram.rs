@@ -148,8 +148,8 @@ fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
     let mut depth = vec![0_usize; tables.len()];
     // As many rounds as there are tables settle every way without a circle.
     for _ in 0..tables.len() {
-        for at in 0..tables.len() {
-            let deepest = targets[at].iter().map(|target| depth[*target] + 1).max().unwrap_or_default();
+        for (at, of) in targets.iter().enumerate() {
+            let deepest = of.iter().map(|target| depth[*target] + 1).max().unwrap_or_default();
             depth[at] = deepest.min(tables.len() - 1);
         }
         if targets.iter().enumerate().all(|(at, of)| of.iter().all(|target| depth[*target] < depth[at])) {
@@ -158,9 +158,9 @@ fn place<'a>(tables: &[&'a TableSchema]) -> Vec<Box<'a>> {
     }
     let mut columns: BTreeMap<std::cmp::Reverse<usize>, Vec<usize>> = BTreeMap::new();
     let mut loose = Vec::new();
-    for at in 0..tables.len() {
+    for (at, depth) in depth.into_iter().enumerate() {
         if is_related(at) {
-            columns.entry(std::cmp::Reverse(depth[at])).or_default().push(at);
+            columns.entry(std::cmp::Reverse(depth)).or_default().push(at);
         } else {
             loose.push(at);
         }

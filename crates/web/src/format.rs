@@ -44,9 +44,9 @@ pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
         0..45 => return if past { "just now" } else { "in a moment" }.to_owned(),
         45..5_400 => ((seconds + 30) / 60, "minute"),
         5_400..129_600 => ((seconds + 1_800) / 3_600, "hour"),
-        129_600..3_888_000 => ((seconds + 43_200) / 86_400, "day"),
-        3_888_000..47_304_000 => (seconds / 2_629_800, "month"),
-        _ => (seconds / 31_557_600, "year"),
+        129_600..8_640_000 => ((seconds + 43_200) / 86_400, "day"),
+        8_640_000..47_304_000 => ((seconds + 1_314_900) / 2_629_800, "month"),
+        _ => ((seconds + 15_778_800) / 31_557_600, "year"),
     };
     let count = count.max(1);
     let plural = if count == 1 { "" } else { "s" };
@@ -75,7 +75,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -118,7 +118,8 @@ mod tests {
             (150, "3 minutes ago"),
             (7_200, "2 hours ago"),
             (86_400 * 2, "2 days ago"),
-            (86_400 * 70, "2 months ago"),
+            (86_400 * 90, "90 days ago"),
+            (86_400 * 120, "4 months ago"),
             (86_400 * 800, "2 years ago"),
             (-30, "in a moment"),
             (-86_400 * 29, "in 29 days"),

@@ -126,6 +126,9 @@ fn sessions_end_one_by_one_all_at_once_and_with_a_new_password() {
 
     let page = one.get("/settings/sessions").expect(200);
     one.submit(&page, "/settings/sessions/end-all", &[]).expect(303);
+    two.get("/settings/profile").expect(303);
+    sign_in(&two, "ada", "battery staple").expect(303);
+    one.submit(&page, "/settings/sessions/end-all", &[("here", "on")]).expect(303);
     one.get("/settings/profile").expect(303);
     two.get("/settings/profile").expect(303);
 }

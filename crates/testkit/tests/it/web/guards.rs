@@ -6,6 +6,9 @@ use serde_json::json;
 use super::browser::Browser;
 use super::{open_server, sign_up};
 
+/// Name and value.
+type Field = (String, String);
+
 #[test]
 fn a_form_without_its_token_or_from_elsewhere_changes_nothing() {
     let server = open_server();
@@ -21,7 +24,7 @@ fn a_form_without_its_token_or_from_elsewhere_changes_nothing() {
     assert_ne!(good, foreign);
     let with = |token: Option<(String, String)>| named("rivers").into_iter().chain(token).collect::<Vec<_>>();
     let ours = server.address();
-    let cases: [(Option<(String, String)>, &[(&str, &str)]); 7] = [
+    let cases: [(Option<Field>, &[(&str, &str)]); 7] = [
         (None, &[]),
         (Some(("csrf".to_owned(), String::new())), &[]),
         (Some(foreign), &[]),

@@ -63,8 +63,12 @@ pub(crate) async fn end(posted: Posted) -> Answer {
 /// `POST /settings/sessions/end-all`
 pub(crate) async fn end_all(posted: Posted) -> Answer {
     let user = posted.user()?;
-    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, None) }).await?;
-    posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)])
+    let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
+    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
+    match kept {
+        Some(_) => posted.redirect_saying(HERE, "You are signed out everywhere else."),
+        None => posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)]),
+    }
 }
 
 /// A browser in a word or two, as far as its name for itself tells.
