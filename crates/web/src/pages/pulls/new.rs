@@ -87,7 +87,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let asked = |name: &str| visit.parameter(name).map(|text| text.trim().to_owned()).unwrap_or_default();
     let ends = Ends::new(&frame, &asked("source"), asked("from"), asked("to"));
     let page = page(&visit, &access, frame, ends, Filled::default()).await?;
-    visit.page(|shell| page(shell))
+    visit.page(page)
 }
 
 /// `POST /{owner}/{database}/pulls`
@@ -119,7 +119,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         }
     }
     let page = page(&posted, &access, frame, ends, form).await?;
-    posted.refuse(|shell| page(shell))
+    posted.refuse(page)
 }
 
 /// Why there can be no such pull, when that is for people to read.
