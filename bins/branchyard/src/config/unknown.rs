@@ -7,8 +7,16 @@ use figment::Figment;
 use figment::value::{Dict, Value};
 
 /// Keys without a default value, which the defaults therefore do not show.
-const WITHOUT_DEFAULT: &[&str] =
-    &["public_url", "errors_url", "metadata_url", "metadata_url_file", "hooks.extra_ca_file"];
+const WITHOUT_DEFAULT: &[&str] = &[
+    "public_url",
+    "errors_url",
+    "metadata_url",
+    "metadata_url_file",
+    "hooks.extra_ca_file",
+    "metrics.listen",
+    "v1alpha1.sunset_at",
+    "v1alpha1.deprecation_url",
+];
 
 /// Refuses keys that the defaults do not have, naming where each was written.
 pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
