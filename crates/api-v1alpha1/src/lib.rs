@@ -9,7 +9,6 @@ mod archive;
 mod asked;
 mod convert;
 mod deprecation;
-mod export;
 mod handlers;
 mod listing;
 mod names;

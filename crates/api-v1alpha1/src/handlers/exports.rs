@@ -1,7 +1,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_api_common::{
-    Call, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment,
+    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment,
 };
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
@@ -14,7 +14,6 @@ use branchyard_problem_details::Problem;
 use crate::access::access;
 use crate::archive::Archive;
 use crate::asked::{Asked, Statuses};
-use crate::export::CsvFile;
 use crate::said::Said;
 use crate::successor;
 use crate::wire::{Nothing, Place};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{DownloadWriter, Ending, First, csv_header, csv_row, download_channel, segment};
+use branchyard_api_common::{CsvFile, Ending, First, download_channel, segment};
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, Column, Flow, RowSink, ValueRef};
+use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_problem_details::Problem;
 
@@ -16,24 +16,6 @@ use crate::visit::{Answer, Visit};
 
 /// How long the engine may compute; waiting for the client does not count.
 const TIMEOUT: Duration = Duration::from_secs(600);
-
-struct CsvFile {
-    writer: DownloadWriter<()>,
-    is_client_gone: bool,
-}
-
-impl RowSink for CsvFile {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
-        csv_header(self.writer.buffer(), columns);
-        Flow::Continue
-    }
-
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        csv_row(self.writer.buffer(), row);
-        self.is_client_gone = !self.writer.flush_if_due();
-        if self.is_client_gone { Flow::Stop } else { Flow::Continue }
-    }
-}
 
 /// `GET /{owner}/{database}/tables/{table}/csv?ref=…`
 pub(crate) async fn get(visit: Visit) -> Answer {
@@ -47,9 +29,9 @@ pub(crate) async fn get(visit: Visit) -> Answer {
     let name = table.clone();
     let running = visit.spawn(&visit.state.sql, move |hub| -> Result<_, ReadError> {
         let _slot = slot;
-        let mut file = CsvFile { writer, is_client_gone: false };
+        let mut file = CsvFile::new(writer, false);
         hub.exports().table(&access, &at.commit, &name, &mut limits, &mut file)?;
-        if !file.is_client_gone {
+        if !file.gone {
             file.writer.end(Ending::Whole(()));
         }
         Ok(())

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{DownloadWriter, Ending, First, csv_header, csv_row, download_channel};
+use branchyard_api_common::{CsvFile, Ending, First, download_channel};
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, Column, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{Canceled, ReadQuery};
 use branchyard_domain::usecases::ReadEnd;
 use branchyard_problem_details::{ErrorCode, Problem};
 
@@ -16,20 +16,6 @@ use crate::visit::{Answer, Visit};
 
 /// How it ended: with the text of what the statement is to blame for.
 type End = Result<(), String>;
-
-struct CsvFile(DownloadWriter<End>);
-
-impl RowSink for CsvFile {
-    fn columns(&mut self, columns: &[Column]) -> Flow {
-        csv_header(self.0.buffer(), columns);
-        Flow::Continue
-    }
-
-    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        csv_row(self.0.buffer(), row);
-        if self.0.flush_if_due() { Flow::Continue } else { Flow::Stop }
-    }
-}
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
 pub(crate) async fn get(visit: Visit) -> Answer {
@@ -42,13 +28,13 @@ pub(crate) async fn get(visit: Visit) -> Answer {
     let (writer, download) = download_channel::<End>(visit.state.config.sql.stream_stall, &canceled);
     let running = visit.spawn(&visit.state.sql, move |hub| -> Result<(), ReadError> {
         let _slot = slot;
-        let mut file = CsvFile(writer);
+        let mut file = CsvFile::new(writer, false);
         let query = ReadQuery { sql: &sql, timeout, canceled };
         let ending = match hub.sql().read(&access, &at.commit, &query, &mut file)? {
             ReadEnd::Done(_) => Ending::Whole(Ok(())),
             ReadEnd::Failed(failure) => Ending::Broken(Err(failure.to_string())),
         };
-        file.0.end(ending);
+        file.writer.end(ending);
         Ok(())
     });
     let mut response = HttpResponse::Ok();

@@ -1,18 +1,21 @@
 //! A table as comma-separated values, written as it is read.
 
-use branchyard_api_common::{DownloadWriter, csv_header, csv_row};
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
+use crate::csv::{csv_header, csv_row};
+use crate::download::DownloadWriter;
+
 /// Writes rows to a download.
-pub(crate) struct CsvFile {
-    pub(crate) writer: DownloadWriter<()>,
-    /// The client is gone.
-    pub(crate) gone: bool,
+pub struct CsvFile<T> {
+    /// Where they go; to be ended once all are there.
+    pub writer: DownloadWriter<T>,
+    /// Whether the client is gone.
+    pub gone: bool,
 }
 
-impl CsvFile {
+impl<T> CsvFile<T> {
     /// With a byte order mark where one is wanted.
-    pub(crate) fn new(mut writer: DownloadWriter<()>, include_bom: bool) -> Self {
+    pub fn new(mut writer: DownloadWriter<T>, include_bom: bool) -> Self {
         if include_bom {
             writer.buffer().extend_from_slice("\u{feff}".as_bytes());
         }
@@ -20,7 +23,7 @@ impl CsvFile {
     }
 }
 
-impl RowSink for CsvFile {
+impl<T> RowSink for CsvFile<T> {
     fn columns(&mut self, columns: &[Column]) -> Flow {
         csv_header(self.writer.buffer(), columns);
         Flow::Continue
