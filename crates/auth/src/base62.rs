@@ -1,5 +1,7 @@
 //! The alphabet of tokens.
 
+use secrecy::zeroize::Zeroizing;
+
 /// The digits in their order: digits, capitals, small letters.
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -10,8 +12,18 @@ const UNBIASED_BELOW: u8 = 248;
 pub(crate) const U32_DIGITS: usize = 6;
 
 /// A uniform digit from a uniform byte; `None` for the bytes that must be drawn again.
-pub(crate) fn uniform_digit(random: u8) -> Option<char> {
+fn uniform_digit(random: u8) -> Option<char> {
     (random < UNBIASED_BELOW).then(|| char::from(ALPHABET[usize::from(random % 62)]))
+}
+
+/// Appends uniform digits until the text is `length` long; `fill` fills a buffer with random bytes, which are wiped afterwards.
+pub(crate) fn push_random(text: &mut String, length: usize, fill: &mut dyn FnMut(&mut [u8])) {
+    let mut random = Zeroizing::new([0; 64]);
+    while text.len() < length {
+        fill(random.as_mut_slice());
+        let missing = length - text.len();
+        text.extend(random.iter().copied().filter_map(uniform_digit).take(missing));
+    }
 }
 
 /// Whether the byte is a digit.

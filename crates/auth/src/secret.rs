@@ -2,7 +2,6 @@
 
 use crate::HashedToken;
 use crate::base62;
-use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -26,12 +25,7 @@ impl PlainSecret {
     pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
         // With the capacity exact, the text is never moved and leaves no copy behind.
         let mut secret = String::with_capacity(SECRET_LENGTH);
-        let mut random = Zeroizing::new([0; 64]);
-        while secret.len() < SECRET_LENGTH {
-            fill(random.as_mut_slice());
-            let missing = SECRET_LENGTH - secret.len();
-            secret.extend(random.iter().copied().filter_map(base62::uniform_digit).take(missing));
-        }
+        base62::push_random(&mut secret, SECRET_LENGTH, fill);
         Self(SecretString::from(secret))
     }
 

@@ -7,7 +7,6 @@
 use crate::HashedToken;
 use crate::base62;
 use rand::RngCore;
-use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -65,14 +64,7 @@ impl PlainToken {
         // With the capacity exact, the text is never moved and leaves no copy behind.
         let mut token = String::with_capacity(TOKEN_LENGTH);
         token.push_str(TOKEN_PREFIX);
-        let digits_end = TOKEN_LENGTH - base62::U32_DIGITS;
-        let mut random = Zeroizing::new([0; 64]);
-        while token.len() < digits_end {
-            fill(random.as_mut_slice());
-            let missing = digits_end - token.len();
-            let digits = random.iter().copied().filter_map(base62::uniform_digit);
-            token.extend(digits.take(missing));
-        }
+        base62::push_random(&mut token, TOKEN_LENGTH - base62::U32_DIGITS, fill);
         let check = check_digits(token.as_bytes());
         token.extend(check.map(char::from));
         Self(SecretString::from(token))
