@@ -6,6 +6,8 @@ mod engine;
 mod formats;
 mod hooks;
 mod metadata;
+mod metrics;
+mod provisioner;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
@@ -20,4 +22,9 @@ pub use metadata::{
     EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
     OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
     ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+};
+pub use metrics::{Metric, Sample, Series, Summary};
+pub use provisioner::{
+    Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SqlPower, Towards, ZoneFeatures,
 };
