@@ -72,7 +72,7 @@ pub use keys::ServerKeys;
 pub use layer::{OwnShape, layer, uncounted};
 pub use manners::{BodyTypes, Credentials, Manners};
 pub use openapi::{OpenApi, Served, path_parameters};
-pub use paging::{Listed, Page, PageRequest, bound, cut, page};
+pub use paging::{Listed, Page, PageRequest, bound, cut, page, token};
 pub use pool::{Pool, PoolError};
 pub use query::Query;
 pub use refusal::Refusal;

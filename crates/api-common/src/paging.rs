@@ -116,8 +116,8 @@ where
     Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) }
 }
 
-/// A token for a key.
-fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
+/// A token for a key; `bound` is what it is good for.
+pub fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
     let mut nonce = [0; 24];
     state.hub.random(&mut nonce);
     state.keys.seal(nonce, &format!("{FORMAT}|{bound}"), to_json(key).as_bytes())

@@ -40,6 +40,7 @@ pub struct Problem {
     retry_after: Option<u32>,
     allow: Option<String>,
     www_authenticate: Option<String>,
+    members: Vec<(&'static str, String)>,
 }
 
 impl Problem {
@@ -63,6 +64,7 @@ impl Problem {
             retry_after: code.default_retry_after(),
             allow: None,
             www_authenticate: challenge,
+            members: Vec::new(),
         }
     }
 
@@ -120,6 +122,17 @@ impl Problem {
     pub fn www_authenticate(mut self, challenge: impl Into<String>) -> Self {
         self.www_authenticate = Some(challenge.into());
         self
+    }
+
+    /// Adds a member of its own to the document: a name that no other member has, and a short text.
+    pub fn with_member(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.members.push((name, text.into()));
+        self
+    }
+
+    /// Members of its own.
+    pub(crate) fn members(&self) -> &[(&'static str, String)] {
+        &self.members
     }
 
     /// The code.

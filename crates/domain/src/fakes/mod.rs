@@ -44,6 +44,8 @@ pub struct FakeHub {
     pub ids: Arc<SeededIds>,
     /// Who makes its requests to hooks.
     pub sender: Arc<ScriptedSender>,
+    /// Who runs its instances.
+    pub provisioner: Arc<MemoryProvisioner>,
 }
 
 /// A hub over fakes with default limits; everything it does is the same in every run.
@@ -59,6 +61,7 @@ pub fn hub_with(limits: Limits) -> FakeHub {
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
+    let provisioner = Arc::new(MemoryProvisioner::default());
     let ports = Ports {
         metadata: metadata.clone(),
         engine: engine.clone(),
@@ -69,8 +72,11 @@ pub fn hub_with(limits: Limits) -> FakeHub {
         payloads: Arc::new(PlainPayloads),
         vault: Arc::new(OpenVault),
         sender: sender.clone(),
+        provisioner: provisioner.clone(),
     };
-    FakeHub { hub: Hub::new(ports, limits), metadata, engine, blobs, clock, ids, sender }
+    let hub = Hub::new(ports, limits);
+    hub.serve_instances();
+    FakeHub { hub, metadata, engine, blobs, clock, ids, sender, provisioner }
 }
 
 /// A lock that a panic elsewhere does not spoil: tests go on to report it.

@@ -297,7 +297,8 @@ impl Provisioner for MemoryProvisioner {
 
     fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
         let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
-        Ok(data.iter().map(|_| 4_096).collect())
+        let size = |name: &ServedName| data.iter().find(|(known, _)| known.key() == name.key()).map(|_| 4_096);
+        Ok(spec.databases.iter().map(|name| size(name).unwrap_or(0)).collect())
     }
 
     fn snapshot(&self, spec: &InstanceSpec, _backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod clock;
+mod deployments;
 mod engine;
 mod formats;
 mod hooks;
@@ -11,6 +12,10 @@ mod provisioner;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
+pub use deployments::{
+    BackupRepository, DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
+    DeploymentRepository, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
+};
 pub use engine::{
     Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
     ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, TableScan, ValueRef, WriteJob, Written,

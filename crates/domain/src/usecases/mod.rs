@@ -3,6 +3,7 @@
 mod branches;
 mod collaborators;
 mod databases;
+mod deployments;
 mod exports;
 mod files;
 mod history;
@@ -27,6 +28,11 @@ use std::sync::Arc;
 pub use branches::{Branches, NewBranch};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
+pub use deployments::{
+    BackupFileBytes, Cost, CostItem, DeploymentSource, DeploymentView, Deployments, Hosted, InstanceLogs, LogWindow,
+    MetricData, NewDeployment, NewInstance, Next, OfferedOptions, OwnerUsage, Recovered, ServedDatabase, SettingView,
+    SettingsCheck, Stepped, Supervisor, Usage,
+};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
@@ -44,7 +50,7 @@ pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 
 use crate::errors::Fault;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Provisioner, Sender, Vault};
 use crate::values::Timestamp;
 
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
@@ -88,6 +94,8 @@ pub struct Limits {
     pub hook_disable_after_seconds: i64,
     /// Seconds finished deliveries are kept.
     pub hook_log_retention_seconds: i64,
+    /// Deployments.
+    pub hosted: Hosted,
 }
 
 impl Default for Limits {
@@ -114,6 +122,7 @@ impl Default for Limits {
                 .to_vec(),
             hook_disable_after_seconds: 5 * 86_400,
             hook_log_retention_seconds: 30 * 86_400,
+            hosted: Hosted::default(),
         }
     }
 }
@@ -139,6 +148,8 @@ pub struct Ports {
     pub vault: Arc<dyn Vault>,
     /// Requests to hooks.
     pub sender: Arc<dyn Sender>,
+    /// Processes of deployments.
+    pub provisioner: Arc<dyn Provisioner>,
 }
 
 pub(crate) struct Inner {
@@ -146,6 +157,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) wake: operations::Wake,
     pub(crate) outbox: operations::Wake,
+    pub(crate) fleet: operations::Wake,
 }
 
 impl Inner {
@@ -208,6 +220,10 @@ nouns! {
     deliveries: Deliveries;
     /// The steps from the outbox to the receivers.
     dispatch: Dispatch;
+    /// Deployments, and access to them.
+    deployments: Deployments;
+    /// The steps that keep instances as they should be.
+    supervisor: Supervisor;
 }
 
 impl Hub {
@@ -219,8 +235,14 @@ impl Hub {
                 limits,
                 wake: operations::Wake::default(),
                 outbox: operations::Wake::default(),
+                fleet: operations::Wake::default(),
             }),
         }
+    }
+
+    /// Has the provisioner ask this hub about the callers of its instances.
+    pub fn serve_instances(&self) {
+        self.inner.ports.provisioner.connect(Arc::new(deployments::Callers::of(&self.inner)));
     }
 
     /// Whether the metadata store answers.

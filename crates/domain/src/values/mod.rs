@@ -3,6 +3,7 @@
 mod backup;
 mod commit;
 mod ids;
+mod money;
 mod names;
 mod settings;
 mod text;
@@ -15,6 +16,7 @@ pub use ids::{
     AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId, OperationId,
     PullNumber, ReleaseId, TokenId, UploadId,
 };
+pub use money::{HOURS_PER_MONTH, Usd};
 pub use names::{DatabaseName, DeploymentName, OwnerName, RefName, Revision, ServedName, TableName};
 pub use settings::{Applied, Rule, Setting, Settings};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
