@@ -6,6 +6,7 @@ mod engine;
 mod formats;
 mod hooks;
 mod metadata;
+mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
@@ -20,4 +21,8 @@ pub use metadata::{
     EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
     OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
     ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+};
+pub use session::{
+    Access, Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest,
+    StatementBounds, StatementDescription, StatementReport,
 };
