@@ -71,7 +71,8 @@ impl Stores {
             }
             Pending::Refuse => metadata.require_current()?,
         }
-        let blobs = FolderBlobs::open(dir.uploads()).context("cannot open the folder of uploads")?;
+        let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
+            .context("cannot open the folders of uploads and backups")?;
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,
@@ -117,7 +118,8 @@ impl Stores {
     /// # Errors
     /// When their folder cannot be made.
     pub fn blobs(&self) -> anyhow::Result<FolderBlobs> {
-        FolderBlobs::open(self.dir.uploads()).context("cannot open the folder of uploads")
+        FolderBlobs::open(self.dir.uploads(), self.dir.backups())
+            .context("cannot open the folders of uploads and backups")
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Access, Canceled, SessionRequest};
+use branchyard_domain::ports::{Canceled, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
 use rusqlite::OpenFlags;
 
@@ -86,7 +86,7 @@ impl Connection {
             name.push("@");
             name.push(branch);
         }
-        let reads = request.access == Access::Read;
+        let reads = request.power == SqlPower::Read;
         let access = if reads { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let raw = rusqlite::Connection::open_with_flags(name, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         raw.busy_handler(Some(wait_a_little))?;

@@ -20,6 +20,7 @@ use pq_sys as _;
 
 mod accounts;
 mod answers;
+mod backup_files;
 mod blobs;
 mod collaborators;
 mod connection;

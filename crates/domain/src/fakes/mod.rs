@@ -9,6 +9,7 @@ mod formats;
 mod hooks;
 mod ids;
 mod metadata;
+mod provisioner;
 mod rows;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use formats::PlainFormats;
 pub use hooks::{OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
+pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
 use crate::usecases::Limits;

@@ -6,6 +6,8 @@ mod engine;
 mod formats;
 mod hooks;
 mod metadata;
+mod metrics;
+mod provisioner;
 mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
@@ -22,7 +24,12 @@ pub use metadata::{
     OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
     ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
 };
+pub use metrics::{Metric, Sample, Series, Summary};
+pub use provisioner::{
+    Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SqlPower, Towards, ZoneFeatures,
+};
 pub use session::{
-    Access, Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest,
-    StatementBounds, StatementDescription, StatementReport,
+    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, StatementBounds,
+    StatementDescription, StatementReport,
 };

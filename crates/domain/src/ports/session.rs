@@ -1,28 +1,18 @@
 //! SQL sessions: what a deployment's own process serves to its clients.
 //!
 //! Unlike the files of the hub, a deployment's file has the branches and tags of its users in it, and a session may use the version
-//! control of the engine, as far as its [`Access`] goes.
+//! control of the engine, as far as its [`SqlPower`] goes.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::engine::{Canceled, EngineError, RowSink};
+use super::provisioner::SqlPower;
 use crate::entities::{Cell, Signature};
 use crate::values::{CommitHash, DatabaseId};
 
-/// What a session may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Access {
-    /// Read, everything in the database: no branch is hidden from another.
-    Read,
-    /// Change rows, definitions, branches and tags, commit, merge.
-    Write,
-    /// The same, and collect garbage.
-    Admin,
-}
-
 /// Who speaks through a session; commits, merges and tags carry it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionCaller {
     /// Name of the user.
     pub name: String,
@@ -31,14 +21,14 @@ pub struct SessionCaller {
 }
 
 /// A session to open.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRequest {
     /// The database.
     pub database: DatabaseId,
     /// The branch it starts on; `None` is the default branch.
     pub branch: Option<String>,
     /// What it may do.
-    pub access: Access,
+    pub power: SqlPower,
     /// Who asks.
     pub caller: SessionCaller,
     /// Whether foreign keys are enforced from the start.

@@ -1,18 +1,22 @@
 //! Values: parsed once, trusted afterwards.
 
+mod backup;
 mod commit;
 mod ids;
 mod names;
+mod settings;
 mod text;
 mod time;
 
+pub use backup::BackupId;
 pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use ids::{
-    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, OperationId, PullNumber, ReleaseId,
-    TokenId, UploadId,
+    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId, OperationId,
+    PullNumber, ReleaseId, TokenId, UploadId,
 };
-pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
+pub use names::{DatabaseName, DeploymentName, OwnerName, RefName, Revision, ServedName, TableName};
+pub use settings::{Applied, Rule, Setting, Settings};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 

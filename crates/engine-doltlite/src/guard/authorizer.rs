@@ -17,7 +17,7 @@ pub(super) fn decide(
         return Authorization::Allow;
     }
     let checked = match mode {
-        Mode::Session { access, defines } => session::check(access, defines, seen, modules, context),
+        Mode::Session { power, defines } => session::check(power, defines, seen, modules, context),
         _ => check(mode, seen, modules, context),
     };
     match checked {

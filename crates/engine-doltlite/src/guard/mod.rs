@@ -10,7 +10,7 @@ mod session;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use branchyard_domain::ports::Access;
+use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::AuthContext;
 
 /// Whose statements a connection runs at the moment.
@@ -23,7 +23,7 @@ pub(crate) enum Mode {
     /// A stranger's, who may change rows and definitions.
     Writer,
     /// A client's of a deployment. `defines`: the statement is one about definitions.
-    Session { access: Access, defines: bool },
+    Session { power: SqlPower, defines: bool },
 }
 
 /// Why a statement was refused.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use branchyard_domain::ports::Access;
+use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::{AuthAction, AuthContext};
 
 use super::lists::{self, Function, Table};
@@ -84,7 +84,7 @@ const OF_THE_FILE: &[&str] = &["application_id", "user_version"];
 const FIXED: &[&str] = &["busy_timeout", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
 
 pub(super) fn check(
-    access: Access,
+    power: SqlPower,
     defines: bool,
     seen: &mut Seen,
     modules: &HashSet<String>,
@@ -97,7 +97,7 @@ pub(super) fn check(
         | AuthAction::Transaction { .. }
         | AuthAction::Savepoint { .. }
         | AuthAction::Analyze { .. } => Ok(()),
-        AuthAction::Function { function_name } => function(access, seen, &function_name.to_ascii_lowercase()),
+        AuthAction::Function { function_name } => function(power, seen, &function_name.to_ascii_lowercase()),
         AuthAction::Read { table_name, .. } => {
             here(context)?;
             if readable(&table_name.to_ascii_lowercase(), modules) { Ok(()) } else { Err(Refusal::Never) }
@@ -105,17 +105,17 @@ pub(super) fn check(
         AuthAction::Pragma { pragma_name, pragma_value } => {
             pragma(seen, &pragma_name.to_ascii_lowercase(), pragma_value)
         }
-        _ => change(access, defines, seen, modules, context),
+        _ => change(power, defines, seen, modules, context),
     }
 }
 
-fn function(access: Access, seen: &mut Seen, name: &str) -> Result<(), Refusal> {
+fn function(power: SqlPower, seen: &mut Seen, name: &str) -> Result<(), Refusal> {
     if STANDING.contains(&name) {
         return Ok(());
     }
-    let needed = if CHANGING.contains(&name) { Access::Write } else { Access::Admin };
-    if needed == Access::Write || name == "dolt_gc" {
-        if access < needed {
+    let needed = if CHANGING.contains(&name) { SqlPower::Write } else { SqlPower::Admin };
+    if needed == SqlPower::Write || name == "dolt_gc" {
+        if power < needed {
             return Err(Refusal::Never);
         }
         seen.commands = true;
@@ -125,7 +125,7 @@ fn function(access: Access, seen: &mut Seen, name: &str) -> Result<(), Refusal> 
     }
     match lists::function(name) {
         Function::Steady | Function::Volatile | Function::History => Ok(()),
-        Function::InsideAlter if access >= Access::Write => Ok(()),
+        Function::InsideAlter if power >= SqlPower::Write => Ok(()),
         Function::InsideAlter | Function::Elsewhere | Function::Refused => Err(Refusal::Never),
     }
 }
@@ -159,7 +159,7 @@ fn pragma(seen: &mut Seen, name: &str, value: Option<&str>) -> Result<(), Refusa
 
 /// Everything that changes something. Readers get this far and no further: their connection writes nothing, and says so itself.
 fn change(
-    access: Access,
+    power: SqlPower,
     defines: bool,
     seen: &mut Seen,
     modules: &HashSet<String>,
@@ -200,7 +200,7 @@ fn change(
     };
     here(context)?;
     seen.changes_session |= temporary || context.database_name == Some("temp");
-    if access == Access::Read || changeable(table, defines, modules) { Ok(()) } else { Err(Refusal::Never) }
+    if power == SqlPower::Read || changeable(table, defines, modules) { Ok(()) } else { Err(Refusal::Never) }
 }
 
 fn here(context: &AuthContext<'_>) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ mod sink;
 use std::sync::Arc;
 
 use branchyard_domain::ports::{
-    Access, Arguments, EngineError, RowSink, Session, SessionError, SessionRequest, StatementBounds,
+    Arguments, EngineError, RowSink, Session, SessionError, SessionRequest, SqlPower, StatementBounds,
     StatementDescription, StatementReport,
 };
 
@@ -112,7 +112,7 @@ impl EngineSession {
 
     /// A transaction that was begun as one that reads is over.
     fn end_reading(&mut self) {
-        if std::mem::take(&mut self.reads_only) && self.request.access != Access::Read {
+        if std::mem::take(&mut self.reads_only) && self.request.power != SqlPower::Read {
             let ended = self.connection().is_ok_and(|c| c.raw().execute_batch("PRAGMA query_only = off").is_ok());
             // Otherwise the connection goes on refusing writes, and nobody else gets it.
             self.changed |= !ended;

@@ -1,7 +1,7 @@
 //! Running one statement of a session.
 
 use branchyard_domain::ports::{
-    Access, Arguments, RowSink, SessionError, StatementBounds, StatementDescription, StatementReport,
+    Arguments, RowSink, SessionError, SqlPower, StatementBounds, StatementDescription, StatementReport,
 };
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
@@ -72,7 +72,7 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
 fn mode(session: &EngineSession, text: &str) -> Mode {
     let word = tokens::first_word(text).to_ascii_uppercase();
     let defines = matches!(&*word, "CREATE" | "DROP" | "ALTER" | "ANALYZE" | "REINDEX");
-    Mode::Session { access: session.request.access, defines }
+    Mode::Session { power: session.request.power, defines }
 }
 
 fn check_text(sql: &str) -> Result<(), SessionError> {
@@ -123,7 +123,7 @@ fn one(
         let timed = connection
             .limit_time_or(&session.watchdog, bounds.timeout, bounds.canceled.clone())
             .map_err(|error| SessionError::Engine(errors::fault("set a time limit", error)))?;
-        let commits = bounds.commits_transactions && session.request.access != Access::Read;
+        let commits = bounds.commits_transactions && session.request.power != SqlPower::Read;
         if ends && commits && session.wrote {
             commit_all(connection)?;
         }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Access, Arguments, BranchHead, Canceled, EngineError, Session, SessionCaller, SessionEngine, SessionError,
-    SessionRequest, StatementBounds, StatementReport,
+    Arguments, BranchHead, Canceled, EngineError, Session, SessionCaller, SessionEngine, SessionError, SessionRequest,
+    SqlPower, StatementBounds, StatementReport,
 };
 
 use crate::support::{LONG, Taken, Yard, ada, id, text};
@@ -14,11 +14,11 @@ fn bounds() -> StatementBounds {
     StatementBounds { timeout: LONG, canceled: Canceled::default(), has_turn: true, commits_transactions: false }
 }
 
-fn request(access: Access) -> SessionRequest {
+fn request(power: SqlPower) -> SessionRequest {
     SessionRequest {
         database: id(9),
         branch: None,
-        access,
+        power,
         caller: SessionCaller { name: "bob".into(), email: "bob@example.test".into() },
         foreign_keys: true,
     }
@@ -31,12 +31,12 @@ fn served() -> Yard {
     yard
 }
 
-fn open(yard: &Yard, access: Access) -> Box<dyn Session> {
-    yard.engine.session(&request(access)).unwrap()
+fn open(yard: &Yard, power: SqlPower) -> Box<dyn Session> {
+    yard.engine.session(&request(power)).unwrap()
 }
 
-fn on_branch(yard: &Yard, access: Access, branch: &str) -> Result<Box<dyn Session>, SessionError> {
-    yard.engine.session(&SessionRequest { branch: Some(branch.into()), ..request(access) })
+fn on_branch(yard: &Yard, power: SqlPower, branch: &str) -> Result<Box<dyn Session>, SessionError> {
+    yard.engine.session(&SessionRequest { branch: Some(branch.into()), ..request(power) })
 }
 
 fn try_run(session: &mut dyn Session, sql: &str) -> Result<(Taken, StatementReport), SessionError> {
@@ -77,7 +77,7 @@ fn count(session: &mut dyn Session, sql: &str) -> i64 {
 #[test]
 fn a_writer_commits_branches_merges_and_tags_as_itself() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     assert_eq!(one_text(&mut *session, "select active_branch()"), "main");
     run(&mut *session, "create table t(id integer primary key, v text)");
     let (_, report) = try_run(&mut *session, "insert into t values (1, 'a'), (2, 'b')").unwrap();
@@ -99,12 +99,12 @@ fn a_writer_commits_branches_merges_and_tags_as_itself() {
     let names: Vec<String> = yard.engine.heads(id(9)).unwrap().into_iter().map(|head| head.branch).collect();
     assert_eq!(names, ["main", "work"]);
 
-    let mut there = on_branch(&yard, Access::Read, "work").unwrap();
+    let mut there = on_branch(&yard, SqlPower::Read, "work").unwrap();
     assert_eq!(one_text(&mut *there, "select active_branch()"), "work");
     drop(there);
     // Neither a tag, a commit nor an expression is a branch.
     for name in ["v1", "nope", "HEAD~1", &yard.engine.heads(id(9)).unwrap()[0].commit.to_string()] {
-        let refused = on_branch(&yard, Access::Write, name).err();
+        let refused = on_branch(&yard, SqlPower::Write, name).err();
         assert!(matches!(refused, Some(SessionError::NoSuchBranch(_))), "{name}: {refused:?}");
     }
     // An idle session on it is no reason not to delete it.
@@ -115,14 +115,14 @@ fn a_writer_commits_branches_merges_and_tags_as_itself() {
 #[test]
 fn a_reader_changes_nothing() {
     let yard = served();
-    let mut writer = open(&yard, Access::Write);
+    let mut writer = open(&yard, SqlPower::Write);
     run(&mut *writer, "create table t(id integer primary key, v text)");
     run(&mut *writer, "insert into t values (1, 'a')");
     run(&mut *writer, "select dolt_commit('-A', '-m', 'first')");
     run(&mut *writer, "select dolt_branch('work')");
     let before = yard.engine.heads(id(9)).unwrap();
 
-    let mut reader = open(&yard, Access::Read);
+    let mut reader = open(&yard, SqlPower::Read);
     for sql in [
         "insert into t values (2, 'b')",
         "update t set v = 'x'",
@@ -188,7 +188,7 @@ fn a_reader_changes_nothing() {
 fn nobody_leaves_the_database() {
     let yard = served();
     let outside = yard.folder.path().join("outside.db");
-    let mut session = open(&yard, Access::Admin);
+    let mut session = open(&yard, SqlPower::Admin);
     run(&mut *session, "create table t(id integer primary key, v text)");
     for sql in [
         format!("attach '{}' as o", outside.display()),
@@ -242,13 +242,13 @@ fn nobody_leaves_the_database() {
 #[test]
 fn transactions_last_until_they_end_and_a_dropped_session_rolls_back() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     run(&mut *session, "create table t(id integer primary key)");
     run(&mut *session, "begin");
     assert!(!session.is_autocommit() && !session.is_clean());
     run(&mut *session, "insert into t values (1)");
     drop(session);
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     assert_eq!(count(&mut *session, "select count(*) from t"), 0);
     run(&mut *session, "begin immediate");
     run(&mut *session, "insert into t values (1)");
@@ -266,14 +266,14 @@ fn transactions_last_until_they_end_and_a_dropped_session_rolls_back() {
     assert_eq!(count(&mut *session, "select count(*) from mine"), 1);
     assert!(!session.is_clean());
     drop(session);
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     assert_eq!(fails(&mut *session, "select * from mine").1, "no such table: mine");
 }
 
 #[test]
 fn writes_wait_for_their_turn_and_reads_do_not() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     run(&mut *session, "create table t(id integer primary key)");
     let without = StatementBounds { has_turn: false, ..bounds() };
     for (sql, waits) in [
@@ -302,7 +302,7 @@ fn writes_wait_for_their_turn_and_reads_do_not() {
 #[test]
 fn transactions_become_commits_when_that_is_set() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     let commits = StatementBounds { commits_transactions: true, ..bounds() };
     let mut go = |sql: &str| session.run(sql, &Arguments::None, &commits, &mut Taken::default()).map(drop);
     go("create table t(id integer primary key)").unwrap();
@@ -321,7 +321,7 @@ fn transactions_become_commits_when_that_is_set() {
 #[test]
 fn arguments_fit_or_are_refused() {
     let yard = served();
-    let mut session = open(&yard, Access::Read);
+    let mut session = open(&yard, SqlPower::Read);
     let named = |pairs: &[(&str, i64)]| {
         Arguments::Named(pairs.iter().map(|(name, n)| ((*name).to_owned(), Cell::Integer(*n))).collect())
     };
@@ -349,7 +349,7 @@ fn arguments_fit_or_are_refused() {
 #[test]
 fn descriptions_run_nothing() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     run(&mut *session, "create table t(id integer primary key, v varchar(9))");
     let told = session.describe("select id, v, 1 + :x from t where id = ?; select 2").unwrap();
     assert_eq!(told.parameters, [Some(":x".to_owned()), None]);
@@ -367,7 +367,7 @@ fn descriptions_run_nothing() {
 #[test]
 fn texts_hold_one_statement_and_sequences_any_number() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     assert!(matches!(try_run(&mut *session, " ; -- x"), Err(SessionError::NoStatement)));
     for sql in ["select 1; select 2", "select 1; nonsense"] {
         assert!(matches!(try_run(&mut *session, sql), Err(SessionError::SeveralStatements)), "{sql}");
@@ -389,7 +389,7 @@ fn texts_hold_one_statement_and_sequences_any_number() {
 #[test]
 fn overdue_statements_are_cut_and_the_session_goes_on() {
     let yard = served();
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     run(&mut *session, "create table t(a)");
     let short = StatementBounds { timeout: Duration::from_millis(100), ..bounds() };
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
@@ -409,7 +409,7 @@ fn overdue_statements_are_cut_and_the_session_goes_on() {
 #[test]
 fn one_statement_cannot_take_all_memory() {
     let yard = served();
-    let mut session = open(&yard, Access::Read);
+    let mut session = open(&yard, SqlPower::Read);
     let greedy = "with recursive c(n) as (select 1 union all select n + 1 from c limit 100) select group_concat(hex(zeroblob(4000000 + n))) from c";
     assert!(matches!(fails(&mut *session, greedy).0, "NOMEM" | "TOOBIG"));
     let sorting = "with recursive c(n) as (select 1 union all select n + 1 from c limit 1000) select randomblob(1000000) x from c order by x";
@@ -427,7 +427,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     yard.engine.seed(id(9), &from, "release/1", &first, &ada()).unwrap();
     let heads = yard.engine.heads(id(9)).unwrap();
     assert_eq!(heads, [BranchHead { branch: "release/1".into(), commit: first.clone() }]);
-    let mut session = open(&yard, Access::Write);
+    let mut session = open(&yard, SqlPower::Write);
     assert_eq!(one_text(&mut *session, "select dolt_hashof('HEAD')"), first.to_string());
     assert_eq!(one_text(&mut *session, "select active_branch()"), "release/1");
     assert_eq!(count(&mut *session, "select count(*) from t"), 1);
@@ -440,7 +440,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     let copy = yard.folder.path().join("copy.db");
     assert_eq!(yard.engine.copy_out(id(9), &copy).unwrap(), yard.engine.served_size_bytes(id(9)).unwrap());
     yard.engine.put_back(id(8), &copy).unwrap();
-    let mut restored = yard.engine.session(&SessionRequest { database: id(8), ..request(Access::Read) }).unwrap();
+    let mut restored = yard.engine.session(&SessionRequest { database: id(8), ..request(SqlPower::Read) }).unwrap();
     assert_eq!(count(&mut *restored, "select count(*) from t"), 2);
 
     let absent = branchyard_domain::values::CommitHash::parse(&"0".repeat(40)).unwrap();
@@ -453,7 +453,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
 #[test]
 fn garbage_is_collected_between_sessions() {
     let yard = served();
-    let mut session = open(&yard, Access::Admin);
+    let mut session = open(&yard, SqlPower::Admin);
     run(&mut *session, "create table t(id integer primary key, v)");
     for _ in 0..5 {
         run(&mut *session, "insert into t(v) select randomblob(20000) from json_each('[1,2,3,4,5,6,7,8,9]')");
@@ -465,7 +465,7 @@ fn garbage_is_collected_between_sessions() {
     yard.engine.collect_garbage(id(9)).unwrap();
     let after = yard.engine.served_size_bytes(id(9)).unwrap();
     assert!(after < before / 2, "{before} {after}");
-    let mut session = open(&yard, Access::Admin);
+    let mut session = open(&yard, SqlPower::Admin);
     assert_eq!(one_text(&mut *session, "select v from t"), "kept");
     run(&mut *session, "select dolt_gc()");
 }
