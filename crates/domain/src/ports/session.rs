@@ -184,14 +184,7 @@ pub trait SessionEngine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] when the file lacks it; [`EngineError`]. Nothing is left of it then.
-    fn seed(
-        &self,
-        database: DatabaseId,
-        from: &Path,
-        branch: &str,
-        commit: &CommitHash,
-        author: &Signature,
-    ) -> Result<(), EngineError>;
+    fn seed(&self, database: DatabaseId, from: &Path, branch: &str, commit: &CommitHash) -> Result<(), EngineError>;
 
     /// Puts a file that was copied out by [`SessionEngine::copy_out`] in the place of a database.
     ///

@@ -7,7 +7,7 @@ use branchyard_domain::ports::{BranchHead, Engine, EngineError, Session, Session
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::OpenFlags;
 
-use crate::commits::{self, BRANCH};
+use crate::commits;
 use crate::connection::Purpose;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
@@ -20,21 +20,14 @@ impl SessionEngine for DoltliteEngine {
         commits::create_on(self, database, MAIN, author, message).map(drop)
     }
 
-    fn seed(
-        &self,
-        database: DatabaseId,
-        from: &Path,
-        branch: &str,
-        commit: &CommitHash,
-        author: &Signature,
-    ) -> Result<(), EngineError> {
+    fn seed(&self, database: DatabaseId, from: &Path, branch: &str, commit: &CommitHash) -> Result<(), EngineError> {
         let turn = self.queues.enter(database);
         let temporary = self.files.temporary();
         commits::copy_file(from, temporary.path()).map_err(|error| io_fault("copy a database", error))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags)
             .map_err(|error| errors::fault("open the copy", error))?;
-        keep_one_branch(&raw, branch, commit, author)
+        keep_one_branch(&raw, branch, commit)
             .map_err(|error| errors::fault_at("cut the copy down to a branch", commit, error))?;
         raw.close().map_err(|(_, error)| errors::fault("close the copy", error))?;
         self.evict(database);
@@ -107,15 +100,8 @@ impl SessionEngine for DoltliteEngine {
 }
 
 /// Moves the reserved branch to the commit, gives it its new name, and removes all others and all tags.
-fn keep_one_branch(
-    raw: &rusqlite::Connection,
-    branch: &str,
-    commit: &CommitHash,
-    author: &Signature,
-) -> rusqlite::Result<()> {
+fn keep_one_branch(raw: &rusqlite::Connection, branch: &str, commit: &CommitHash) -> rusqlite::Result<()> {
     let done = |row: &rusqlite::Row<'_>| row.get::<_, rusqlite::types::Value>(0).map(drop);
-    raw.query_row("SELECT dolt_config('user.name', ?)", [&author.name], done)?;
-    raw.query_row("SELECT dolt_config('user.email', ?)", [&author.email], done)?;
     raw.query_row("SELECT dolt_reset('--hard', ?)", [commit.as_str()], done)?;
     let names =
         |sql: &str| -> rusqlite::Result<Vec<String>> { raw.prepare(sql)?.query_map([], |row| row.get(0))?.collect() };
@@ -129,7 +115,6 @@ fn keep_one_branch(
     if own != branch {
         raw.query_row("SELECT dolt_branch('-m', ?, ?)", [own.as_str(), branch], done)?;
     }
-    debug_assert_ne!(branch, BRANCH);
     raw.query_row("SELECT dolt_gc()", [], done)
 }
 

@@ -424,7 +424,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     let second = yard.write(&first, "insert into t values (2)");
     let from = yard.folder.path().join("hub.db");
     yard.engine.back_up(id(1), &from).unwrap();
-    yard.engine.seed(id(9), &from, "release/1", &first, &ada()).unwrap();
+    yard.engine.seed(id(9), &from, "release/1", &first).unwrap();
     let heads = yard.engine.heads(id(9)).unwrap();
     assert_eq!(heads, [BranchHead { branch: "release/1".into(), commit: first.clone() }]);
     let mut session = open(&yard, SqlPower::Write);
@@ -444,7 +444,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     assert_eq!(count(&mut *restored, "select count(*) from t"), 2);
 
     let absent = branchyard_domain::values::CommitHash::parse(&"0".repeat(40)).unwrap();
-    let refused = yard.engine.seed(id(7), &from, "main", &absent, &ada());
+    let refused = yard.engine.seed(id(7), &from, "main", &absent);
     assert!(matches!(refused, Err(EngineError::NoSuchCommit(_))), "{refused:?}");
     assert!(yard.engine.heads(id(7)).is_err());
     assert_ne!(first, second);
