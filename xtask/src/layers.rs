@@ -65,7 +65,16 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["actix-*"],
-        users: &["api-common", "api-v2", "api-v1alpha1", "api-hosted-v1", "web", "branchyard", "testkit"],
+        users: &[
+            "api-common",
+            "api-v2",
+            "api-v1alpha1",
+            "api-hosted-v1",
+            "deployments",
+            "web",
+            "branchyard",
+            "testkit",
+        ],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
     },

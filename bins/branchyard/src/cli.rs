@@ -127,6 +127,13 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
     },
+    /// Serve a deployment's instance; started by the server.
+    #[command(hide = true)]
+    ServeDeployment {
+        /// The instance's folder `run`.
+        #[arg(long, value_name = "DIR")]
+        run_dir: PathBuf,
+    },
     /// Check the configuration and everything stored; exit 1 on findings.
     Doctor {
         /// Where state and configuration are.

@@ -9,6 +9,7 @@ pub mod compose;
 pub mod config;
 pub mod data_dir;
 pub mod demo;
+pub mod deployments;
 mod dispatcher;
 mod formats;
 mod manifest;

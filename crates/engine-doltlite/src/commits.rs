@@ -30,6 +30,17 @@ pub(crate) fn create(
     author: &Signature,
     message: &str,
 ) -> Result<CommitHash, EngineError> {
+    create_on(engine, database, BRANCH, author, message)
+}
+
+/// Makes a database with one branch of this name that holds one empty commit.
+pub(crate) fn create_on(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    branch: &str,
+    author: &Signature,
+    message: &str,
+) -> Result<CommitHash, EngineError> {
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
     // The one place that makes a file.
@@ -38,7 +49,9 @@ pub(crate) fn create(
     let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
     // The engine's own first commit has its clock's date and no author: ours takes its place.
     let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
-    raw.query_row("SELECT dolt_branch('-m', 'main', ?)", [BRANCH], |_| Ok(())).map_err(fault)?;
+    if branch != "main" {
+        raw.query_row("SELECT dolt_branch('-m', 'main', ?)", [branch], |_| Ok(())).map_err(fault)?;
+    }
     raw.close().map_err(|(_, error)| fault(error))?;
     engine.evict(database);
     let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
@@ -102,6 +115,11 @@ fn commit_all_raw(
     let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
     let marks = vec!["?"; arguments.len()].join(", ");
     raw.query_row(&format!("SELECT dolt_commit({marks})"), params_from_iter(arguments), |row| row.get(0))
+}
+
+/// Runs `dolt_commit` on everything changed, now, by whoever the connection belongs to.
+pub(crate) fn commit_session(connection: &Connection, message: &str) -> rusqlite::Result<()> {
+    connection.raw().query_row("SELECT dolt_commit('-A', '-m', ?)", [message], |_| Ok(()))
 }
 
 fn message_argument(message: &str) -> String {

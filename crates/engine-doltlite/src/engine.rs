@@ -10,7 +10,7 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::{
     Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    ScriptJob, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -29,10 +29,11 @@ pub struct DoltliteEngine {
     pub(crate) options: Options,
     pub(crate) files: Files,
     pub(crate) queues: WriteQueues,
-    pub(crate) watchdog: Watchdog,
+    pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
     readers: Pool<Option<CommitHash>>,
     writers: Pool<()>,
+    pub(crate) sessions: Arc<Pool<SessionRequest>>,
     modules: Arc<HashSet<String>>,
 }
 
@@ -55,11 +56,12 @@ impl DoltliteEngine {
     pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
         crate::memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
-        let watchdog = Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?;
+        let watchdog = Arc::new(Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
             readers: Pool::new(options.idle_readers),
             writers: Pool::new(options.idle_writers),
+            sessions: Arc::new(Pool::new(options.idle_sessions)),
             options,
             files,
             queues: WriteQueues::default(),
@@ -210,11 +212,12 @@ impl DoltliteEngine {
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
         self.writers.evict(database);
+        self.sessions.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
     }
 }
 
-fn missing(database: DatabaseId) -> EngineError {
+pub(crate) fn missing(database: DatabaseId) -> EngineError {
     EngineError::Damaged(format!("the file of database {database} is missing"))
 }
 

@@ -28,6 +28,7 @@ mod read;
 mod scan;
 mod schema;
 mod script;
+mod session;
 mod sql;
 mod sqlite;
 mod verify;

@@ -9,6 +9,10 @@ pub struct Options {
     pub idle_readers: usize,
     /// Idle connections for writes kept open, over all databases.
     pub idle_writers: usize,
+    /// Idle sessions of a deployment's clients kept open, over all databases, branches and callers.
+    pub idle_sessions: usize,
+    /// Page cache of each session, in KiB.
+    pub session_cache_kib: usize,
     /// The most memory one statement of a stranger may take, in bytes.
     pub statement_memory: usize,
     /// The most memory everything in the process that uses SQLite may take together, in bytes: the last line of defence.
@@ -26,6 +30,8 @@ impl Default for Options {
         Self {
             idle_readers: 64,
             idle_writers: 16,
+            idle_sessions: 16,
+            session_cache_kib: 4000,
             statement_memory: 256 << 20,
             process_memory: Some(1 << 30),
             trial_merge_timeout: Duration::from_secs(60),

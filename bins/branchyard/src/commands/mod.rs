@@ -13,7 +13,7 @@ use std::io::Write as _;
 use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
-use crate::{cli, demo, serve};
+use crate::{cli, demo, deployments, serve};
 
 /// Runs a command to its end.
 ///
@@ -38,6 +38,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Healthcheck { url } => healthcheck::run(&url),
         Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
         Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
+        Command::ServeDeployment { run_dir } => deployments::serve(&run_dir),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }

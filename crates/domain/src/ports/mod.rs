@@ -9,6 +9,7 @@ mod hooks;
 mod metadata;
 mod metrics;
 mod provisioner;
+mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
@@ -32,4 +33,8 @@ pub use metrics::{Metric, Sample, Series, Summary};
 pub use provisioner::{
     Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SqlPower, Towards, ZoneFeatures,
+};
+pub use session::{
+    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, StatementBounds,
+    StatementDescription, StatementReport,
 };

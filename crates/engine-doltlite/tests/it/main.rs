@@ -6,5 +6,6 @@ mod flows;
 mod guard;
 mod imports;
 mod merges;
+mod sessions;
 mod sqlite;
 mod support;
