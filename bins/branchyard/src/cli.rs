@@ -149,6 +149,8 @@ pub enum Api {
     V2,
     /// API v1alpha1.
     V1alpha1,
+    /// Hosted API v1.
+    HostedV1,
 }
 
 /// What to do with users.

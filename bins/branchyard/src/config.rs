@@ -2,6 +2,7 @@
 //! Unknown keys are errors that name their source.
 
 mod hooks;
+mod hosted;
 mod http;
 mod ranges;
 mod span;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli;
 
 pub use hooks::Hooks;
+pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
@@ -63,6 +65,10 @@ pub struct Config {
     pub hooks: Hooks,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
+    /// Public origin of the hosted API; the public origin when absent.
+    pub hosted_public_url: Option<String>,
+    /// Deployments.
+    pub hosted: Hosted,
 }
 
 /// Tokens.
@@ -174,6 +180,8 @@ impl Default for Config {
             sql: Sql::default(),
             hooks: Hooks::default(),
             v1alpha1: V1alpha1::default(),
+            hosted_public_url: None,
+            hosted: Hosted::default(),
         }
     }
 }
@@ -277,7 +285,11 @@ impl Config {
         if let Some(url) = self.public_url.as_deref().filter(|url| !is_origin(url)) {
             bail!("configuration: public_url is '{url}'; write it as https://host, without a slash at the end");
         }
+        if let Some(url) = self.hosted_public_url.as_deref().filter(|url| !is_origin(url)) {
+            bail!("configuration: hosted_public_url is '{url}'; write it as https://host, without a slash at the end");
+        }
         ranges::check(self)?;
+        self.hosted.domain()?;
         self.cors.check()?;
         self.hooks.check()?;
         self.http.proxies()?;
@@ -303,8 +315,11 @@ impl Config {
     }
 
     /// The domain's limits.
-    pub fn domain_limits(&self) -> Limits {
-        Limits {
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn domain_limits(&self) -> anyhow::Result<Limits> {
+        Ok(Limits {
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
@@ -322,8 +337,9 @@ impl Config {
             hook_disable_after_seconds: self.hooks.disable_after.as_seconds(),
             hook_log_retention_seconds: self.hooks.log_retention.as_seconds(),
             reserved_names: self.limits.reserved_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            hosted: self.hosted.domain()?,
             ..Limits::default()
-        }
+        })
     }
 }
 
@@ -398,6 +414,13 @@ mod tests {
             ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
             ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
             ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
+            ("[hosted]\nbackup_hour_utc = 24", "hosted.backup_hour_utc"),
+            ("[hosted]\nbackup_retention_days = 0", "hosted.backup_retention_days"),
+            ("[hosted]\nstart_deadline = 0", "hosted.start_deadline"),
+            ("[hosted]\norphan_grace = \"2d\"", "hosted.orphan_grace"),
+            ("[hosted]\nport_range = \"80-90\"", "hosted.port_range"),
+            ("[hosted.spending]\nowners = { ada = \"lots\" }", "hosted.spending.owners.ada"),
+            ("hosted_public_url = \"yard.test\"", "hosted_public_url"),
             ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
             ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
             ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
@@ -433,7 +456,7 @@ mod tests {
         assert_eq!(http.proxies.trusted.len(), 2);
         assert_eq!(http.rate_limits.unwrap().user_per_hour, 0);
         assert_eq!(http.part_url_seconds, 90);
-        assert_eq!(config.domain_limits().answer_retention_seconds, 7_200);
+        assert_eq!(config.domain_limits().unwrap().answer_retention_seconds, 7_200);
         let off = load("[rate_limit]\nenabled = false").unwrap();
         assert_eq!(off.http_config("http://x".to_owned()).unwrap().rate_limits, None);
     }

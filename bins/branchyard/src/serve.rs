@@ -18,8 +18,9 @@ use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
+use crate::fleet::Fleet;
 use crate::workers::Workers;
-use crate::{data_dir::DataDir, pages};
+use crate::{data_dir::DataDir, gateway, pages};
 
 /// How long requests under way may take once the server drains.
 const DRAIN_SECONDS: u64 = 30;
@@ -55,6 +56,8 @@ pub struct Running {
     draining: Arc<AtomicBool>,
     workers: Workers,
     dispatcher: Dispatcher,
+    fleet: Fleet,
+    leaves_instances: bool,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -84,16 +87,23 @@ impl Running {
         }
         let node = stores.dir.node(&hub.fresh_id().to_string())?;
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
+        if !config.hosted.address()?.is_loopback() {
+            tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
+        }
+        // Before anything listens: each process of an earlier server is taken over or known to be gone.
+        let fleet = Fleet::start(&hub).context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+        let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
         let state = AppState::new(hub.clone(), config.http_config(public_url)?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
         let alpha = config.v1alpha1.settings()?;
-        let server = runtime.block_on(async { listen(listener, state, alpha, Arc::clone(&draining), head_timeout) })?;
+        let apis = Apis { state, alpha, hosted };
+        let server = runtime.block_on(async { listen(listener, apis, Arc::clone(&draining), head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
@@ -104,7 +114,19 @@ impl Running {
         let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
         let dispatcher =
             Dispatcher::start(&hub, config.hooks.concurrency, node).context("cannot start the dispatcher of hooks")?;
-        Ok(Self { hub, address, draining, workers, dispatcher, runtime, handle, server, lock })
+        Ok(Self {
+            hub,
+            address,
+            draining,
+            workers,
+            dispatcher,
+            fleet,
+            leaves_instances: config.hosted.leaves(),
+            runtime,
+            handle,
+            server,
+            lock,
+        })
     }
 
     /// Where it listens.
@@ -146,27 +168,43 @@ impl Running {
         })?;
         self.workers.stop();
         self.dispatcher.stop();
+        self.fleet.stop(self.leaves_instances);
         self.runtime.shutdown_timeout(Duration::from_secs(5));
         Ok(())
     }
 }
 
-fn listen(
-    listener: TcpListener,
+/// What the adapters are given.
+struct Apis {
     state: AppState,
     alpha: branchyard_api_v1alpha1::Settings,
+    hosted: branchyard_api_hosted_v1::Settings,
+}
+
+fn listen(
+    listener: TcpListener,
+    apis: Apis,
     draining: Arc<AtomicBool>,
     head_timeout: Duration,
 ) -> std::io::Result<Server> {
     let draining = web::Data::from(draining);
+    let Apis { state, alpha, hosted } = apis;
+    let has_gateway = hosted.gateway;
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
             .app_data(web::Data::new(alpha.clone()))
+            .app_data(web::Data::new(hosted.clone()))
             .app_data(draining.clone())
+            .configure(|config| {
+                if has_gateway {
+                    gateway::configure(config);
+                }
+            })
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
+            .configure(branchyard_api_hosted_v1::configure)
             .configure(pages::configure)
     });
     let server = server

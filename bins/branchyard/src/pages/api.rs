@@ -16,12 +16,22 @@ pub(super) async fn v2(state: web::Data<AppState>) -> HttpResponse {
     static MADE: OnceLock<String> = OnceLock::new();
     let made = MADE.get_or_init(|| {
         let document = serde_json::from_str(&branchyard_api_v2::openapi()).unwrap_or_default();
-        render(&document, &state.config.public_url)
+        render(&document, &state.config.public_url, branchyard_api_v2::BASE, "API v2")
     });
     html(made.clone())
 }
 
-fn render(document: &Value, origin: &str) -> String {
+/// `GET /docs/api/hosted-v1`
+pub(super) async fn hosted_v1(settings: web::Data<branchyard_api_hosted_v1::Settings>) -> HttpResponse {
+    static MADE: OnceLock<String> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let document = serde_json::from_str(&branchyard_api_hosted_v1::openapi()).unwrap_or_default();
+        render(&document, &settings.base_url, branchyard_api_hosted_v1::BASE, "Hosted API v1")
+    });
+    html(made.clone())
+}
+
+fn render(document: &Value, origin: &str, base: &str, title: &str) -> String {
     let reader = Reader { document, origin };
     let (mut nav, mut sections) = (String::new(), String::new());
     for tag in items(&document["tags"]).filter_map(|tag| tag["name"].as_str()) {
@@ -37,14 +47,14 @@ fn render(document: &Value, origin: &str) -> String {
     let info = &document["info"];
     let body = format!(
         "<div class=\"with-nav\"><nav aria-label=\"Operations\"><a href=\"/docs/errors\">Error codes</a>\
-         <a href=\"/api/v2/openapi.json\">OpenAPI document</a>{nav}</nav>\
-         <main><h1>{} {}</h1>{}<p>Base address: <code>{}/api/v2</code></p>{sections}</main></div>",
+         <a href=\"{base}/openapi.json\">OpenAPI document</a>{nav}</nav>\
+         <main><h1>{} {}</h1>{}<p>Base address: <code>{}{base}</code></p>{sections}</main></div>",
         escape(text(&info["title"])),
         escape(text(&info["version"])),
         prose(text(&info["description"])),
         escape(origin)
     );
-    page("API v2", &body)
+    page(title, &body)
 }
 
 fn text(value: &Value) -> &str {
@@ -297,7 +307,7 @@ mod tests {
     #[test]
     fn every_operation_is_on_the_page_with_its_parts() {
         let document: serde_json::Value = serde_json::from_str(&branchyard_api_v2::openapi()).unwrap();
-        let page = render(&document, "https://yard.test");
+        let page = render(&document, "https://yard.test", "/api/v2", "API v2");
         let mut count = 0;
         for item in document["paths"].as_object().unwrap().values() {
             for operation in item.as_object().unwrap().values() {

@@ -5,19 +5,21 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::lock;
+use sha2::{Digest as _, Sha256};
+
+use super::{MemoryBlobs, lock};
 use crate::ports::{
-    Authorizer, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputLine, OutputPosition,
-    OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
+    Authorizer, BackupFile, Blobs as _, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
 };
 use crate::values::{
     BackupId, CommitHash, DeploymentId, InstanceId, OperationId, RefName, ServedName, Settings, Timestamp,
 };
 
 /// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
-#[derive(Default)]
 pub struct MemoryProvisioner {
     state: Mutex<State>,
+    blobs: Arc<MemoryBlobs>,
 }
 
 #[derive(Default)]
@@ -52,6 +54,11 @@ impl Instance {
 }
 
 impl MemoryProvisioner {
+    /// One that keeps the files of backups there.
+    pub fn new(blobs: Arc<MemoryBlobs>) -> Self {
+        Self { state: Mutex::default(), blobs }
+    }
+
     /// Makes a process end, as if by a signal.
     pub fn crash(&self, instance: InstanceId) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
@@ -301,18 +308,22 @@ impl Provisioner for MemoryProvisioner {
         Ok(spec.databases.iter().map(|name| size(name).unwrap_or(0)).collect())
     }
 
-    fn snapshot(&self, spec: &InstanceSpec, _backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
+    fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
         if let Some(why) = &lock(&self.state).refuse_snapshot {
             return Err(refused(why));
         }
         let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
-        let copied = data.into_iter().map(|(name, seed)| CopiedDatabase {
-            name,
-            size_bytes: 4_096,
-            sha256: "0".repeat(64),
-            heads: heads(&seed),
-        });
-        Ok(copied.collect())
+        let mut copied = Vec::new();
+        for (name, seed) in data {
+            let content = format!("the bytes of {name}");
+            let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
+            let kept = self.blobs.put_backup(&file, &mut content.as_bytes());
+            let size_bytes = kept.map_err(|error| refused(&error.to_string()))?;
+            let digest = Sha256::digest(content.as_bytes());
+            let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            copied.push(CopiedDatabase { name, size_bytes, sha256, heads: heads(&seed) });
+        }
+        Ok(copied)
     }
 
     fn create_database(

@@ -280,6 +280,22 @@ impl<'a> Deployments<'a> {
         Ok((deployment.database_version, self.features(&deployment.zone)?.versions))
     }
 
+    /// Where the server itself reaches the primary of a deployment that serves.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Conflict`] unless it is started.
+    pub fn address<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+    ) -> Result<std::net::SocketAddr, DeploymentError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let instance = primary(unit.as_mut(), deployment.id)?;
+        let handle = instance.handle.filter(|_| deployment.state == RunState::Started);
+        let stopped = || DeploymentError::Conflict(format!("{} is not started", deployment.locator));
+        Ok(self.0.ports.provisioner.address(&handle.ok_or_else(stopped)?)?)
+    }
+
     fn features(&self, zone: &str) -> Result<ZoneFeatures, DeploymentError> {
         Ok(self.0.ports.provisioner.features(zone)?)
     }
