@@ -1,6 +1,7 @@
 //! A server in the process with the deployment `hydro/gauges` of an organization, and people with every role.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use actix_web::http::header::HeaderMap;
@@ -32,6 +33,7 @@ pub(crate) struct Scene {
     /// The operation of a backup that was made.
     pub(crate) operation: String,
     state: AppState,
+    tokens: Mutex<BTreeMap<String, String>>,
 }
 
 pub(crate) struct Answer {
@@ -113,7 +115,8 @@ impl Scene {
             HttpConfig::new("https://yard.test".to_owned()),
             ServerKeys::from_secret([7; 32]),
         );
-        let mut scene = Self { fakes, deployment: view.deployment.id, operation: String::new(), state };
+        let mut scene =
+            Self { fakes, deployment: view.deployment.id, operation: String::new(), state, tokens: Mutex::default() };
         scene.settle();
         for (collaborator, role) in [
             (&rita, DeploymentRole::Reader),
@@ -174,9 +177,14 @@ impl Scene {
 
     /// A token of somebody.
     pub(crate) fn token(&self, name: &str) -> String {
+        let mut tokens = self.tokens.lock().unwrap();
+        if let Some(token) = tokens.get(name) {
+            return token.clone();
+        }
         let hub = &self.fakes.hub;
         let secret = PlainToken::mint(&mut StdRng::seed_from_u64(name.bytes().map(u64::from).sum()));
         let minted = hub.tokens().create(&self.user(name), "test", TokenExpiry::Days30, secret, None).unwrap();
+        tokens.insert(name.to_owned(), minted.secret.expose().to_owned());
         minted.secret.expose().to_owned()
     }
 
