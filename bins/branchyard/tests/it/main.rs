@@ -7,6 +7,7 @@ mod commands;
 mod crash;
 mod crash_hooks;
 mod hook_docs;
+mod hosted;
 mod main_job;
 mod migrating;
 mod process;
