@@ -103,7 +103,9 @@ impl From<OrganizationError> for Refusal {
             }
             OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
             OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
-            OrganizationError::OwnsDatabases(_) => plain(ErrorCode::Conflict, &error),
+            OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsDeployments => {
+                plain(ErrorCode::Conflict, &error)
+            }
             OrganizationError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             OrganizationError::People(error) => error.into(),
             OrganizationError::Fault(fault) => fault.into(),

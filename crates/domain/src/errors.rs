@@ -81,6 +81,9 @@ pub enum OrganizationError {
     /// It still owns databases, possibly some that the caller does not think of.
     #[error("the organization owns {0} databases; delete them first")]
     OwnsDatabases(u64),
+    /// It still owns deployments.
+    #[error("the organization owns deployments; disable and delete them first")]
+    OwnsDeployments,
     /// It is not as the caller saw it.
     #[error("the organization changed since it was read")]
     Changed,

@@ -525,6 +525,21 @@ fn who_has_no_role_sees_nothing_and_a_reader_changes_nothing() {
 }
 
 #[test]
+fn an_organization_with_deployments_stays() {
+    use branchyard_domain::access::Own;
+    use branchyard_domain::errors::OrganizationError;
+    use branchyard_domain::usecases::NewOrganization;
+    let yard = Yard::new();
+    let organizations = || yard.fake.hub.organizations();
+    let name = OwnerName::parse("hydro").unwrap();
+    organizations().create(&yard.ada, NewOrganization::named(name), None).unwrap();
+    yard.create(NewDeployment { owner: "hydro".to_owned(), ..wanted("gauges", "small", 10) }).unwrap();
+    let own = organizations().access::<Own>(&Caller::User(Arc::clone(&yard.ada)), "hydro").unwrap();
+    let refused = organizations().delete(&own, None).unwrap_err();
+    assert!(matches!(refused, OrganizationError::OwnsDeployments), "{refused:?}");
+}
+
+#[test]
 fn a_server_that_starts_none_says_so() {
     let mut limits = Limits::default();
     limits.hosted.enabled = false;
