@@ -10,9 +10,9 @@ await client.executeMultiple("create table t (id integer primary key, name text,
 const inserted = await client.execute({ sql: "insert into t (name, n, b) values (?, ?, ?)", args: ["second", 2.5, new Uint8Array([0, 255])] });
 assert.equal(inserted.rowsAffected, 1);
 assert.equal(inserted.lastInsertRowid, 2n);
-const named = await client.execute({ sql: "select name, n, b, null as nothing from t where id = :id", args: { id: 2 } });
-assert.deepEqual(named.columns, ["name", "n", "b", "nothing"]);
-assert.deepEqual([named.rows[0].name, named.rows[0].n, named.rows[0].nothing], ["second", 2.5, null]);
+const named = await client.execute({ sql: "select name, n, b, null as none from t where id = :id", args: { id: 2 } });
+assert.deepEqual(named.columns, ["name", "n", "b", "none"]);
+assert.deepEqual([named.rows[0].name, named.rows[0].n, named.rows[0].none], ["second", 2.5, null]);
 assert.deepEqual(new Uint8Array(named.rows[0].b), new Uint8Array([0, 255]));
 
 const exact = createClient({ url, authToken, intMode: "bigint" });

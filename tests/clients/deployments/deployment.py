@@ -1,6 +1,8 @@
 """A deployment through the libsql package, as its documentation shows it."""
 
 import os
+import signal
+import time
 
 import libsql
 
@@ -20,7 +22,7 @@ connection.commit()
 connection.execute("insert into p (name) values ('dropped')")
 connection.rollback()
 assert connection.execute("select count(*) from p").fetchone() == (3,)
-assert connection.execute("select ?", (2**63 - 1,)).fetchone() == (2**63 - 1,)
+assert connection.execute("select 9223372036854775807, -9223372036854775808").fetchone() == (2**63 - 1, -(2**63))
 
 connection.execute(
     "insert into q with recursive c(n) as (select 1 union all select n + 1 from c limit 100000) select n from c"
@@ -38,3 +40,17 @@ except Exception as error:
     assert "READONLY" in str(error) or "readonly" in str(error), error
 else:
     raise AssertionError("a reader wrote")
+
+# Used again after its stream has ended, and after a crash: it goes on.
+time.sleep(2)
+assert connection.execute("select count(*) from p").fetchone() == (3,)
+connection.commit()
+os.kill(int(os.environ["DEPLOYMENT_PROCESS"]), signal.SIGKILL)
+deadline = time.monotonic() + 5
+while True:
+    try:
+        assert connection.execute("select count(*) from p").fetchone() == (3,)
+        break
+    except ValueError as error:
+        assert "STREAM_EXPIRED" not in str(error) and time.monotonic() < deadline, error
+        time.sleep(0.05)

@@ -1,10 +1,13 @@
 //! Unmodified libSQL clients of two languages (`tests/clients`), installed from their registries into a folder beside the build.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use branchyard_domain::ports::SqlPower;
+use branchyard_domain::ports::{InstanceEvent, Provisioner, SqlPower};
+use branchyard_domain::values::Setting;
 
 use super::yard::Yard;
 
@@ -51,18 +54,33 @@ fn python() -> &'static Path {
     })
 }
 
+/// Runs a program on a deployment of one second's patience with idle streams, which is started anew when it ends.
 fn with_yard(command: &mut Command) {
-    let yard = Yard::start();
+    let mut yard = Yard::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
     let reader = yard.person("rea", SqlPower::Read);
     yard.sql(&["create table seen(x)", "select dolt_commit('-A', '-m', 'seen')", "select dolt_branch('work')"]);
-    succeed(
-        command
-            .env("DEPLOYMENT_URL", yard.origin())
-            .env("DEPLOYMENT_TOKEN", &yard.writer)
-            .env("DEPLOYMENT_READER", reader)
-            .env("NO_PROXY", "*")
-            .env("no_proxy", "*"),
-    );
+    let mut program = command
+        .env("DEPLOYMENT_URL", yard.origin())
+        .env("DEPLOYMENT_TOKEN", &yard.writer)
+        .env("DEPLOYMENT_READER", reader)
+        .env("DEPLOYMENT_PROCESS", yard.handle.process.to_string())
+        .env("NO_PROXY", "*")
+        .env("no_proxy", "*")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} is needed: {error}"));
+    let status = loop {
+        if let Some(status) = program.try_wait().unwrap() {
+            break status;
+        }
+        let event = yard.local.watch(&yard.handle, Duration::from_millis(50)).unwrap();
+        if matches!(event, Some(InstanceEvent::Ended { .. })) {
+            yard.start_again();
+        }
+    };
+    let mut said = String::new();
+    program.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(status.success(), "{said}");
 }
 
 #[test]

@@ -47,7 +47,8 @@ fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
     let taken = yard.local.create_database(&yard.handle, operation(2), &name("RIVERS"), &empty());
     assert!(matches!(taken, Err(ProvisionError::Refused(_))), "{taken:?}");
     let ask = |sql: &str| {
-        let answer = yard.pipeline_at("/db/rivers/v3/pipeline", &yard.writer, None, json!([execute(sql), {"type": "close"}]));
+        let answer =
+            yard.pipeline_at("/db/rivers/v3/pipeline", &yard.writer, None, json!([execute(sql), {"type": "close"}]));
         super::yard::rows(&answer.ok()["results"][0]["response"]["result"])[0][0].as_str().unwrap().to_owned()
     };
     assert_eq!(ask("select dolt_hashof('HEAD')"), first.to_string());

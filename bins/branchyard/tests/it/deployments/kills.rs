@@ -57,11 +57,8 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     }
     let acknowledged = acknowledged.into_inner().unwrap();
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
-    let there: std::collections::HashSet<u64> = yard
-        .sql(&["select id from t"])
-        .into_iter()
-        .map(|row| row[0].as_str().unwrap().parse().unwrap())
-        .collect();
+    let there: std::collections::HashSet<u64> =
+        yard.sql(&["select id from t"]).into_iter().map(|row| row[0].as_str().unwrap().parse().unwrap()).collect();
     let lost: Vec<&u64> = acknowledged.iter().filter(|id| !there.contains(id)).collect();
     assert!(lost.is_empty(), "{lost:?} of {}", acknowledged.len());
     assert_eq!(yard.sql(&["pragma integrity_check"]), [["ok"]]);

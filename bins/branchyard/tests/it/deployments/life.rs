@@ -53,7 +53,11 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
     other.adopt(&yard.spec, &yard.handle).unwrap();
     let event = other.watch(&yard.handle, Duration::from_secs(10)).unwrap();
     assert!(matches!(event, Some(InstanceEvent::Ready { .. })), "{event:?}");
-    let ended = yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("commit"), execute("select count(*) from t"), {"type": "close"}]));
+    let ended = yard.pipeline_as(
+        &yard.writer,
+        Some(&baton),
+        json!([execute("commit"), execute("select count(*) from t"), {"type": "close"}]),
+    );
     assert_eq!(rows(&ended.ok()["results"][1]["response"]["result"]), [["1"]]);
     yard.people.revoke(&yard.writer);
     yard.pipeline_as(&yard.writer, None, json!([])).refused(401, "UNAUTHENTICATED");
@@ -112,6 +116,8 @@ fn one_process_serves_a_folder_and_its_files_are_its_owners() {
     assert_eq!(limit("Max file size"), (1_u64 << 30).to_string());
     assert_eq!(limit("Max address space"), (5_u64 << 30).to_string());
     assert!(fs::read(format!("/proc/{}/environ", yard.handle.process)).unwrap().is_empty());
+    let status = fs::read_to_string(format!("/proc/{}/status", yard.handle.process)).unwrap();
+    assert!(status.contains("NoNewPrivs:\t1"));
 }
 
 #[test]

@@ -133,7 +133,10 @@ fn steps_of_a_batch_run_on_conditions() {
     assert_eq!(nulls(&result["step_errors"]), [true, true, false, true, true]);
     assert_eq!(yard.failure(&yard.writer, "select * from t"), "SQLITE_ERROR");
     let fine = yard.pipeline_as(&yard.writer, None, transaction("insert into t values (1)"));
-    assert_eq!(nulls(&fine.ok()["results"][0]["response"]["result"]["step_results"]), [false, false, false, false, true]);
+    assert_eq!(
+        nulls(&fine.ok()["results"][0]["response"]["result"]["step_results"]),
+        [false, false, false, false, true]
+    );
     assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
     let forward = json!([{"type": "batch", "batch": {"steps": [step("select 1", json!({"type": "ok", "step": 0}))]}}]);
     yard.pipeline_as(&yard.writer, None, forward).refused(400, "PROTOCOL_ERROR");
@@ -164,7 +167,11 @@ fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
     let pinned = baton(&go(None, "pragma foreign_keys = off"));
     thread::sleep(Duration::from_millis(1600));
     let renewed = go(Some(&third), "select count(*) from t");
-    assert_eq!(rows(&renewed.ok()["results"][0]["response"]["result"]), [["1"]], "the open transaction was rolled back");
+    assert_eq!(
+        rows(&renewed.ok()["results"][0]["response"]["result"]),
+        [["1"]],
+        "the open transaction was rolled back"
+    );
     go(Some(&pinned), "select 1").refused(400, "STREAM_EXPIRED");
     yard.sql(&["insert into t values (2)"]);
 
@@ -183,7 +190,9 @@ fn a_crash_ends_transactions_and_spares_clean_batons() {
     let open = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
     let open = open.ok()["baton"].as_str().unwrap().to_owned();
     yard.kill();
-    assert!(matches!(yard.next_event(), branchyard_domain::ports::InstanceEvent::Ended { cause, .. } if cause == "signal 9"));
+    assert!(
+        matches!(yard.next_event(), branchyard_domain::ports::InstanceEvent::Ended { cause, .. } if cause == "signal 9")
+    );
     yard.start_again();
     yard.pipeline_as(&yard.writer, Some(&open), json!([execute("commit")])).refused(400, "STREAM_EXPIRED");
     let again = yard.pipeline_as(&yard.writer, Some(&clean), json!([execute("select count(*) from t")]));
@@ -215,7 +224,8 @@ fn writers_take_turns_and_long_transactions_end() {
         (Setting::QueryThreads, "1"),
     ]);
     yard.sql(&["create table t(id integer primary key)"]);
-    let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin immediate"), execute("insert into t values (1)")]));
+    let begun =
+        yard.pipeline_as(&yard.writer, None, json!([execute("begin immediate"), execute("insert into t values (1)")]));
     let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
     let began = Instant::now();
     assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_BUSY");
@@ -223,7 +233,15 @@ fn writers_take_turns_and_long_transactions_end() {
     // The one that waits holds no thread: who has the turn goes on.
     thread::scope(|scope| {
         let waits = scope.spawn(|| {
-            yard.local.apply(&yard.handle, &settings(&[(Setting::QueryBusyTimeoutMillis, "5000"), (Setting::TransactionTimeoutMillis, "1500")])).unwrap();
+            yard.local
+                .apply(
+                    &yard.handle,
+                    &settings(&[
+                        (Setting::QueryBusyTimeoutMillis, "5000"),
+                        (Setting::TransactionTimeoutMillis, "1500"),
+                    ]),
+                )
+                .unwrap();
             yard.sql(&["insert into t values (2)"])
         });
         thread::sleep(Duration::from_millis(200));
@@ -262,7 +280,8 @@ fn settings_act_at_once_and_limits_hold() {
     apply(&[(Setting::QueryMaxSqlBytes, "1024")]);
     assert_eq!(yard.failure(&yard.writer, &format!("select '{}'", "x".repeat(1100))), "SQLITE_TOOBIG");
     apply(&[(Setting::QueryMaxBatchSteps, "1")]);
-    yard.pipeline_as(&yard.writer, None, json!([execute("select 1"), execute("select 1")])).refused(400, "PROTOCOL_ERROR");
+    yard.pipeline_as(&yard.writer, None, json!([execute("select 1"), execute("select 1")]))
+        .refused(400, "PROTOCOL_ERROR");
     apply(&[(Setting::BehaviorReadOnly, "true")]);
     assert_eq!(yard.failure(&yard.writer, "create table t(a)"), "SQLITE_READONLY");
     apply(&[(Setting::BehaviorDoltTransactionCommit, "true")]);
@@ -292,7 +311,10 @@ fn origins_are_allowed_by_a_setting() {
         request.header("access-control-request-method", "POST").send().unwrap()
     };
     let allowed = preflight("https://b.example");
-    assert_eq!((allowed.status().as_u16(), &allowed.headers()["access-control-allow-origin"]), (204, &"https://b.example".parse().unwrap()));
+    assert_eq!(
+        (allowed.status().as_u16(), &allowed.headers()["access-control-allow-origin"]),
+        (204, &"https://b.example".parse().unwrap())
+    );
     let refused = preflight("https://c.example");
     assert_eq!(refused.status().as_u16(), 405);
     assert!(!refused.headers().contains_key("access-control-allow-origin"));
@@ -324,8 +346,12 @@ fn a_cursor_sends_every_row_and_a_clean_baton() {
     assert_eq!(entries[0]["cols"][0], json!({"name": "id", "decltype": "INTEGER"}));
     assert_eq!(entries[100_001], json!({"type": "step_end", "affected_row_count": 0, "last_insert_rowid": null}));
     assert_eq!((&entries[100_002]["type"], &entries[100_002]["step"]), (&json!("step_error"), &json!(1)));
-    assert_eq!(entries.last().unwrap(), &json!({"type": "step_end", "affected_row_count": 1, "last_insert_rowid": "100001"}));
-    let next = yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("select count(*) from t"), {"type": "close"}]));
+    assert_eq!(
+        entries.last().unwrap(),
+        &json!({"type": "step_end", "affected_row_count": 1, "last_insert_rowid": "100001"})
+    );
+    let next =
+        yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("select count(*) from t"), {"type": "close"}]));
     assert_eq!(rows(&next.ok()["results"][0]["response"]["result"]), [["100001"]]);
     yard.send("POST", "/v3/cursor", Some(&yard.writer), Some("{}".into())).refused(400, "PROTOCOL_ERROR");
 }

@@ -14,9 +14,7 @@ use branchyard_domain::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, ProvisionError, Provisioner,
     SqlCaller, SqlPower,
 };
-use branchyard_domain::values::{
-    AccountId, DeploymentId, InstanceId, ServedName, Setting, Settings, Timestamp,
-};
+use branchyard_domain::values::{AccountId, DeploymentId, InstanceId, ServedName, Setting, Settings, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_storage::FolderBlobs;
 use serde_json::{Value, json};
