@@ -218,7 +218,7 @@ async fn begin(
     // Their transactions are rolled back as they are dropped.
     let idle = child.streams.drain();
     let dropped = actix_web::rt::task::spawn_blocking(move || drop(idle)).await;
-    handle.stop(false).await;
+    handle.stop(true).await;
     tracing::info!(in_time, rolled_back = dropped.is_ok(), "ended");
     Ok(())
 }

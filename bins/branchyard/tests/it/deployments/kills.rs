@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::InstanceEvent;
 use serde_json::json;
@@ -20,6 +20,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     let next = AtomicU64::new(1);
     for kill in 0..KILLS {
         let done = AtomicBool::new(false);
+        let before = acknowledged.lock().unwrap().len();
         thread::scope(|scope| {
             for writer in 0..2 {
                 let (yard, acknowledged, next, done) = (&yard, &acknowledged, &next, &done);
@@ -46,7 +47,12 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
                     }
                 });
             }
-            thread::sleep(Duration::from_millis(20 + kill * 37 % 120));
+            // On a busy machine, too, there is something to lose.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while acknowledged.lock().unwrap().len() == before && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(kill * 37 % 120));
             yard.kill();
             let ended = yard.next_event();
             done.store(true, Ordering::Relaxed);
@@ -56,7 +62,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
         assert!(took < Duration::from_secs(5), "{took:?}");
     }
     let acknowledged = acknowledged.into_inner().unwrap();
-    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+    assert!(acknowledged.len() >= 50, "{}", acknowledged.len());
     let there: std::collections::HashSet<u64> =
         yard.sql(&["select id from t"]).into_iter().map(|row| row[0].as_str().unwrap().parse().unwrap()).collect();
     let lost: Vec<&u64> = acknowledged.iter().filter(|id| !there.contains(id)).collect();
