@@ -24,6 +24,8 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
             // One statement may take what there is: the limit is that of the process.
             statement_memory: usize::try_from(size.heap_bytes).unwrap_or(usize::MAX),
             process_memory: Some(size.heap_bytes),
+            // Nothing outside its folder is the process's to write.
+            temporary_folder: Some(folder.join("tmp")),
             ..Options::default()
         };
         Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)

@@ -56,6 +56,9 @@ impl DoltliteEngine {
     pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
         crate::memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
+        if let Some(folder) = &options.temporary_folder {
+            set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
+        }
         let watchdog = Arc::new(Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
@@ -228,6 +231,12 @@ pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
         }
         _ => EngineError::Fault { context: context.to_owned(), source: Box::new(error) },
     }
+}
+
+/// Holds for the process: before a connection that could need one is opened.
+fn set_temporary_folder(folder: &std::path::Path) -> rusqlite::Result<()> {
+    let connection = rusqlite::Connection::open_in_memory()?;
+    connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy())
 }
 
 /// Names of all virtual table modules, in lower case.

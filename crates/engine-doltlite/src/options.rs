@@ -1,5 +1,6 @@
 //! Settings of the engine.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Settings; the defaults suit a small server.
@@ -17,6 +18,8 @@ pub struct Options {
     pub statement_memory: usize,
     /// The most memory everything in the process that uses SQLite may take together, in bytes: the last line of defence.
     pub process_memory: Option<u64>,
+    /// The folder for temporary files of everything in the process that uses SQLite; `None` for the system's. Set once.
+    pub temporary_folder: Option<PathBuf>,
     /// Time a trial merge may take.
     pub trial_merge_timeout: Duration,
     /// Time finding a page of changed rows may take.
@@ -34,6 +37,7 @@ impl Default for Options {
             session_cache_kib: 4000,
             statement_memory: 256 << 20,
             process_memory: Some(1 << 30),
+            temporary_folder: None,
             trial_merge_timeout: Duration::from_secs(60),
             diff_timeout: Duration::from_secs(30),
             count_timeout: Duration::from_secs(30),

@@ -6,6 +6,7 @@ mod clients;
 mod commands;
 mod crash;
 mod crash_hooks;
+mod deployments;
 mod hook_docs;
 mod hosted;
 mod main_job;

@@ -174,13 +174,7 @@ pub(super) async fn answer(
     Ok(Answer { pieces, canceled })
 }
 
-async fn run_on(
-    child: Arc<Child>,
-    mut stream: Box<Stream>,
-    mut run: CursorRun,
-    mut pieces: Pieces,
-    canceled: Canceled,
-) {
+async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut pieces: Pieces, canceled: Canceled) {
     let _running = child.count_running();
     let id = stream.id;
     loop {

@@ -63,6 +63,8 @@ pub(super) fn server(child: Arc<Child>, address: (IpAddr, u16), threads: usize) 
         .client_request_timeout(head_timeout)
         .keep_alive(Duration::from_secs(75))
         .disable_signals()
+        // Answers that are ready get this long to leave.
+        .shutdown_timeout(1)
         .on_connect(move |_, extensions| {
             let connections: &AtomicI64 = &counters.connections;
             connections.fetch_add(1, Ordering::Relaxed);

@@ -75,14 +75,19 @@ struct Current {
 pub(crate) struct Log {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
+    full: u64,
     current: Mutex<Option<Current>>,
 }
 
 impl Log {
     /// Goes on with the newest file, or begins the first.
     pub(crate) fn open(folder: PathBuf, clock: Arc<dyn Clock>) -> io::Result<Self> {
+        Self::open_with(folder, clock, FULL)
+    }
+
+    fn open_with(folder: PathBuf, clock: Arc<dyn Clock>, full: u64) -> io::Result<Self> {
         let newest = segments(&folder)?.last().copied().unwrap_or(1);
-        let log = Self { folder, clock, current: Mutex::default() };
+        let log = Self { folder, clock, full, current: Mutex::default() };
         let current = log.open_segment(newest)?;
         *log.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(current);
         log.forget_old()?;
@@ -130,7 +135,7 @@ impl Log {
         if open.file.write_all(line.as_bytes()).is_ok() {
             open.bytes += u64::try_from(line.len()).unwrap_or(0);
         }
-        if open.bytes >= FULL
+        if open.bytes >= self.full
             && let Ok(next) = self.open_segment(open.segment + 1)
         {
             *current = Some(next);
@@ -221,9 +226,10 @@ mod tests {
     fn files_are_rotated_and_few_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(FixedClock::default());
-        let log = Log::open(folder.path().to_owned(), clock.clone()).unwrap();
+        let full = 100_000;
+        let log = Log::open_with(folder.path().to_owned(), clock.clone(), full).unwrap();
         let long = "x".repeat(LONGEST + 100);
-        for _ in 0..(7 * FULL / u64::try_from(LONGEST).unwrap()) {
+        for _ in 0..(7 * full / u64::try_from(LONGEST).unwrap()) {
             log.line(&long);
         }
         let kept = segments(folder.path()).unwrap();

@@ -106,6 +106,13 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let folder = InstanceFolder::of_run(&run).ok_or_else(|| wrong("it has no folder above it".into()))?;
 
     resources::confine(spec.memory_gb, spec.volume_gb).map_err(io_error("limit this process"))?;
+    #[cfg(target_os = "linux")]
+    let confined = resources::confine_files(folder.path()).map_err(|error| ServeError::Io {
+        what: "confine this process to its folder",
+        source: io::Error::other(error),
+    })?;
+    #[cfg(not(target_os = "linux"))]
+    let confined = false;
     let lock = std::fs::File::create(folder.lock()).map_err(io_error("open the lock"))?;
     lock.try_lock().map_err(|_| ServeError::Taken(folder.path().to_owned()))?;
     // The control socket is reached by a short name: paths of sockets have to be.
@@ -114,6 +121,7 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let log = Log::open(folder.log(), Arc::clone(&tools.clock)).map_err(io_error("open the log"))?;
     let level = Arc::new(Level::default());
     tell_log(Arc::new(log), &level);
+    tracing::info!(pid = std::process::id(), confined, "starting");
 
     let settings = spec::settings(&spec.settings);
     let threads =
@@ -210,7 +218,7 @@ async fn begin(
     // Their transactions are rolled back as they are dropped.
     let idle = child.streams.drain();
     let dropped = actix_web::rt::task::spawn_blocking(move || drop(idle)).await;
-    handle.stop(false).await;
+    handle.stop(true).await;
     tracing::info!(in_time, rolled_back = dropped.is_ok(), "ended");
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) fn malformed(error: &serde_json::Error) -> HttpError {
 
 impl Child {
     /// Gives a stream back as it was, or ends it, as the error says.
-    pub(super) fn give_up(&self, stream: Box<Stream>, error: HttpError) -> HttpError {
+    pub(super) fn give_up(&self, stream: Stream, error: HttpError) -> HttpError {
         if error.keeps_stream() && stream.sequence > 0 {
             self.streams.put_back(stream, Instant::now());
         } else {

@@ -51,7 +51,7 @@ pub(crate) fn redact(sql: &str, most: usize) -> String {
 }
 
 fn single_letter(out: &str) -> bool {
-    let before = out.as_bytes().len().checked_sub(2).and_then(|at| out.as_bytes().get(at));
+    let before = out.len().checked_sub(2).and_then(|at| out.as_bytes().get(at));
     before.is_none_or(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
 }
 

@@ -1,6 +1,8 @@
 //! What a process takes from itself before it opens a socket or a database: limits, set and read back.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
@@ -37,6 +39,29 @@ pub(crate) fn confine(memory_gb: u32, volume_gb: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::thread::set_no_new_privs(true)?;
     Ok(())
+}
+
+/// Keeps files outside `folder` and outgoing connections away from this process and all it starts, as far as the kernel can; whether it can. To
+/// be called before there is a second thread.
+///
+/// # Errors
+/// When the kernel can and does not.
+#[cfg(target_os = "linux")]
+pub(crate) fn confine_files(folder: &Path) -> Result<bool, landlock::RulesetError> {
+    use landlock::{
+        ABI, Access as _, AccessFs, AccessNet, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus,
+        path_beneath_rules,
+    };
+    const KNOWN: ABI = ABI::V4;
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(AccessNet::ConnectTcp)?
+        .create()?
+        .add_rules(path_beneath_rules([folder], AccessFs::from_all(KNOWN)))?
+        // What the process reads of itself.
+        .add_rules(path_beneath_rules(["/proc"], AccessFs::from_read(KNOWN)))?
+        .restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn limit(resource: Resource, value: u64, what: &str) -> io::Result<()> {

@@ -173,7 +173,7 @@ impl Child {
         database: DatabaseId,
         target: &Target,
         baton: Option<&str>,
-    ) -> Result<Box<Stream>, HttpError> {
+    ) -> Result<Stream, HttpError> {
         let settings = self.settings();
         let power = if settings.flag(Setting::BehaviorReadOnly) { SqlPower::Read } else { caller.power };
         let of = StreamOf {
@@ -208,7 +208,7 @@ impl Child {
         }
     }
 
-    fn open(&self, of: StreamOf) -> Result<Box<Stream>, HttpError> {
+    fn open(&self, of: StreamOf) -> Result<Stream, HttpError> {
         let most = self.number(Setting::ListenerMaxConnections);
         let opened = self.streams.open(of, self.fresh_id(), usize::try_from(most).unwrap_or(0), Instant::now());
         opened.ok_or(HttpError::TooManyStreams(most))

@@ -7,6 +7,8 @@ pub(crate) mod answer;
 pub(crate) mod batons;
 pub(crate) mod check;
 pub(crate) mod errors;
+#[cfg(test)]
+mod fake;
 pub(crate) mod run;
 pub(crate) mod streams;
 pub(crate) mod values;

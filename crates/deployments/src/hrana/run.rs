@@ -519,3 +519,6 @@ fn arguments(stmt: &Stmt) -> Result<Arguments, StatementError> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,7 @@ impl Stream {
 struct Slot {
     sequence: u64,
     /// `None` while a request runs on it.
-    stream: Option<Box<Stream>>,
+    stream: Option<Stream>,
     idle_since: Instant,
 }
 
@@ -114,17 +114,17 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// A new stream, in use; `None` when there are so many already.
-    pub(crate) fn open(&self, of: StreamOf, id: Uuid, most: usize, now: Instant) -> Option<Box<Stream>> {
+    pub(crate) fn open(&self, of: StreamOf, id: Uuid, most: usize, now: Instant) -> Option<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= most {
             return None;
         }
         slots.insert(id, Slot { sequence: 0, stream: None, idle_since: now });
-        Some(Box::new(Stream::new(id, of)))
+        Some(Stream::new(id, of))
     }
 
     /// Takes a stream to run a request on it.
-    pub(crate) fn take(&self, id: Uuid, sequence: u64) -> Result<Box<Stream>, NoStream> {
+    pub(crate) fn take(&self, id: Uuid, sequence: u64) -> Result<Stream, NoStream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.get_mut(&id).ok_or(NoStream::Gone)?;
         if slot.sequence != sequence {
@@ -134,7 +134,7 @@ impl Streams {
     }
 
     /// Gives a stream back after its request.
-    pub(crate) fn put_back(&self, stream: Box<Stream>, now: Instant) {
+    pub(crate) fn put_back(&self, stream: Stream, now: Instant) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = Slot { sequence: stream.sequence, idle_since: now, stream: None };
         slots.insert(stream.id, Slot { stream: Some(stream), ..slot });
@@ -151,7 +151,7 @@ impl Streams {
     }
 
     /// Takes out what was idle for too long. To be dropped where that may take a while.
-    pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Box<Stream>> {
+    pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |slot: &Slot| slot.stream.is_some() && now.saturating_duration_since(slot.idle_since) >= idle;
         let over: Vec<Uuid> = slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
@@ -164,7 +164,7 @@ impl Streams {
         {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             for slot in slots.values_mut() {
-                let is_due = |stream: &Box<Stream>| stream.transaction_until.is_some_and(|until| until <= now);
+                let is_due = |stream: &Stream| stream.transaction_until.is_some_and(|until| until <= now);
                 if slot.stream.as_ref().is_some_and(is_due) {
                     taken.extend(slot.stream.take().map(|stream| (stream, slot.idle_since)));
                 }
@@ -177,7 +177,7 @@ impl Streams {
     }
 
     /// Takes out everything that is idle, for good.
-    pub(crate) fn drain(&self) -> Vec<Box<Stream>> {
+    pub(crate) fn drain(&self) -> Vec<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.values_mut().filter_map(|slot| slot.stream.take()).collect()
     }

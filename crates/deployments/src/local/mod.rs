@@ -89,7 +89,6 @@ impl LocalProcess {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    #[expect(clippy::too_many_arguments, reason = "the ports it stands on, given once")]
     pub fn open(
         settings: LocalSettings,
         open_engine: Box<OpenEngine>,

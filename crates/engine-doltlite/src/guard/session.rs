@@ -80,8 +80,9 @@ const OF_THE_SESSION: &[&str] = &["defer_foreign_keys", "foreign_keys", "recursi
 /// Pragmas that belong to the file.
 const OF_THE_FILE: &[&str] = &["application_id", "user_version"];
 
-/// Pragmas that may be asked for, not set.
-const FIXED: &[&str] = &["busy_timeout", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
+/// Pragmas that may be asked for, not set; `data_version` is what `fts5` asks for.
+const FIXED: &[&str] =
+    &["busy_timeout", "data_version", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
 
 pub(super) fn check(
     power: SqlPower,

@@ -44,9 +44,14 @@ fn name(primary: i32) -> &'static str {
 /// What the engine says about a statement. `refused`: the guard did not let it pass.
 pub(super) fn failure(error: &Error, refused: bool) -> SessionError {
     let (code, message) = errors::parts(error);
-    let primary = code.map_or(ffi::SQLITE_ERROR, |code| code.extended_code & 0xff);
+    let extended = code.map_or(ffi::SQLITE_ERROR, |code| code.extended_code);
+    // A file that may not grow any more is no full disk to the engine, but to its client it is one.
+    let primary = if extended == ffi::SQLITE_IOERR_WRITE { ffi::SQLITE_FULL } else { extended & 0xff };
     // A function of ours that refuses can give no code, only a message.
-    let refused = refused || message.starts_with("not authorized");
+    let refused = refused
+        || message.starts_with("not authorized")
+        // The engine's own refusal comes before the guard's.
+        || (message.starts_with("table sqlite_") && message.ends_with("may not be modified"));
     let code = if refused { "AUTH" } else { name(primary) };
     SessionError::Statement { code, message }
 }

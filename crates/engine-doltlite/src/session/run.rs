@@ -98,8 +98,10 @@ struct Kind {
 
 impl Kind {
     fn of(statement: &Statement<'_>, text: &str, seen: Seen) -> Self {
-        let writes = seen.commands || !(statement.readonly() || seen.asks_pragma);
         let word = tokens::first_word(text).to_ascii_uppercase();
+        // Modules ask for settings, too, on behalf of statements that write.
+        let asks = seen.asks_pragma && word == "PRAGMA";
+        let writes = seen.commands || !(statement.readonly() || asks);
         let inserts = seen.inserts && matches!(&*word, "INSERT" | "REPLACE" | "WITH");
         Self { seen, writes, inserts }
     }

@@ -434,7 +434,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     assert_eq!(count(&mut *session, "select count(*) from dolt_status"), 0);
     run(&mut *session, "insert into t values (3)");
     drop(session);
-    assert_eq!(yard.engine.check(id(9)).unwrap(), [String::new(); 0]);
+    assert!(yard.engine.check(id(9)).unwrap().is_empty());
 
     // Uncommitted changes are part of a copy.
     let copy = yard.folder.path().join("copy.db");
