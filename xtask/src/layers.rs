@@ -20,8 +20,9 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
     ("api-hosted-v1", ADAPTER),
-    ("web", Uses::Only(&["api-common", "domain", "auth"])),
+    ("web", Uses::Only(&["api-common", "domain", "auth", "problem-details"])),
     ("openapi-check", Uses::Only(&[])),
+    ("shapes", Uses::Only(&[])),
     ("testkit", Uses::All),
     ("branchyard", Uses::AllButTestkit),
     ("xtask", Uses::Only(&[])),
@@ -74,6 +75,7 @@ const PLACES: &[Place] = &[
             "web",
             "branchyard",
             "testkit",
+            "shapes",
         ],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
@@ -154,10 +156,10 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the check of answers, the fakes and contract suites of `domain` with the tokens they need, and their own crate
-    // with another feature.
-    let in_tests =
-        dependency.kind == Kind::Dev && (["testkit", "openapi-check", "domain", "auth"].contains(&to) || from == to);
+    // Tests may also use testkit, the check and the snapshots of answers, the fakes and contract suites of `domain` with the tokens they need, and
+    // their own crate with another feature.
+    let for_tests = ["testkit", "openapi-check", "shapes", "domain", "auth"];
+    let in_tests = dependency.kind == Kind::Dev && (for_tests.contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,
         Uses::AllButTestkit => to != "testkit",

@@ -150,7 +150,7 @@ fn long_queue(config: &Config, ada: &Arc<User>, pending: usize) {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let hook_id = hook(&opened.hub, ada, "long", format!("http://{nobody}/"));
     branch(&opened.hub, ada, "long", 0);
-    while opened.hub.dispatch().fan_out().unwrap() > 0 {}
+    while !opened.hub.dispatch().fan_out().unwrap().is_empty() {}
     let now = opened.hub.now();
     let event_id: EventId = opened.metadata.read().unwrap().delivery_list(hook_id, None, None, 1).unwrap()[0].event_id;
     for batch in 0..pending.div_ceil(1_000) {
@@ -166,7 +166,7 @@ fn long_queue(config: &Config, ada: &Arc<User>, pending: usize) {
                 attempt_count: 0,
                 run_attempts: 0,
             };
-            unit.delivery_add(&delivery).unwrap();
+            unit.delivery_add(&[delivery]).unwrap();
         }
         unit.save().unwrap();
     }

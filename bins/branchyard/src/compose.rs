@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use branchyard_api_common::LongLane;
 use branchyard_deployments::LocalSettings;
 use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
 use branchyard_domain::{Hub, Ports};
-use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_engine_doltlite::{DoltliteEngine, Long};
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
 use branchyard_storage::{FolderBlobs, Store};
 
@@ -67,7 +68,10 @@ impl Stores {
     pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
+        let lane = LongLane::new(config.pools.long());
+        let long = Long { after: config.pools.long_after(), ask: Arc::new(move |canceled| lane.enter(canceled)) };
         let options = branchyard_engine_doltlite::Options {
+            long: Some(long),
             statement_memory: config.sql.max_memory_bytes,
             ..branchyard_engine_doltlite::Options::default()
         };

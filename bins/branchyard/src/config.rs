@@ -4,10 +4,13 @@
 mod hooks;
 mod hosted;
 mod http;
+mod list;
+mod pools;
 mod ranges;
 mod span;
 mod unknown;
 mod v1alpha1;
+mod web;
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +25,10 @@ use crate::cli;
 pub use hooks::Hooks;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
+pub use pools::Pools;
 pub use span::Span;
 pub use v1alpha1::V1alpha1;
+pub use web::Web;
 
 /// Everything that can be configured. `docs/configuration.md` describes each key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,16 +64,22 @@ pub struct Config {
     pub operations: Operations,
     /// Imports.
     pub imports: Imports,
+    /// What is done at once.
+    pub pools: Pools,
     /// SQL.
     pub sql: Sql,
     /// Hooks.
     pub hooks: Hooks,
+    /// Metrics.
+    pub metrics: Metrics,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
     /// Public origin of the hosted API; the public origin when absent.
     pub hosted_public_url: Option<String>,
     /// Deployments.
     pub hosted: Hosted,
+    /// Pages, and the people who sign in there.
+    pub web: Web,
 }
 
 /// Tokens.
@@ -81,6 +92,14 @@ pub struct Tokens {
     pub last_used_interval: Span,
 }
 
+/// Metrics.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Metrics {
+    /// Address and port to serve them on; nowhere when absent.
+    pub listen: Option<String>,
+}
+
 /// Quotas.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -88,6 +107,7 @@ pub struct Quotas {
     /// Databases of an owner; 0 = no limit.
     pub databases_per_owner: u64,
     /// Owner names refused besides the built-in ones.
+    #[serde(deserialize_with = "list::list")]
     pub reserved_names: Vec<String>,
 }
 
@@ -177,11 +197,14 @@ impl Default for Config {
             limits: Quotas::default(),
             operations: Operations::default(),
             imports: Imports::default(),
+            pools: Pools::default(),
             sql: Sql::default(),
             hooks: Hooks::default(),
+            metrics: Metrics::default(),
             v1alpha1: V1alpha1::default(),
             hosted_public_url: None,
             hosted: Hosted::default(),
+            web: Web::default(),
         }
     }
 }
@@ -294,6 +317,7 @@ impl Config {
         self.hooks.check()?;
         self.http.proxies()?;
         self.v1alpha1.settings()?;
+        self.web.sign_up()?;
         if self.metadata_url.is_some() && self.metadata_url_file.is_some() {
             bail!("configuration: set metadata_url or metadata_url_file, not both");
         }
@@ -320,6 +344,10 @@ impl Config {
     /// Names the key that is wrong.
     pub fn domain_limits(&self) -> anyhow::Result<Limits> {
         Ok(Limits {
+            // Checked when the configuration was loaded.
+            sign_up: self.web.sign_up().unwrap_or_default(),
+            session_seconds: self.web.session_ttl.as_seconds(),
+            invitation_seconds: self.web.invitation_ttl.as_seconds(),
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
@@ -421,6 +449,10 @@ mod tests {
             ("[hosted]\nport_range = \"80-90\"", "hosted.port_range"),
             ("[hosted.spending]\nowners = { ada = \"lots\" }", "hosted.spending.owners.ada"),
             ("hosted_public_url = \"yard.test\"", "hosted_public_url"),
+            ("[web]\nsign_up = \"everybody\"", "web.sign_up"),
+            ("[web]\nsession_ttl = \"59s\"", "web.session_ttl"),
+            ("[web]\ninvitation_ttl = \"366d\"", "web.invitation_ttl"),
+            ("[web]\nsign_in_window = 0", "web.sign_in_window"),
             ("[v1alpha1]\nrow_limit = 0", "v1alpha1.row_limit"),
             ("[v1alpha1]\nread_timeout_ms = 3600001", "v1alpha1.read_timeout_ms"),
             ("[v1alpha1]\nexport_timeout_ms = 0", "v1alpha1.export_timeout_ms"),
@@ -435,15 +467,31 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_a_list_or_a_text_with_commas() {
-        for toml in [
-            "allowed_cidrs = [\"10.20.0.0/16\", \"fd00:1234::/48\"]",
-            "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"",
+    fn lists_are_lists_or_text_with_json_or_commas() {
+        for list in ["[\"a.test\", \"b.test\"]", "'[\"a.test\", \"b.test\"]'", "\"a.test, b.test,\""] {
+            let config = load(&format!("[limits]\nreserved_names = {list}")).unwrap();
+            assert_eq!(config.limits.reserved_names, ["a.test", "b.test"], "{list}");
+        }
+        for (key, text, got) in [
+            ("hooks", "allowed_cidrs = \"10.20.0.0/16, fd00:1234::/48\"", 2),
+            ("cors", "allowed_origins = \"https://a.test,https://b.test\"", 2),
+            ("http", "trusted_proxies = \"10.0.0.0/8\"", 1),
+            ("hooks", "retry_delays_ms = \"0, 5000,60000\"", 3),
+            ("hooks", "retry_delays_ms = 0", 1),
         ] {
-            let config = load(&format!("[hooks]\n{toml}")).unwrap();
-            assert_eq!(config.hooks.allowed_cidrs, ["10.20.0.0/16", "fd00:1234::/48"]);
+            let config = load(&format!("[{key}]\n{text}")).unwrap();
+            let lists = match text.split_once(' ').unwrap().0 {
+                "allowed_cidrs" => config.hooks.allowed_cidrs.len(),
+                "allowed_origins" => config.cors.allowed_origins.len(),
+                "trusted_proxies" => config.http.trusted_proxies.len(),
+                _ => config.hooks.retry_delays_ms.len(),
+            };
+            assert_eq!(lists, got, "{text}");
         }
         assert_eq!(load("[hooks]\nallowed_cidrs = \"\"").unwrap(), Config::default());
+        for text in ["[hooks]\nretry_delays_ms = \"0, soon\"", "[limits]\nreserved_names = '[\"a\"'"] {
+            assert!(load(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod fleet;
 mod formats;
 mod gateway;
 mod manifest;
+mod metrics;
 mod pages;
 pub mod serve;
 mod sqlite;

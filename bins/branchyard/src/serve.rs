@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
@@ -12,6 +12,8 @@ use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
 use branchyard_api_common::{AppState, ServerKeys, head_limit};
 use branchyard_domain::Hub;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::commands::print;
 use crate::compose::{Pending, Stores, World};
@@ -19,6 +21,7 @@ use crate::config::Config;
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::Fleet;
+use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, gateway, pages};
 
@@ -36,6 +39,9 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
     let running = Running::start(config, &World::default(), pending)?;
     print(format!("listening on {}", running.address()))?;
+    if let Some(link) = running.administrator_link()? {
+        print(format!("no user exists yet; make the administrator's account at {link}"))?;
+    }
     running.until_stopped()
 }
 
@@ -53,6 +59,7 @@ pub struct Running {
     /// What it serves; the demo and tests work on it directly.
     pub hub: Hub,
     address: SocketAddr,
+    public_url: String,
     draining: Arc<AtomicBool>,
     workers: Workers,
     dispatcher: Dispatcher,
@@ -61,6 +68,7 @@ pub struct Running {
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
+    metrics: Option<MetricsServer>,
     #[expect(dead_code, reason = "held until the server has ended")]
     lock: DataDirLock,
 }
@@ -71,13 +79,15 @@ impl Running {
     /// # Errors
     /// Says what is in the way.
     pub fn start(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+        let started = Instant::now();
         let lock = DataDir::open(&config.data_dir)?.lock()?;
         let stores = Stores::open(config, world, pending)?;
         stores.bind(world)?;
         stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
-        let freed = hub.operations().recover().context("cannot recover interrupted operations")?;
+        let node = stores.dir.node(&hub.fresh_id().to_string())?;
+        let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
         }
@@ -85,7 +95,6 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
-        let node = stores.dir.node(&hub.fresh_id().to_string())?;
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
@@ -97,26 +106,40 @@ impl Running {
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
         let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
-        let state = AppState::new(hub.clone(), config.http_config(public_url)?, ServerKeys::from_secret(secret));
+        let state =
+            AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
         let alpha = config.v1alpha1.settings()?;
-        let apis = Apis { state, alpha, hosted };
-        let server = runtime.block_on(async { listen(listener, apis, Arc::clone(&draining), head_timeout) })?;
+        let measured = Arc::new(Metrics::new());
+        let metrics = match &config.metrics.listen {
+            None => None,
+            Some(listen) => {
+                let (engine, metadata) = (Arc::clone(&stores.engine), Arc::clone(&stores.metadata));
+                let sources = Sources { state: state.clone(), engine, metadata, started };
+                let (metrics, server) =
+                    runtime.block_on(async { metrics::start(listen, Arc::clone(&measured), sources) })?;
+                tracing::info!("metrics on http://{}/metrics", metrics.address);
+                runtime.spawn(server);
+                Some(metrics)
+            }
+        };
+        let shared = Shared { state, alpha, hosted, draining: Arc::clone(&draining), metrics: Arc::clone(&measured) };
+        let server = runtime.block_on(async { listen(listener, shared, head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
             0 => std::thread::available_parallelism().map_or(2, usize::from),
             count => count,
         };
-        let instance = world.ids.uuid(world.clock.now());
-        let workers = Workers::start(&hub, count, &instance.to_string()).context("cannot start the workers")?;
-        let dispatcher =
-            Dispatcher::start(&hub, config.hooks.concurrency, node).context("cannot start the dispatcher of hooks")?;
+        let workers = Workers::start(&hub, count, &node, &measured).context("cannot start the workers")?;
+        let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
+            .context("cannot start the dispatcher of hooks")?;
         Ok(Self {
             hub,
             address,
+            public_url,
             draining,
             workers,
             dispatcher,
@@ -125,6 +148,7 @@ impl Running {
             runtime,
             handle,
             server,
+            metrics,
             lock,
         })
     }
@@ -134,13 +158,29 @@ impl Running {
         format!("http://{}", self.address)
     }
 
+    /// Where it serves metrics, if it does.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.metrics.as_ref().map(|metrics| format!("http://{}/metrics", metrics.address))
+    }
+
+    /// While there is no user, a fresh link with which the first one signs up and administers the server. It works once.
+    ///
+    /// # Errors
+    /// When the metadata store fails.
+    pub fn administrator_link(&self) -> anyhow::Result<Option<String>> {
+        let minted = self.hub.invitations().administrator()?;
+        let link = |secret: &str| format!("{}/sign-up?invitation={secret}", self.public_url);
+        Ok(minted.map(|minted| link(minted.secret.expose())))
+    }
+
     /// Serves until SIGTERM or SIGINT, then drains; a second signal hurries.
     ///
     /// # Errors
     /// When the server ended by itself.
     pub fn until_stopped(self) -> anyhow::Result<()> {
-        self.runtime.block_on(wait_for_signal())?;
-        self.drain(true)
+        let mut signals = self.runtime.block_on(async { Signals::new() })?;
+        self.runtime.block_on(signals.next());
+        self.drain(Some(signals))
     }
 
     /// Stops accepting, lets requests and operations under way end.
@@ -148,47 +188,60 @@ impl Running {
     /// # Errors
     /// When the server had failed.
     pub fn stop(self) -> anyhow::Result<()> {
-        self.drain(false)
+        self.drain(None)
     }
 
-    fn drain(self, signals: bool) -> anyhow::Result<()> {
+    fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
         self.draining.store(true, Ordering::Relaxed);
+        let (hurry, mut hurried) = watch::channel(false);
+        if let Some(mut signals) = signals {
+            let hub = self.hub.clone();
+            self.runtime.spawn(async move {
+                signals.next().await;
+                tracing::info!("a second signal: what is under way is cut short");
+                hub.dispatch().abort();
+                hurry.send_replace(true);
+                // Held to the end, so that nobody takes its end for a signal.
+                std::future::pending::<()>().await;
+            });
+        }
         let (handle, server) = (self.handle, self.server);
+        let in_haste = hurried.clone();
         self.runtime.block_on(async {
-            let graceful = handle.stop(true);
-            if signals {
-                tokio::select! {
-                    () = graceful => {}
-                    _ = wait_for_signal() => handle.stop(false).await,
-                }
-            } else {
-                graceful.await;
+            let graceful = async {
+                handle.stop(true).await;
+                server.await.context("the server task was lost")?.context("the server failed")
+            };
+            tokio::select! {
+                ended = graceful => ended,
+                Ok(_) = hurried.wait_for(|hurried| *hurried) => Ok(()),
             }
-            server.await.context("the server task was lost")?.context("the server failed")
         })?;
-        self.workers.stop();
+        self.workers.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
         self.fleet.stop(self.leaves_instances);
-        self.runtime.shutdown_timeout(Duration::from_secs(5));
+        if let Some(metrics) = self.metrics {
+            self.runtime.block_on(metrics.handle.stop(false));
+        }
+        let patience = if *in_haste.borrow() { Duration::ZERO } else { Duration::from_secs(5) };
+        self.runtime.shutdown_timeout(patience);
         Ok(())
     }
 }
 
-/// What the adapters are given.
-struct Apis {
+/// What answers requests, and what all of it shares.
+struct Shared {
     state: AppState,
     alpha: branchyard_api_v1alpha1::Settings,
     hosted: branchyard_api_hosted_v1::Settings,
+    draining: Arc<AtomicBool>,
+    metrics: Arc<Metrics>,
 }
 
-fn listen(
-    listener: TcpListener,
-    apis: Apis,
-    draining: Arc<AtomicBool>,
-    head_timeout: Duration,
-) -> std::io::Result<Server> {
+fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std::io::Result<Server> {
+    let Shared { state, alpha, hosted, draining, metrics } = shared;
     let draining = web::Data::from(draining);
-    let Apis { state, alpha, hosted } = apis;
+    let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
     let server = HttpServer::new(move || {
         App::new()
@@ -197,6 +250,8 @@ fn listen(
             .app_data(web::Data::new(alpha.clone()))
             .app_data(web::Data::new(hosted.clone()))
             .app_data(draining.clone())
+            .app_data(metrics.clone())
+            .wrap(from_fn(metrics::count))
             .configure(|config| {
                 if has_gateway {
                     gateway::configure(config);
@@ -206,6 +261,7 @@ fn listen(
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
             .configure(pages::configure)
+            .configure(branchyard_web::configure)
     });
     let server = server
         .max_connections(MAX_CONNECTIONS)
@@ -218,13 +274,21 @@ fn listen(
     Ok(server.run())
 }
 
-async fn wait_for_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT. One value for all of them: a signal that comes while nobody waits is not lost.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
-    Ok(())
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

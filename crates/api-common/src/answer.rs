@@ -1,13 +1,13 @@
 //! Successful answers.
 
 use actix_web::body::BoxBody;
-use actix_web::http::{Method, StatusCode, header};
+use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, Responder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::coding::{Coding, TaggedCoding};
-use crate::conditional;
+use crate::conditional::IfNoneMatch;
 
 /// An answer with a JSON body, ready to be sent or to be saved under an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,11 +156,8 @@ impl Responder for Answer {
     type Body = BoxBody;
 
     fn respond_to(self, request: &HttpRequest) -> HttpResponse {
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         match &self.etag {
-            Some(etag) if reads && self.status == 200 && conditional::none_match(request, etag) => {
-                Self::not_modified(etag)
-            }
+            Some(etag) if self.status == 200 && IfNoneMatch::of(request).matches(etag) => Self::not_modified(etag),
             _ => self.into_response(),
         }
     }

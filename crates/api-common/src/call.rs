@@ -11,16 +11,17 @@ use branchyard_domain::access::{
     Belong, Caller, DatabaseAccess, DeploymentAccess, DeploymentLevel, Level, OrganizationAccess, Read, Standing,
 };
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::AccessError;
+use branchyard_domain::errors::{AccessError, Fault};
+use branchyard_domain::ports::EngineError;
 use branchyard_domain::usecases::Once;
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
 use crate::answer::Answer;
 use crate::body;
-use crate::caller::{address_of, address_text, caller_of};
+use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
 use crate::coding::Coding;
-use crate::conditional::{self, IfMatch};
+use crate::conditional::{IfMatch, IfNoneMatch};
 use crate::failure::Failure;
 use crate::fields::{self, Fields};
 use crate::idempotency::{self, Key};
@@ -95,6 +96,17 @@ pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
 }
 
 impl Call {
+    /// A request whose caller is known by other means than the `Authorization` header. It is counted against the caller's quota;
+    /// its body is not read.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, Failure> {
+        caller::count(&state, request, &caller)?;
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        Ok(Self { state, caller, request: request.clone(), body: Bytes::new(), id })
+    }
+
     /// A request whose body the handler takes itself.
     ///
     /// # Errors
@@ -108,6 +120,8 @@ impl Call {
 pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
     match refusal {
         Refusal::Problem(problem) => problem.into(),
+        // Overload is no fault of ours or theirs, and there is a lot of it when there is any.
+        Refusal::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
         Refusal::Fault(fault) => {
             tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
             problem_of_fault(&fault).into()
@@ -132,6 +146,24 @@ where
     ended?.map_err(|refusal| explain(refusal, id))
 }
 
+/// A database that somebody asks for.
+#[derive(Debug, Clone)]
+pub struct Sought {
+    caller: Caller,
+    owner: String,
+    name: String,
+}
+
+impl Sought {
+    /// Access to it; blocks.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub fn access<L: Level>(&self, hub: &Hub) -> Result<DatabaseAccess<L>, AccessError> {
+        hub.databases().access::<L>(&self.caller, &self.owner, &self.name)
+    }
+}
+
 impl Call {
     /// A segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
@@ -153,6 +185,16 @@ impl Call {
         address_text(address_of(&self.state, &self.request))
     }
 
+    /// Counts an attempt to sign in. Gives the seconds to wait when it is one too many.
+    pub fn count_sign_in(&self, account: &str) -> Option<i64> {
+        self.state.sign_ins.count(account, address_of(&self.state, &self.request), self.state.hub.now())
+    }
+
+    /// What the client calls itself, at most 256 characters of it.
+    pub fn user_agent(&self) -> String {
+        user_agent_of(&self.request)
+    }
+
     /// The content coding the client likes best.
     pub fn coding(&self) -> Coding {
         Coding::accepted(&self.request)
@@ -168,9 +210,9 @@ impl Call {
         IfMatch::of(&self.request)
     }
 
-    /// Whether the client has this already (`If-None-Match` on a `GET`).
-    pub fn has(&self, etag: &str) -> bool {
-        self.is_read() && conditional::none_match(&self.request, etag)
+    /// What the client has already.
+    pub fn if_none_match(&self) -> IfNoneMatch {
+        IfNoneMatch::of(&self.request)
     }
 
     /// The person who asks.
@@ -184,13 +226,18 @@ impl Call {
         }
     }
 
+    /// The database of the path, not yet looked for.
+    pub fn sought(&self) -> Sought {
+        Sought { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
+    }
+
     /// Access to the database of the path.
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
     pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, Failure> {
-        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
-        self.read(move |hub| hub.databases().access::<L>(&caller, &owner, &name)).await
+        let sought = self.sought();
+        self.read(move |hub| sought.access::<L>(hub)).await
     }
 
     /// Access to the database of the path, after `probe` has found what else the path names: its absence (404) comes before a
@@ -207,15 +254,14 @@ impl Call {
         T: Send + 'static,
         E: Into<Refusal>,
     {
-        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("database"));
+        let sought = self.sought();
         self.read(move |hub| -> Result<_, Refusal> {
-            if L::who(&caller).is_none() {
+            if L::who(&sought.caller).is_none() {
                 return Err(AccessError::SignInRequired.into());
             }
-            let seen = hub.databases().access::<Read>(&caller, &owner, &name)?;
+            let seen = sought.access::<Read>(hub)?;
             let found = probe(hub, &seen).map_err(Into::into)?;
-            let access = hub.databases().access::<L>(&caller, &owner, &name)?;
-            Ok((access, found))
+            Ok((sought.access::<L>(hub)?, found))
         })
         .await
     }

@@ -89,6 +89,16 @@ pub(crate) async fn caller_of(
     Ok(Caller::User(Arc::new(user)))
 }
 
+/// Counts a request whose caller was found out otherwise, by a session for example.
+pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), Failure> {
+    let now = state.hub.now();
+    let shown = match caller {
+        Caller::User(user) => state.rates.count_user(user.id, now),
+        Caller::Anonymous => state.rates.count_address(address_of(state, request), now),
+    };
+    settle(request, shown)
+}
+
 /// Keeps what was counted for the headers of the response; refuses a request that was one too many.
 fn settle(request: &HttpRequest, shown: Option<Shown>) -> Result<(), Failure> {
     request.extensions_mut().insert(Counted::As(shown));
@@ -108,7 +118,7 @@ pub(crate) fn address_text(address: Option<IpAddr>) -> String {
     address.map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn user_agent_of(request: &HttpRequest) -> String {
+pub(crate) fn user_agent_of(request: &HttpRequest) -> String {
     let agent = request.headers().get(header::USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     agent.chars().take(256).collect()
 }

@@ -158,12 +158,12 @@ impl RowSink for JsonRows {
         if self.shape == RowShape::Objects {
             self.keys = keys(columns);
         }
-        // Escapes make a name at most six times as long.
+        let written = |text: &str| serde_json::Value::from(text).to_string().len();
         let bytes: usize = columns
             .iter()
             .map(|column| {
-                let declared = column.declared_type.as_ref().map_or(0, String::len);
-                100 + 6 * (column.name.len() + column.source_table.len() + declared)
+                let declared = column.declared_type.as_deref().map_or(0, written);
+                100 + written(&column.name) + written(&column.source_table) + declared
             })
             .sum();
         self.budget = self.budget.saturating_sub(bytes);
@@ -249,6 +249,19 @@ mod tests {
         let (result, taken) = collect(RowShape::Arrays, limits(2, false), 5);
         assert_eq!((result.cut.as_deref(), taken), (Some("only the first 2 rows are returned"), 3));
         assert_eq!(collect(RowShape::Arrays, limits(2, false), 2).0.cut, None);
+    }
+
+    #[test]
+    fn names_count_as_they_are_written() {
+        let name = "n".repeat(100_000);
+        let mut rows = JsonRows::new(
+            RowShape::Objects,
+            CollectLimits { rows: 10, rows_are_the_callers: true, bytes: AROUND + 100 + 2 * 100_100 },
+        );
+        rows.columns(&[column(&name, None)]);
+        assert_eq!(rows.row(&[ValueRef::Integer(1)]), Flow::Continue);
+        let result = rows.finish();
+        assert_eq!((result.cut, result.rows.get().len()), (None, 100_009));
     }
 
     #[test]

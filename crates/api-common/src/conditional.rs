@@ -1,6 +1,7 @@
 //! `If-None-Match` and `If-Match`.
 
 use actix_web::HttpRequest;
+use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderName};
 
 /// The entity tags of a conditional header.
@@ -36,12 +37,24 @@ fn parse(text: &str) -> Vec<String> {
     found
 }
 
-/// Whether `If-None-Match` names this tag (weak comparison).
-pub(crate) fn none_match(request: &HttpRequest, etag: &str) -> bool {
-    match tags(request, header::IF_NONE_MATCH) {
-        None => false,
-        Some(Tags::Any) => true,
-        Some(Tags::List(list)) => list.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == etag),
+/// The `If-None-Match` of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IfNoneMatch(Option<Tags>);
+
+impl IfNoneMatch {
+    /// Only `GET` and `HEAD` have one.
+    pub fn of(request: &HttpRequest) -> Self {
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        Self(if reads { tags(request, header::IF_NONE_MATCH) } else { None })
+    }
+
+    /// Whether it names this tag (weak comparison).
+    pub fn matches(&self, etag: &str) -> bool {
+        match &self.0 {
+            None => false,
+            Some(Tags::Any) => true,
+            Some(Tags::List(list)) => list.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == etag),
+        }
     }
 }
 
@@ -66,7 +79,7 @@ impl IfMatch {
 
 #[cfg(test)]
 mod tests {
-    use super::{IfMatch, none_match, parse};
+    use super::{IfMatch, IfNoneMatch, parse};
     use actix_web::test::TestRequest;
 
     #[test]
@@ -82,7 +95,7 @@ mod tests {
             .insert_header(("If-None-Match", r#"W/"a""#))
             .insert_header(("If-Match", r#"W/"a", "b""#))
             .to_http_request();
-        assert!(none_match(&request, r#""a""#));
+        assert!(IfNoneMatch::of(&request).matches(r#""a""#));
         let if_match = IfMatch::of(&request).unwrap();
         assert!(!if_match.matches(r#""a""#));
         assert!(if_match.matches(r#""b""#));

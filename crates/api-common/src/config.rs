@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::rate::SignInLimits;
+
 /// How many requests a caller may make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RateLimits {
@@ -140,6 +142,8 @@ pub struct HttpConfig {
     pub max_head_bytes: usize,
     /// Requests of a caller; `None` = limits are off.
     pub rate_limits: Option<RateLimits>,
+    /// Attempts to sign in.
+    pub sign_ins: SignInLimits,
     /// Proxies in front of the server.
     pub proxies: Proxies,
     /// How long clients may take to send.
@@ -173,6 +177,7 @@ impl HttpConfig {
             max_json_body_bytes: 2 << 20,
             max_head_bytes: 128 << 10,
             rate_limits: Some(RateLimits::default()),
+            sign_ins: SignInLimits::default(),
             proxies: Proxies::default(),
             patience: Patience::default(),
             default_page_size: 30,

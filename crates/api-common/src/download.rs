@@ -10,6 +10,8 @@ use futures_util::stream::unfold;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::lanes;
+
 /// Chunks under way between the two sides.
 const CHUNKS: usize = 4;
 /// Bytes of a chunk, about.
@@ -104,8 +106,13 @@ impl<T> DownloadWriter<T> {
     }
 
     fn send(&self, piece: Piece<T>) -> bool {
-        let sent = self.runtime.block_on(async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await });
-        matches!(sent, Ok(Ok(())))
+        let piece = match self.pieces.try_send(piece) {
+            Ok(()) => return true,
+            Err(mpsc::error::TrySendError::Closed(_)) => return false,
+            Err(mpsc::error::TrySendError::Full(piece)) => piece,
+        };
+        let send = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
+        matches!(lanes::idle(|| self.runtime.block_on(send)), Ok(Ok(())))
     }
 }
 

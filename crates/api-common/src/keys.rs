@@ -15,6 +15,7 @@ pub struct ServerKeys {
     pages: [u8; 32],
     parts: [u8; 32],
     tags: [u8; 32],
+    forms: [u8; 32],
 }
 
 impl std::fmt::Debug for ServerKeys {
@@ -31,6 +32,7 @@ impl ServerKeys {
             pages: derive("branchyard page tokens v1"),
             parts: derive("branchyard part urls v1"),
             tags: derive("branchyard sql etags v1"),
+            forms: derive("branchyard forms v1"),
         }
     }
 
@@ -61,6 +63,17 @@ impl ServerKeys {
     pub(crate) fn part_signed(&self, text: &str, signature: &str) -> bool {
         let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
         mac(&self.parts, &[text.as_bytes()]).is_some_and(|mac| mac.verify_slice(&signature).is_ok())
+    }
+
+    /// The token of forms that are filled in by the holder of `secret`, such as that of a session.
+    pub fn form_token(&self, secret: &str) -> String {
+        URL_SAFE_NO_PAD.encode(mac_of(&self.forms, &[secret.as_bytes()]))
+    }
+
+    /// Whether a form carries the token of the holder of `secret`; takes the same time wherever they differ.
+    pub fn is_form_token(&self, secret: &str, token: &str) -> bool {
+        let Ok(token) = URL_SAFE_NO_PAD.decode(token) else { return false };
+        mac(&self.forms, &[secret.as_bytes()]).is_some_and(|mac| mac.verify_slice(&token).is_ok())
     }
 
     /// An entity tag over these texts that only this server can make.
@@ -113,6 +126,16 @@ mod tests {
         assert!(!keys.part_signed("a|1|3", &signature));
         assert!(!keys.part_signed("a|1|2", ""));
         assert!(!keys.part_signed("a|1|2", "!"));
+    }
+
+    #[test]
+    fn forms_are_for_one_session() {
+        let keys = ServerKeys::from_secret([7; 32]);
+        let token = keys.form_token("ann's session");
+        assert!(keys.is_form_token("ann's session", &token));
+        assert!(!keys.is_form_token("bob's session", &token));
+        assert!(!ServerKeys::from_secret([8; 32]).is_form_token("ann's session", &token));
+        assert!(!keys.is_form_token("ann's session", "") && !keys.is_form_token("ann's session", "!"));
     }
 
     #[test]

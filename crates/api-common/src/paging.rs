@@ -1,5 +1,6 @@
 //! Pages of lists: sealed tokens that hold the last key of a page.
 
+use branchyard_problem_details::{ErrorCode, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -8,6 +9,8 @@ use crate::failure::Failure;
 use crate::keys::ServerKeys;
 use crate::state::AppState;
 
+/// Bytes of one item: it makes a page of its own, and no answer is longer than 16 MiB.
+const ITEM_MAX_BYTES: usize = 15 << 20;
 /// Tokens of another format do not open.
 const FORMAT: &str = "1";
 
@@ -30,9 +33,9 @@ impl PageRequest {
     /// The key the page begins after.
     pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, Failure> {
         let Some(token) = &self.token else { return Ok(None) };
-        let opened = keys.open(&format!("{FORMAT}|{bound}"), token);
-        let key = opened.and_then(|text| serde_json::from_slice(&text).ok());
-        key.map(Some).ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
+        open_token(keys, bound, token)
+            .map(Some)
+            .ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
     }
 }
 
@@ -56,6 +59,9 @@ pub fn bound(parts: &[&str]) -> String {
 }
 
 /// A page in the envelope of v2.
+///
+/// # Errors
+/// As [`cut`].
 pub fn page<T, W, K>(
     state: &AppState,
     request: &PageRequest,
@@ -63,17 +69,17 @@ pub fn page<T, W, K>(
     listed: impl Into<Listed<T>>,
     wire: impl Fn(&T) -> W,
     key: impl Fn(&T) -> K,
-) -> Answer
+) -> Result<Answer, Failure>
 where
     W: Serialize,
     K: Serialize,
 {
-    let Page { items, next } = cut(state, request, bound, listed, wire, key);
+    let Page { items, next } = cut(state, request, bound, listed, wire, key)?;
     let meta = match next {
         Some(token) => format!("{{\"next_page_token\":{}}}", to_json(&token)),
         None => "{}".to_owned(),
     };
-    Answer::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}"))
+    Ok(Answer::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}")))
 }
 
 /// A page, without an envelope.
@@ -86,6 +92,9 @@ pub struct Page {
 
 /// One page: at most `request.size` items, cut where the answer would get too long. `bound` names endpoint, database and
 /// filters; `key` is what the page after an item begins with.
+///
+/// # Errors
+/// 422 when its first item alone is too large for an answer.
 pub fn cut<T, W, K>(
     state: &AppState,
     request: &PageRequest,
@@ -93,7 +102,7 @@ pub fn cut<T, W, K>(
     listed: impl Into<Listed<T>>,
     wire: impl Fn(&T) -> W,
     key: impl Fn(&T) -> K,
-) -> Page
+) -> Result<Page, Failure>
 where
     W: Serialize,
     K: Serialize,
@@ -106,6 +115,11 @@ where
         if shown > 0 && data.len() + json.len() > state.config.max_page_bytes {
             break;
         }
+        if json.len() > ITEM_MAX_BYTES {
+            let detail =
+                format!("an item has more than {ITEM_MAX_BYTES} bytes and cannot be shown here; read it by SQL");
+            return Err(Problem::new(ErrorCode::Unprocessable, detail).into());
+        }
         if shown > 0 {
             data.push(',');
         }
@@ -113,10 +127,15 @@ where
         shown += 1;
     }
     let last = items[..shown].last().filter(|_| more || shown < items.len());
-    Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) }
+    Ok(Page { items: format!("[{data}]"), next: last.map(|item| token(state, bound, &key(item))) })
 }
 
-/// A token for a key; `bound` is what it is good for.
+/// What a token of this list holds; `None` when it is not one.
+pub fn open_token<K: DeserializeOwned>(keys: &ServerKeys, bound: &str, token: &str) -> Option<K> {
+    serde_json::from_slice(&keys.open(&format!("{FORMAT}|{bound}"), token)?).ok()
+}
+
+/// A token for a key: nobody else can make one, and it opens for this list only.
 pub fn token(state: &AppState, bound: &str, key: &impl Serialize) -> String {
     let mut nonce = [0; 24];
     state.hub.random(&mut nonce);

@@ -2,7 +2,8 @@
 
 use branchyard_domain::errors::{
     AccessError, CollaboratorError, DatabaseError, DeploymentError, Fault, HookError, ImportError, OperationError,
-    OrganizationError, PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, TokenError,
+    OrganizationError, PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError,
+    TokenError,
 };
 use branchyard_domain::ports::{AddressError, EngineError, MetadataError, ProvisionError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
@@ -44,7 +45,7 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
         Fault::Metadata(MetadataError::Unavailable(_)) | Fault::Unsettled(_) => true,
         Fault::Metadata(MetadataError::Taken | MetadataError::Fault { .. }) => false,
         Fault::Engine(error) => match error {
-            EngineError::Unavailable(_) | EngineError::TimedOut(_) => true,
+            EngineError::Unavailable(_) | EngineError::TimedOut(_) | EngineError::Busy => true,
             EngineError::Sql { .. }
             | EngineError::Import(_)
             | EngineError::NoSuchCommit(_)
@@ -90,6 +91,20 @@ impl From<PeopleError> for Refusal {
             PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
             PeopleError::NoSuchUser(_) => plain(ErrorCode::NotFound, &error),
             PeopleError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<SignUpError> for Refusal {
+    fn from(error: SignUpError) -> Self {
+        match error {
+            SignUpError::Closed
+            | SignUpError::InvitationNeeded
+            | SignUpError::NoSuchInvitation
+            | SignUpError::NotYours => plain(ErrorCode::PermissionDenied, &error),
+            SignUpError::TooManyInvitations(_) => plain(ErrorCode::Conflict, &error),
+            SignUpError::People(error) => error.into(),
+            SignUpError::Fault(fault) => fault.into(),
         }
     }
 }
@@ -176,9 +191,10 @@ impl From<PullError> for Refusal {
             PullError::SameBranch => at("/from_branch", &error).into(),
             PullError::NoSuchBranch { .. } | PullError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
             PullError::Duplicate(_) | PullError::Merging(_) => plain(ErrorCode::Conflict, &error),
-            PullError::State(PullStateError::Merged | PullStateError::Closed) | PullError::BranchMissing(_) => {
-                plain(ErrorCode::Unprocessable, &error)
-            }
+            PullError::State(PullStateError::Merged | PullStateError::Closed)
+            | PullError::BranchGone(_)
+            | PullError::BranchMissing(_)
+            | PullError::CannotMerge(_) => plain(ErrorCode::Unprocessable, &error),
             PullError::NotYours => plain(ErrorCode::PermissionDenied, &error),
             PullError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             PullError::TooSlow => plain(ErrorCode::ServiceUnavailable, &error),
@@ -208,6 +224,7 @@ impl From<ReadError> for Refusal {
         match error {
             ReadError::Ref(error) => error.into(),
             ReadError::NoSuchTable(_) => plain(ErrorCode::NotFound, &error),
+            ReadError::NoSuchColumn(_) => plain(ErrorCode::ValidationFailed, &error),
             ReadError::TimedOut(_) => plain(ErrorCode::Unprocessable, &error),
             ReadError::Fault(fault) => fault.into(),
         }

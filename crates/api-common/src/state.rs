@@ -10,7 +10,7 @@ use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
 use crate::pool::Pool;
-use crate::rate::Rates;
+use crate::rate::{Attempts, Rates};
 use crate::slots::Slots;
 
 /// What all handlers share. Cheap to clone; one per process, also when there are many workers.
@@ -38,6 +38,8 @@ pub struct Shared {
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
+    /// Counts attempts to sign in.
+    pub sign_ins: Attempts,
 }
 
 impl AppState {
@@ -55,6 +57,7 @@ impl AppState {
             hub,
             keys,
             in_flight: InFlight::default(),
+            sign_ins: Attempts::new(config.sign_ins),
             rates: Rates::new(config.rate_limits.as_ref()),
             last_uses: LastUses::new(config.token_use_seconds),
             config,

@@ -1,6 +1,8 @@
 //! Tables as the files of a ZIP archive, written as they are read.
 
+use std::cell::Cell;
 use std::io::{self, Write};
+use std::rc::Rc;
 
 use branchyard_api_common::{DownloadWriter, csv_header, csv_row};
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
@@ -20,13 +22,19 @@ pub(crate) fn file_name(table: &str) -> String {
     }
 }
 
-/// A download as something to write to; it breaks when the client is gone.
-struct Pipe(DownloadWriter<()>);
+/// A download as something to write to. It breaks when the client is gone; what is written once the archive was given up goes nowhere.
+struct Pipe {
+    writer: DownloadWriter<()>,
+    abandoned: Rc<Cell<bool>>,
+}
 
 impl Write for Pipe {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.buffer().extend_from_slice(bytes);
-        if self.0.flush_if_due() { Ok(bytes.len()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+        if self.abandoned.get() {
+            return Ok(bytes.len());
+        }
+        self.writer.buffer().extend_from_slice(bytes);
+        if self.writer.flush_if_due() { Ok(bytes.len()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -35,11 +43,16 @@ impl Write for Pipe {
 }
 
 /// An archive under way.
-pub(crate) struct Archive(ZipWriter<StreamWriter<Pipe>>);
+pub(crate) struct Archive {
+    zip: ZipWriter<StreamWriter<Pipe>>,
+    abandoned: Rc<Cell<bool>>,
+}
 
 impl Archive {
     pub(crate) fn new(writer: DownloadWriter<()>) -> Self {
-        Self(ZipWriter::new_stream(Pipe(writer)))
+        let abandoned = Rc::new(Cell::new(false));
+        let pipe = Pipe { writer, abandoned: Rc::clone(&abandoned) };
+        Self { zip: ZipWriter::new_stream(pipe), abandoned }
     }
 
     /// Begins the file of a table; its rows go to the sink.
@@ -49,8 +62,14 @@ impl Archive {
     pub(crate) fn table(&mut self, table: &str) -> io::Result<TableFile<'_>> {
         // How long a table is shows only at its end.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
-        self.0.start_file(file_name(table), options).map_err(io::Error::other)?;
-        Ok(TableFile { archive: &mut self.0, line: Vec::new(), gone: false })
+        self.zip.start_file(file_name(table), options).map_err(io::Error::other)?;
+        Ok(TableFile { archive: &mut self.zip, line: Vec::new(), gone: false })
+    }
+
+    /// Gives the archive up. Nothing is written any more: an archive that is dropped writes its directory, with which half of it
+    /// would look whole.
+    pub(crate) fn abandon(self) {
+        self.abandoned.set(true);
     }
 
     /// Ends the archive and gives the download back.
@@ -58,7 +77,7 @@ impl Archive {
     /// # Errors
     /// When the client is gone.
     pub(crate) fn finish(self) -> io::Result<DownloadWriter<()>> {
-        Ok(self.0.finish().map_err(io::Error::other)?.into_inner().0)
+        Ok(self.zip.finish().map_err(io::Error::other)?.into_inner().writer)
     }
 }
 

@@ -12,7 +12,6 @@ mod deprecation;
 mod export;
 mod handlers;
 mod listing;
-mod multipart;
 mod names;
 mod openapi;
 mod routes;

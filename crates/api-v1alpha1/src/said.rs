@@ -99,6 +99,7 @@ impl From<Said<PullError>> for Refusal {
         let text = error.to_string();
         match error {
             PullError::NoSuchBranch { branch, .. } => absent("branch", &branch),
+            PullError::BranchGone(branch) => absent("branch", branch.as_str()),
             PullError::Duplicate(number) => exists("pull request", &format!("{number} of these branches")),
             PullError::State(PullStateError::Merged) => {
                 Problem::new(ErrorCode::Unprocessable, "pull request is already merged").into()
@@ -117,6 +118,7 @@ impl From<Said<ReadError>> for Refusal {
         match error {
             ReadError::Ref(error) => Said(error).into(),
             ReadError::NoSuchTable(name) => absent("table", &name),
+            ReadError::NoSuchColumn(name) => absent("column", &name),
             ReadError::TimedOut(ms) => {
                 Problem::new(ErrorCode::Unprocessable, format!("query error: query timed out after {ms} ms")).into()
             }

@@ -1,9 +1,10 @@
-//! What is stored of a token.
+//! What is stored of a token or another random secret.
 
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// SHA-256 of a whole token: all that storage accepts, and what a token is looked up by.
+/// SHA-256 of a whole token, or of a [`PlainSecret`](crate::PlainSecret): all that storage accepts, and what it is looked
+/// up by.
 ///
 /// Comparison takes the same time wherever two hashes differ. There is no `Hash` and no `Ord`, which
 /// could not promise that.

@@ -1,10 +1,11 @@
-//! Tokens and passwords: mint, parse, hash, verify.
+//! Tokens, passwords, and the secrets of sessions and invitations: mint, parse, hash, verify.
 //!
 //! A secret and what is stored of it are different types, and the way between them goes in one direction:
 //!
 //! | shown or typed | stored | by |
 //! |---|---|---|
 //! | [`PlainToken`] | [`HashedToken`] | SHA-256: a token is 256 random bits, nothing can be tried out |
+//! | [`PlainSecret`] | [`HashedToken`] | the same, for cookies and links |
 //! | [`PlainPassword`] | [`PasswordHash`] | argon2id: people choose passwords, so guessing must be dear |
 //!
 //! What this crate never contains:
@@ -18,6 +19,7 @@ mod base62;
 mod expiry;
 mod hashed;
 mod password;
+mod secret;
 mod token;
 
 pub use expiry::{TokenExpiry, UnknownTokenExpiry};
@@ -26,6 +28,7 @@ pub use password::{
     ARGON2_LANES, ARGON2_MEMORY_KIB, ARGON2_PASSES, PASSWORD_MAX_BYTES, PASSWORD_MIN_BYTES, PasswordHash,
     PasswordHashingError, PasswordLengthError, PlainPassword, StoredHashError,
 };
+pub use secret::{PlainSecret, SECRET_LENGTH, SecretFormatError};
 pub use token::{PlainToken, TOKEN_LENGTH, TOKEN_PREFIX, TokenFormatError};
 
 /// Fails to compile when a type implements a trait that it must not have.

@@ -97,8 +97,16 @@ impl PlainPassword {
     /// # Errors
     /// [`PasswordHashingError`], a fault of the server.
     pub fn hash(&self, rng: &mut dyn RngCore) -> Result<PasswordHash, PasswordHashingError> {
+        self.hash_from(&mut |buffer| rng.fill_bytes(buffer))
+    }
+
+    /// The same for a source that is no generator of this crate's: `fill` fills a buffer with random bytes.
+    ///
+    /// # Errors
+    /// [`PasswordHashingError`], a fault of the server.
+    pub fn hash_from(&self, fill: &mut dyn FnMut(&mut [u8])) -> Result<PasswordHash, PasswordHashingError> {
         let mut salt = [0; SALT_BYTES];
-        rng.fill_bytes(&mut salt);
+        fill(&mut salt);
         let salt = SaltString::encode_b64(&salt).map_err(PasswordHashingError)?;
         let hash = argon2id().hash_password(self.as_bytes(), &salt).map_err(PasswordHashingError)?;
         Ok(PasswordHash(hash.serialize()))

@@ -1,7 +1,7 @@
 //! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
 
 use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError, ProvisionError};
-use crate::values::{Invalid, OperationId, PullNumber, Usd};
+use crate::values::{Invalid, OperationId, PullNumber, RefName, Usd};
 
 /// A port failed: nobody's input is to blame.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,43 @@ pub enum PeopleError {
     /// There is no such user.
     #[error("no user '{0}'")]
     NoSuchUser(String),
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Signing in.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// No such user, no password, or another one: which of them is not said.
+    #[error("the name or the password is wrong")]
+    Wrong,
+    /// A port failed.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// Signing up and inviting.
+#[derive(Debug, thiserror::Error)]
+pub enum SignUpError {
+    /// Nobody may sign up.
+    #[error("nobody can sign up on this server")]
+    Closed,
+    /// Only who is invited may sign up.
+    #[error("signing up needs an invitation")]
+    InvitationNeeded,
+    /// The invitation is unknown, used, taken back or expired.
+    #[error("the invitation is not open any more; ask for another one")]
+    NoSuchInvitation,
+    /// Only administrators of the server invite.
+    #[error("only administrators of the server may invite")]
+    NotYours,
+    /// As many invitations are open as are allowed.
+    #[error("{0} invitations are open; take some back first")]
+    TooManyInvitations(usize),
+    /// The name cannot be had.
+    #[error(transparent)]
+    People(#[from] PeopleError),
     /// A port failed.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -246,7 +283,10 @@ pub enum PullError {
     /// A merge of it is queued or running.
     #[error("operation {0} is merging this pull")]
     Merging(OperationId),
-    /// A branch or the source database is gone.
+    /// A branch is gone.
+    #[error("branch '{0}' does not exist any more")]
+    BranchGone(RefName),
+    /// The source database is gone, or the branches have nothing in common.
     #[error("{0}")]
     BranchMissing(String),
     /// Only its author or a writer may change it.
@@ -258,6 +298,9 @@ pub enum PullError {
     /// It is not as the caller saw it.
     #[error("the pull changed since it was read")]
     Changed,
+    /// The two sides cannot be merged, for a reason that is no list of conflicts.
+    #[error("the branches cannot be merged: {0}")]
+    CannotMerge(String),
     /// The trial merge took too long.
     #[error("the trial merge took too long; try again later")]
     TooSlow,
@@ -310,6 +353,9 @@ pub enum ReadError {
     /// A table asked for does not exist.
     #[error("no table '{0}'")]
     NoSuchTable(String),
+    /// A column asked for does not exist.
+    #[error("no column '{0}'")]
+    NoSuchColumn(String),
     /// Took longer than allowed, in milliseconds.
     #[error("timed out after {0} ms")]
     TimedOut(u64),
@@ -561,6 +607,8 @@ macro_rules! from_ports {
 
 from_ports!(
     AccessError,
+    SignInError,
+    SignUpError,
     PeopleError,
     OrganizationError,
     CollaboratorError,

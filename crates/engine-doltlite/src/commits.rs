@@ -12,13 +12,11 @@ use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use chrono::{DateTime, NaiveDateTime};
 use rusqlite::{OpenFlags, params_from_iter};
 
+use crate::branch;
 use crate::connection::{Connection, Purpose};
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
-/// The one branch of a file. Nobody but this crate relies on where it points. Not a name a user would give a branch: in SQL it would be taken
-/// for theirs.
-pub(crate) const BRANCH: &str = "__branchyard__";
 /// Stands for an empty address: the engine demands one.
 const NO_EMAIL: &str = "none@invalid";
 /// The longest text the engine takes as an argument.
@@ -30,16 +28,16 @@ pub(crate) fn create(
     author: &Signature,
     message: &str,
 ) -> Result<CommitHash, EngineError> {
-    create_on(engine, database, BRANCH, author, message)
+    create_with(engine, database, author, message, branch::rename)
 }
 
-/// Makes a database with one branch of this name that holds one empty commit.
-pub(crate) fn create_on(
+/// Makes a database with one branch, `main`, that holds one empty commit; `finish` has the file before anybody else.
+pub(crate) fn create_with(
     engine: &DoltliteEngine,
     database: DatabaseId,
-    branch: &str,
     author: &Signature,
     message: &str,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
 ) -> Result<CommitHash, EngineError> {
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
@@ -49,9 +47,7 @@ pub(crate) fn create_on(
     let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
     // The engine's own first commit has its clock's date and no author: ours takes its place.
     let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
-    if branch != "main" {
-        raw.query_row("SELECT dolt_branch('-m', 'main', ?)", [branch], |_| Ok(())).map_err(fault)?;
-    }
+    finish(&raw).map_err(fault)?;
     raw.close().map_err(|(_, error)| fault(error))?;
     engine.evict(database);
     let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
@@ -62,11 +58,16 @@ pub(crate) fn create_on(
 }
 
 pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
-    install_copy(engine, &engine.files.path(from), to)
+    install_copy(engine, &engine.files.path(from), to, branch::rename)
 }
 
-/// Puts a copy of a file, proved readable, in the place of a database.
-pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId) -> Result<(), EngineError> {
+/// Puts a copy of a file, proved readable, in the place of a database; `finish` has the copy before anybody else.
+pub(crate) fn install_copy(
+    engine: &DoltliteEngine,
+    from: &Path,
+    to: DatabaseId,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
+) -> Result<(), EngineError> {
     let fault = |error| io_fault("copy a database", error);
     let turn = engine.queues.enter(to);
     let temporary = engine.files.temporary();
@@ -77,6 +78,7 @@ pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId)
         .raw()
         .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
         .map_err(|error| errors::fault("read the copy", error))?;
+    finish(copied.raw()).map_err(|error| errors::fault("finish the copy", error))?;
     drop(copied);
     engine.evict(to);
     let installed = engine.files.install(temporary, to).map_err(fault);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Canceled, SessionRequest, SqlPower};
+use branchyard_domain::ports::{Canceled, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
 use rusqlite::OpenFlags;
 
@@ -138,7 +138,7 @@ impl Connection {
     ) -> rusqlite::Result<Timed<'_>> {
         let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout, canceled);
         let deadline = Arc::clone(watch.deadline());
-        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.expired()))?;
+        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
         Ok(Timed { connection: self, watch })
     }
 
@@ -165,6 +165,16 @@ impl Timed<'_> {
     /// Whether time ran out.
     pub(crate) fn expired(&self) -> bool {
         self.watch.deadline().expired()
+    }
+
+    /// Why it was ended before its end, if it was.
+    pub(crate) fn ended(&self) -> Option<EngineError> {
+        self.watch.deadline().ended()
+    }
+
+    /// The time that is left.
+    pub(crate) fn remaining(&self) -> Duration {
+        self.watch.deadline().remaining()
     }
 
     /// Runs something that does not count.

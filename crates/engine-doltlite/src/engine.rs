@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use branchyard_domain::entities::{
-    Commit, Conflict, LogEntry, LogPosition, RowChange, Signature, TableChange, TableSchema,
-};
+use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, SessionRequest, TableScan, WriteJob, Written,
+    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
+    RowSource, RowTest, ScriptJob, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
+use crate::branch;
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, Purpose};
 use crate::files::Files;
@@ -21,8 +20,8 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
 use crate::sql::errors;
+use crate::trial::{self, Trials};
 use crate::watchdog::Watchdog;
-use crate::write::millis;
 
 /// Databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
@@ -31,6 +30,7 @@ pub struct DoltliteEngine {
     pub(crate) queues: WriteQueues,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
+    pub(crate) trials: Trials,
     readers: Pool<Option<CommitHash>>,
     writers: Pool<()>,
     pub(crate) sessions: Arc<Pool<SessionRequest>>,
@@ -59,7 +59,8 @@ impl DoltliteEngine {
         if let Some(folder) = &options.temporary_folder {
             set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
         }
-        let watchdog = Arc::new(Watchdog::start().map_err(|error| io_fault("start the watchdog", error))?);
+        let watchdog = Watchdog::start(options.long.clone()).map_err(|error| io_fault("start the watchdog", error))?;
+        let watchdog = Arc::new(watchdog);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
             readers: Pool::new(options.idle_readers),
@@ -70,8 +71,14 @@ impl DoltliteEngine {
             queues: WriteQueues::default(),
             watchdog,
             ancestors: Mutex::default(),
+            trials: Trials::default(),
             modules,
         })
+    }
+
+    /// Connections that are kept open for reads, and for writes; those in use are not among them.
+    pub fn idle_connections(&self) -> (usize, usize) {
+        (self.readers.idle(), self.writers.idle())
     }
 
     /// Removes what a process that was killed left half made. For the one process that serves the folder, before it works on it.
@@ -99,7 +106,7 @@ impl DoltliteEngine {
     /// # Errors
     /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
     pub fn restore(&self, database: DatabaseId, from: &std::path::Path) -> Result<(), EngineError> {
-        commits::install_copy(self, from, database)
+        commits::install_copy(self, from, database, branch::rename)
     }
 
     /// Runs `work` on a connection fixed to a commit, inside one read transaction.
@@ -160,9 +167,7 @@ impl DoltliteEngine {
             let fault = |error| errors::fault_at(context, at, error);
             let timed = connection.limit_time(&self.watchdog, timeout).map_err(fault)?;
             match work(connection) {
-                Err(error) if errors::interrupted(&error) && timed.expired() => {
-                    Err(EngineError::TimedOut(millis(timeout)))
-                }
+                Err(error) if errors::interrupted(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
                 other => other.map_err(fault),
             }
         })
@@ -217,6 +222,7 @@ impl DoltliteEngine {
         self.writers.evict(database);
         self.sessions.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
+        self.trials.forget(database);
     }
 }
 
@@ -320,8 +326,29 @@ impl Engine for DoltliteEngine {
         at: &CommitHash,
         scan: &TableScan<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Duration, EngineError> {
         self.reading(database, at, |connection| crate::scan::scan(self, connection, at, scan, sink))
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<(), EngineError> {
+        self.reading(database, at, |connection| crate::browse::rows(self, connection, wanted, sink))
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError> {
+        self.reading(database, at, |connection| crate::browse::count(self, connection, table, tests, timeout))
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
@@ -343,8 +370,8 @@ impl Engine for DoltliteEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError> {
-        let turn = self.queues.enter(database);
-        crate::merge::conflicts(self, &turn, (ours, theirs), table, skip, limit)
+        let (ours, theirs, table) = (ours.clone(), theirs.clone(), table.map(str::to_ascii_lowercase));
+        trial::conflicts(self, trial::Question { database, ours, theirs, table, skip, limit })
     }
 
     fn import(
@@ -383,7 +410,7 @@ impl Engine for DoltliteEngine {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, EngineError> {
+    ) -> Result<ChangedRows, EngineError> {
         crate::diff::changed_rows(self, database, (from, to), table, page)
     }
 

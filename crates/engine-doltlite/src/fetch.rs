@@ -6,7 +6,8 @@
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use crate::commits::{self, BRANCH};
+use crate::branch;
+use crate::commits;
 use crate::connection::Connection;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
@@ -27,15 +28,16 @@ pub(crate) fn fetch(
     let (first, second) = engine.queues.enter_both(into, from);
     let Some(second) = second else { return Ok(()) };
     let (into_turn, from_turn) = if first.database() == into { (first, second) } else { (second, first) };
-    engine.writing(&from_turn, |source| {
+    let branch = engine.writing(&from_turn, |source| {
         crate::write::start(source, commit)?;
-        source.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))
+        source.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))?;
+        branch::name(source.raw()).map_err(|error| errors::fault("look for the branch", error))
     })?;
     let path = std::path::absolute(engine.files.path(from)).map_err(|error| io_fault("name the source", error))?;
     let url = format!("file://{}", path.display());
     engine.writing(&into_turn, |target| {
         forget_remotes(target).map_err(|error| errors::fault("tidy up after a fetch", error))?;
-        let fetched = fetch_branch(target, &url).map_err(|error| errors::fault("fetch a commit", error));
+        let fetched = fetch_branch(target, &url, &branch).map_err(|error| errors::fault("fetch a commit", error));
         let tidied = forget_remotes(target).map_err(|error| errors::fault("tidy up after a fetch", error));
         fetched.and(tidied)
     })?;
@@ -45,9 +47,9 @@ pub(crate) fn fetch(
     }
 }
 
-fn fetch_branch(target: &Connection, url: &str) -> rusqlite::Result<()> {
+fn fetch_branch(target: &Connection, url: &str, branch: &str) -> rusqlite::Result<()> {
     target.raw().query_row("SELECT dolt_remote('add', 'source', ?)", [url], |_| Ok(()))?;
-    target.raw().query_row("SELECT dolt_fetch('source', ?)", [BRANCH], |_| Ok(()))
+    target.raw().query_row("SELECT dolt_fetch('source', ?)", [branch], |_| Ok(()))
 }
 
 /// Removes all remotes with the branches that track them.

@@ -14,7 +14,7 @@ use crate::guard::Mode;
 use crate::queue::Turn;
 use crate::schema;
 use crate::sql::{errors, quote};
-use crate::write::{finish, millis, set_down, start};
+use crate::write::{finish, set_down, start};
 
 /// How many bytes of rows are kept in memory before they are moved to the file.
 const SET_DOWN_AFTER: usize = 128 << 20;
@@ -55,8 +55,8 @@ fn import_on(
     let filled = start(connection, job.base).and_then(|()| fill(connection, job, rows, &timed));
     match filled {
         Err(EngineError::Import(error)) => return Err(EngineError::Import(error)),
-        Err(_) if timed.expired() => return Err(EngineError::TimedOut(millis(job.timeout))),
-        other => other?,
+        Err(error) => return Err(timed.ended().unwrap_or(error)),
+        Ok(filled) => filled,
     }
     drop(timed);
     finish(connection, job.base, job.message, job.author)

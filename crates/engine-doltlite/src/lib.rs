@@ -1,6 +1,6 @@
 //! The engine port on DoltLite: immutable commits with their tables and history, one file per database.
 //!
-//! A file holds one reserved branch of ours; nothing a user calls a branch or a tag is in it. Every write moves the branch to the commit it
+//! A file holds one reserved branch of ours, of a secret name; nothing a user calls a branch or a tag is in it. Every write moves the branch to the commit it
 //! starts from, changes it and commits, in one engine transaction; reads open the file fixed to a commit.
 //!
 //! SQL of strangers runs under a guard: an allow-list checked while a statement is prepared, run-time limits, bounded
@@ -10,8 +10,11 @@
 use doltlite as _;
 use libz_sys as _;
 
+mod branch;
+mod browse;
 mod cells;
 mod commits;
+mod conflicts;
 mod connection;
 mod diff;
 mod engine;
@@ -19,8 +22,10 @@ mod fetch;
 mod files;
 mod guard;
 mod import;
+mod long;
 mod memory;
 mod merge;
+mod objects;
 mod options;
 mod pool;
 mod queue;
@@ -31,10 +36,12 @@ mod script;
 mod session;
 mod sql;
 mod sqlite;
+mod trial;
 mod verify;
 mod watchdog;
 mod write;
 
 pub use engine::DoltliteEngine;
+pub use long::Long;
 pub use options::Options;
 pub use sqlite::{SqliteRows, SqliteTable};

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::long::Long;
+
 /// Settings; the defaults suit a small server.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -26,6 +28,8 @@ pub struct Options {
     pub diff_timeout: Duration,
     /// Time counting the changed rows of all tables of a diff may take; later tables come without counts.
     pub count_timeout: Duration,
+    /// Whom calls that compute for long ask; `None` = they just go on.
+    pub long: Option<Long>,
 }
 
 impl Default for Options {
@@ -41,6 +45,7 @@ impl Default for Options {
             trial_merge_timeout: Duration::from_secs(60),
             diff_timeout: Duration::from_secs(30),
             count_timeout: Duration::from_secs(30),
+            long: None,
         }
     }
 }

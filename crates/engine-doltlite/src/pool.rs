@@ -38,6 +38,11 @@ impl<K: PartialEq> Pool<K> {
         idle.remove(at).map(|entry| entry.connection)
     }
 
+    /// How many connections are idle.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Gives a connection back; it is closed when files were exchanged since `generation`.
     pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

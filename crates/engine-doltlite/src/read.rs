@@ -10,7 +10,6 @@ use crate::engine::DoltliteEngine;
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::sql::errors::{self, Failed, Place};
-use crate::write::millis;
 
 pub(crate) fn read(
     engine: &DoltliteEngine,
@@ -26,10 +25,7 @@ pub(crate) fn read(
         let _entered = connection.enter(Mode::Reader);
         run(connection, &place, &timed, &Allowance::new(engine.options.statement_memory), sink)
     };
-    outcome.map_err(|failed| {
-        let failed = if timed.expired() { SqlFailure::TimedOut(millis(query.timeout)).into() } else { failed };
-        failed.at(1)
-    })
+    outcome.map_err(|failed| failed.unless_ended(timed.ended()).at(1))
 }
 
 fn run(
@@ -66,13 +62,19 @@ fn run(
             });
         }
     }
-    let moves = seen.volatile || (seen.history && mentions_our_branch(place.whole));
     let columns = describe(&statement);
+    let named: usize = columns.iter().map(name_bytes).sum();
+    if named > MOST_NAME_BYTES {
+        let text = format!(
+            "the names of the columns have {named} bytes, more than {MOST_NAME_BYTES}; give shorter ones with AS"
+        );
+        return Err(SqlFailure::Engine(text).into());
+    }
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
         give_rows(&mut statement, columns.len(), timed, memory, sink)
             .map_err(|error| place.failed(error, &connection.take_seen()))?;
     }
-    Ok(ReadReport { deterministic: !moves })
+    Ok(ReadReport { deterministic: !seen.volatile })
 }
 
 /// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.
@@ -83,10 +85,11 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
     }
 }
 
-/// History at a commit is fixed; only our own branch moves.
-fn mentions_our_branch(sql: &str) -> bool {
-    let name = crate::commits::BRANCH.as_bytes();
-    sql.as_bytes().windows(name.len()).any(|window| window.eq_ignore_ascii_case(name)) || sql.contains("||")
+/// Bytes that the names of a result's columns may have, with those of their tables and types: every answer begins with them.
+const MOST_NAME_BYTES: usize = 1 << 20;
+
+fn name_bytes(column: &Column) -> usize {
+    column.name.len() + column.source_table.len() + column.declared_type.as_ref().map_or(0, String::len)
 }
 
 pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {

@@ -1,5 +1,7 @@
 //! All rows of a table at a commit, in the order of its key.
 
+use std::time::Duration;
+
 use branchyard_domain::ports::{EngineError, Flow, RowSink, TableScan};
 use branchyard_domain::values::CommitHash;
 
@@ -9,7 +11,6 @@ use crate::engine::DoltliteEngine;
 use crate::memory::Allowance;
 use crate::read::{describe, give_rows};
 use crate::sql::{errors, quote};
-use crate::write::millis;
 
 pub(crate) fn scan(
     engine: &DoltliteEngine,
@@ -17,7 +18,7 @@ pub(crate) fn scan(
     at: &CommitHash,
     scan: &TableScan<'_>,
     sink: &mut dyn RowSink,
-) -> Result<(), EngineError> {
+) -> Result<Duration, EngineError> {
     let fault = |error| errors::fault_at("read a table", at, error);
     let found = Side::find(connection, scan.table).map_err(fault)?.filter(|table| !table.is_view);
     let table = found.ok_or_else(|| EngineError::NoSuchTable(scan.table.to_owned()))?;
@@ -32,10 +33,9 @@ pub(crate) fn scan(
     let mut statement = connection.raw().prepare(&sql).map_err(fault)?;
     let columns = describe(&statement);
     if timed.stopped(|| sink.columns(&columns)) == Flow::Stop {
-        return Ok(());
+        return Ok(timed.remaining());
     }
-    match give_rows(&mut statement, columns.len(), &timed, &memory, sink) {
-        Err(_) if timed.expired() => Err(EngineError::TimedOut(millis(scan.timeout))),
-        other => other.map_err(fault),
-    }
+    give_rows(&mut statement, columns.len(), &timed, &memory, sink)
+        .map(|_| timed.remaining())
+        .map_err(|error| timed.ended().unwrap_or_else(|| fault(error)))
 }

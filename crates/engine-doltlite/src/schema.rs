@@ -4,6 +4,7 @@ use branchyard_domain::entities::{ForeignKey, Index, TableColumn, TableKind, Tab
 use rusqlite::OptionalExtension;
 
 use crate::connection::Connection;
+use crate::guard::MAX_SQL;
 use crate::sql::quote;
 
 /// Which entries of the schema are the user's.
@@ -129,6 +130,16 @@ pub(crate) fn foreign_keys(connection: &Connection, table: &str) -> rusqlite::Re
         }
     }
     Ok(keys.into_iter().map(|key| key.1).collect())
+}
+
+/// What is wrong with a definition that no connection could read again, if there is one.
+pub(crate) fn too_long(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let mut statement = connection.raw().prepare_cached(
+        "SELECT type, substr(name, 1, 100) FROM sqlite_schema WHERE octet_length(sql) > ? ORDER BY name LIMIT 1",
+    )?;
+    let found = statement.query_row([MAX_SQL], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)));
+    let found = found.optional()?;
+    Ok(found.map(|(kind, name)| format!("the definition of the {kind} '{name}' would have more than {MAX_SQL} bytes")))
 }
 
 /// A table's name for use in a statement of ours.

@@ -21,7 +21,7 @@ use crate::read::no_nul;
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::quote;
-use crate::write::{finish, millis, run_one, set_down, start};
+use crate::write::{finish, run_one, set_down, start};
 
 pub(crate) fn run_script(
     engine: &DoltliteEngine,
@@ -39,8 +39,8 @@ pub(crate) fn run_script(
         connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, usual).map_err(fault)?;
         let last_line = match ran {
             Err(EngineError::Import(error)) if !timed.expired() => return Err(EngineError::Import(error)),
-            Err(_) if timed.expired() => return Err(EngineError::TimedOut(millis(job.timeout))),
-            other => other?,
+            Err(error) => return Err(timed.ended().unwrap_or(error)),
+            Ok(last_line) => last_line,
         };
         drop(timed);
         finish(connection, job.base, job.message, job.author).map_err(|error| match error {

@@ -9,10 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::{Canceled, EngineError, Flow};
 use rusqlite::InterruptHandle;
 
+use crate::long::Long;
+
 const STOPPED: u64 = u64::MAX;
+/// How often it looks while it watches anything.
+const LOOK: Duration = Duration::from_millis(50);
 /// How often an overdue statement is interrupted again: an interrupt between two statements is lost.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -20,15 +24,61 @@ const AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Deadline {
     start: Instant,
+    timeout: Duration,
     due_nanos: AtomicU64,
     expired: AtomicBool,
     canceled: Canceled,
+    long: Option<Long>,
+    asks_nanos: AtomicU64,
+    refused: AtomicBool,
 }
 
 impl Deadline {
-    fn new(timeout: Duration, canceled: Canceled) -> Self {
-        let due_nanos = AtomicU64::new(nanos(timeout));
-        Self { start: Instant::now(), due_nanos, expired: AtomicBool::new(false), canceled }
+    fn new(timeout: Duration, canceled: Canceled, long: Option<Long>) -> Self {
+        Self {
+            start: Instant::now(),
+            timeout,
+            due_nanos: AtomicU64::new(nanos(timeout)),
+            expired: AtomicBool::new(false),
+            canceled,
+            asks_nanos: AtomicU64::new(long.as_ref().map_or(STOPPED, |long| nanos(long.after))),
+            long,
+            refused: AtomicBool::new(false),
+        }
+    }
+
+    /// What the one who computes asks now and then, on its own thread: whether to end.
+    pub(crate) fn ends(&self) -> bool {
+        self.expired() || self.refuses()
+    }
+
+    fn refuses(&self) -> bool {
+        let Some(long) = &self.long else { return false };
+        let computed = self.computed();
+        if nanos(computed) < self.asks_nanos.load(Ordering::Relaxed) {
+            return false;
+        }
+        let refused = self.stopped(|| (long.ask)(&self.canceled)) == Flow::Stop;
+        self.asks_nanos.store(nanos(computed + long.after), Ordering::Relaxed);
+        if refused {
+            self.refused.store(true, Ordering::Relaxed);
+            self.expired.store(true, Ordering::Relaxed);
+        }
+        refused
+    }
+
+    /// Time that passed while the clock ran.
+    fn computed(&self) -> Duration {
+        self.timeout.saturating_sub(self.remaining())
+    }
+
+    /// Why a call was ended before its end, if it was.
+    pub(crate) fn ended(&self) -> Option<EngineError> {
+        match self.expired() {
+            false => None,
+            true if self.refused.load(Ordering::Relaxed) => Some(EngineError::Busy),
+            true => Some(EngineError::TimedOut(millis(self.timeout))),
+        }
     }
 
     /// Whether time ran out, or nobody waits any more; stays true.
@@ -52,10 +102,16 @@ impl Deadline {
         result
     }
 
-    fn remaining(&self) -> Duration {
+    /// The time that is left, once the clock runs.
+    pub(crate) fn remaining(&self) -> Duration {
         let due = self.due_nanos.load(Ordering::Relaxed);
         Duration::from_nanos(due.saturating_sub(nanos(self.start.elapsed())))
     }
+}
+
+/// Whole milliseconds.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -66,6 +122,8 @@ fn nanos(duration: Duration) -> u64 {
 struct Watched {
     next: u64,
     entries: HashMap<u64, (Arc<Deadline>, InterruptHandle)>,
+    /// Nothing was watched when the thread went to sleep.
+    asleep: bool,
     closing: bool,
 }
 
@@ -79,16 +137,17 @@ impl Shared {
     fn run(&self) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         while !watched.closing {
-            let mut wait = Duration::from_secs(3600);
+            let mut wait = if watched.entries.is_empty() { Duration::from_secs(3600) } else { LOOK };
             for (deadline, handle) in watched.entries.values() {
                 if deadline.expired() {
                     handle.interrupt();
                     wait = wait.min(AGAIN);
                 } else {
                     // A stopped clock may start again at any time, and so may the wish to cancel: look from time to time.
-                    wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), Duration::from_millis(50)));
+                    wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), LOOK));
                 }
             }
+            watched.asleep = watched.entries.is_empty();
             watched = self.changed.wait_timeout(watched, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -98,25 +157,30 @@ impl Shared {
 pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
+    long: Option<Long>,
 }
 
 impl Watchdog {
-    pub(crate) fn start() -> std::io::Result<Self> {
+    pub(crate) fn start(long: Option<Long>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), long })
     }
 
     /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
     pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration, canceled: Canceled) -> Watch {
-        let deadline = Arc::new(Deadline::new(timeout, canceled));
+        let deadline = Arc::new(Deadline::new(timeout, canceled, self.long.clone()));
         let mut watched = self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let id = watched.next;
         watched.next += 1;
         watched.entries.insert(id, (Arc::clone(&deadline), handle));
+        // Waking it costs more than a short statement does; awake, it looks in time for all but the shortest.
+        let wake = std::mem::take(&mut watched.asleep) || timeout < LOOK;
         drop(watched);
-        self.shared.changed.notify_one();
+        if wake {
+            self.shared.changed.notify_one();
+        }
         Watch { shared: Arc::clone(&self.shared), id, deadline }
     }
 }

@@ -1,20 +1,20 @@
 //! Statements of a stranger that change a commit, as a new commit.
 
-use std::time::Duration;
-
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
 use branchyard_domain::values::CommitHash;
 use rusqlite::Batch;
 use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::limits::Limit;
 
 use crate::commits;
 use crate::connection::{Connection, Timed};
 use crate::engine::DoltliteEngine;
-use crate::guard::{Mode, Seen};
+use crate::guard::{MAX_LENGTH, Mode, Seen};
 use crate::memory::Allowance;
 use crate::queue::Turn;
 use crate::read::no_nul;
+use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
 
@@ -26,10 +26,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         start(connection, job.base)?;
         let before = connection.raw().total_changes();
         let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
-        ran.map_err(|(failed, statement)| {
-            let failed = if timed.expired() { SqlFailure::TimedOut(millis(job.timeout)).into() } else { failed };
-            failed.at(statement)
-        })?;
+        ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;
         // What was asked for in time is also kept: committing is ours.
         drop(timed);
         let rows_affected = connection.raw().total_changes().saturating_sub(before);
@@ -146,6 +143,23 @@ pub(crate) fn run_one(
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
         set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;
     }
+    if !tokens::defines(place.text) {
+        return run_guarded(connection, place, memory);
+    }
+    // The engine reads what it is about to store. That it is too long is better said by us than found out by it.
+    let limit = |bytes| connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes);
+    let fault = |error| Failed::Engine(errors::fault("set a limit", error));
+    let usual = limit(MAX_LENGTH).map_err(fault)?;
+    let ran = run_guarded(connection, place, memory);
+    limit(usual).map_err(fault)?;
+    ran?;
+    match schema::too_long(connection).map_err(|error| Failed::Engine(errors::fault("look at a definition", error)))? {
+        Some(text) => Err(SqlFailure::Engine(text).into()),
+        None => Ok(()),
+    }
+}
+
+fn run_guarded(connection: &Connection, place: &Place<'_>, memory: &Allowance) -> Result<(), Failed> {
     let _entered = connection.enter(Mode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());
     let mut batch = Batch::new(connection.raw(), place.text);
@@ -160,8 +174,4 @@ pub(crate) fn run_one(
         while memory.spend(|| rows.next()).map_err(failed)?.is_some() {}
     }
     if any { Ok(()) } else { Err(place.ends_early().into()) }
-}
-
-pub(crate) fn millis(timeout: Duration) -> u64 {
-    u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)
 }

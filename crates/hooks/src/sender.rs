@@ -10,6 +10,7 @@ use branchyard_domain::ports::{AddressError, Parcel, Reply, Sender, Sent};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, redirect};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
@@ -71,6 +72,8 @@ pub struct HttpSender {
     response_bytes: usize,
     roots: Vec<Certificate>,
     line: OnceLock<Option<Line>>,
+    /// Whether attempts are cut short.
+    aborted: watch::Sender<bool>,
 }
 
 /// What is made when it is first needed: commands that send nothing need neither threads nor the roots of the system.
@@ -110,6 +113,7 @@ impl HttpSender {
             response_bytes: options.response_bytes,
             roots: options.extra_ca_file.as_deref().map(roots).transpose()?.unwrap_or_default(),
             line: OnceLock::new(),
+            aborted: watch::Sender::new(false),
         })
     }
 
@@ -224,12 +228,21 @@ impl Sender for HttpSender {
         Ok(url.into())
     }
 
-    fn send(&self, parcel: &Parcel) -> Sent {
+    fn send(&self, parcel: &Parcel) -> Option<Sent> {
         let headers = headers(parcel);
         let host = Url::parse(&parcel.url).ok();
         let result = match (self.line(), host.clone()) {
             (Some(line), Some(url)) => match (&line.runtime, header_map(&headers)) {
-                (Some(runtime), Some(map)) => runtime.block_on(self.attempt(line, url, parcel, map)),
+                (Some(runtime), Some(map)) => {
+                    let mut aborted = self.aborted.subscribe();
+                    runtime.block_on(async {
+                        tokio::select! {
+                            // It fails only when the other end is gone, which is here.
+                            _ = aborted.wait_for(|aborted| *aborted) => None,
+                            result = self.attempt(line, url, parcel, map) => Some(result),
+                        }
+                    })?
+                }
                 _ => Err(AttemptError::Connection),
             },
             (None, _) => Err(AttemptError::Tls),
@@ -244,7 +257,11 @@ impl Sender for HttpSender {
         };
         let sent = Sent { headers, reply, error };
         log(parcel, host.as_ref().and_then(Url::host_str), &sent);
-        sent
+        Some(sent)
+    }
+
+    fn abort(&self) {
+        self.aborted.send_replace(true);
     }
 }
 

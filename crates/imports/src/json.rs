@@ -13,7 +13,7 @@ use std::io::Read;
 
 pub(crate) use self::layout::{Layout, layout};
 use self::record::Parser;
-pub(crate) use self::record::too_deep;
+pub(crate) use self::record::{too_deep, twice};
 use self::split::{Piece, Splitter};
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};

@@ -172,6 +172,30 @@ impl AccountRepository for SqlUnit {
         })
     }
 
+    fn user_update(&mut self, user: &User) -> Result<bool> {
+        self.run("change a user", |conn| {
+            let changed = diesel::update(users::table.find(user.id.to_string()))
+                .set((
+                    users::display_name.eq(&user.display_name),
+                    users::bio.eq(&user.bio),
+                    users::location.eq(&user.location),
+                    users::website_url.eq(&user.website_url),
+                    users::profile_pic_url.eq(&user.profile_pic_url),
+                    users::password_hash.eq(&user.password_hash),
+                    users::is_admin.eq(user.is_admin),
+                ))
+                .execute(conn)?;
+            Ok(changed > 0)
+        })
+    }
+
+    fn user_any(&mut self) -> Result<bool> {
+        self.run("look for users", |conn| {
+            let any: Option<String> = users::table.select(users::id).first(conn).optional()?;
+            Ok(any.is_some())
+        })
+    }
+
     fn organization_add(&mut self, organization: &Organization) -> Result<()> {
         self.run_unless_taken("add an organization", |conn| {
             diesel::insert_into(accounts::table)

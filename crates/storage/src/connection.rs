@@ -9,6 +9,7 @@ use diesel::r2d2::R2D2Connection;
 
 use crate::error::OpenError;
 use crate::file;
+use crate::store::Load;
 
 /// A connection to either engine. SQLite stands last because it accepts any path; the variant is chosen by [`Target`].
 #[derive(diesel::MultiConnection)]
@@ -180,6 +181,11 @@ impl Pool {
             waited: self.wait,
             reason: self.errors.0.lock().unwrap_or_else(PoisonError::into_inner).take(),
         })
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        let state = self.pool.state();
+        Load { busy: state.connections.saturating_sub(state.idle_connections), idle: state.idle_connections }
     }
 
     /// How many connections may have gone stale together.

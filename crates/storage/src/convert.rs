@@ -4,19 +4,19 @@ use branchyard_domain::entities::{
     AccountKind, AttemptError, BackupKind, DeploymentFailureKind, DeploymentRole, DisabledReason, EventName, FileType,
     MemberRole, Metered, OperationKind, Role, RunState, Visibility,
 };
-use branchyard_domain::ports::{DeliveryState, DeploymentOperationKind, OperationState, Resolution};
+use branchyard_domain::ports::{DeliveryState, DeploymentOperationKind, OperationState, PullFilter, Resolution};
 use branchyard_domain::values::{
     AccountId, AttemptId, BackupId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, DeploymentId,
-    DeploymentName, EventId, HookId, InstanceId, Invalid, OperationId, OwnerName, PullNumber, RefName, ReleaseId,
-    ServedName, Timestamp, TokenId, UploadId,
+    DeploymentName, EventId, HookId, InstanceId, Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefName,
+    ReleaseId, ServedName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
 
 pub(crate) type Read<T> = Result<T, Unreadable>;
 
-/// Bytes of the longest text that is searched for; a longer one is found nowhere. SQLite refuses patterns above 50,000 bytes.
-pub(crate) const LONGEST_SEARCH: usize = 20_000;
+/// Bytes of the longest text that is searched for; a longer one is found nowhere.
+pub(crate) const LONGEST_SEARCH: usize = PullFilter::MAX_CONTAINS;
 
 /// The pattern that finds a text anywhere in a `search_key`.
 pub(crate) fn anywhere(text: &str) -> String {
@@ -67,6 +67,8 @@ macro_rules! stored_texts {
 stored_texts!(
     AccountId,
     TokenId,
+    SessionId,
+    InvitationId,
     DatabaseId,
     CommentId,
     ReleaseId,

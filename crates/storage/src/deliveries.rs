@@ -1,10 +1,13 @@
 //! Deliveries, their attempts, and the leases on hooks.
 
-use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Request};
-use branchyard_domain::ports::{DeliveryRepository, DeliveryState, Lease, MetadataError};
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
-use diesel::dsl::{exists, max, min};
+use diesel::dsl::{exists, min, sql};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
@@ -115,69 +118,58 @@ pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery
     one(row, delivery)
 }
 
-/// The id of the newest delivery of a hook.
-pub(crate) fn last_id(conn: &mut AnyConnection, hook: &str) -> Step<Option<String>> {
-    Ok(deliveries::table.filter(deliveries::hook_id.eq(hook)).select(max(deliveries::id)).first(conn)?)
-}
+/// When a hook is due: the earliest time of its pending deliveries.
+const DUE_AT: &str =
+    "(SELECT min(d.next_attempt_at) FROM deliveries AS d WHERE d.hook_id = hooks.id AND d.state = 'pending')";
+/// Hooks that one statement names.
+const HOOKS_AT_ONCE: usize = 500;
 
 /// Notes when the hook of deliveries that changed is due.
 fn note_due(conn: &mut AnyConnection, hook: &str) -> Step<()> {
-    let due: Option<i64> = deliveries::table
-        .filter(deliveries::hook_id.eq(hook))
-        .filter(deliveries::state.eq(DeliveryState::Pending.word()))
-        .select(min(deliveries::next_attempt_at))
-        .first(conn)?;
-    diesel::update(hooks::table.find(hook)).set(hooks::due_at.eq(due)).execute(conn)?;
+    diesel::update(hooks::table.find(hook)).set(hooks::due_at.eq(sql::<Nullable<BigInt>>(DUE_AT))).execute(conn)?;
     Ok(())
 }
 
-/// Hooks that have something due and that nobody holds, those that wait longest first.
-fn due_hooks(conn: &mut AnyConnection, now: i64, failing: bool, most: usize) -> Step<Vec<(i64, String)>> {
-    let free = hooks::table
-        .filter(hooks::due_at.le(now))
-        .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
-        .into_boxed();
-    let wanted = match failing {
-        true => free.filter(hooks::failing_since.is_not_null()),
-        false => free.filter(hooks::failing_since.is_null()),
-    };
-    let rows: Vec<(Option<i64>, String)> =
-        wanted.order((hooks::due_at, hooks::id)).limit(limit(most)).select((hooks::due_at, hooks::id)).load(conn)?;
-    Ok(rows.into_iter().map(|(due, id)| (due.unwrap_or_default(), id)).collect())
-}
-
-/// The first due delivery of a hook, by event, with its body.
-fn first_due(conn: &mut AnyConnection, hook: &str, now: i64) -> Step<Option<(Delivery, String)>> {
-    let row: Option<(DeliveryRow, String)> = deliveries::table
+/// The first due deliveries of a hook, by event, with their bodies.
+fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> Step<Vec<(Delivery, String)>> {
+    let rows: Vec<(DeliveryRow, String)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
-        .filter(deliveries::hook_id.eq(hook))
+        .filter(deliveries::hook_id.eq(hook.to_string()))
         .filter(deliveries::state.eq(DeliveryState::Pending.word()))
         .filter(deliveries::next_attempt_at.le(now))
         .order(deliveries::id)
+        .limit(limit(most))
         .select((DeliveryRow::as_select(), events::body))
-        .first(conn)
-        .optional()?;
-    one(row, |(row, body)| Ok((delivery(row)?, body)))
+        .load(conn)?;
+    all(rows, |(row, body)| Ok((delivery(row)?, body)))
 }
 
 impl DeliveryRepository for SqlUnit {
-    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()> {
-        self.run("queue a delivery", |conn| {
-            let row = DeliveryRow {
-                id: delivery.id.to_string(),
-                hook_id: delivery.hook_id.to_string(),
-                event_id: delivery.event_id.to_string(),
-                event_name: delivery.event.word().to_owned(),
-                created_at: delivery.created_at.as_micros(),
-                progress: progress_row(delivery),
-            };
-            let due = row.progress.next_attempt_at;
-            diesel::insert_into(deliveries::table).values(row).execute(conn)?;
-            if let Some(due) = due {
-                let hook = hooks::table.find(delivery.hook_id.to_string());
-                diesel::update(hook.filter(hooks::due_at.is_null().or(hooks::due_at.gt(due))))
-                    .set(hooks::due_at.eq(due))
-                    .execute(conn)?;
+    fn delivery_add(&mut self, added: &[Delivery]) -> Result<()> {
+        self.run("queue deliveries", |conn| {
+            // By the time at which they are due: nearly always one for all.
+            let mut due = BTreeMap::<i64, Vec<String>>::new();
+            for delivery in added {
+                let row = DeliveryRow {
+                    id: delivery.id.to_string(),
+                    hook_id: delivery.hook_id.to_string(),
+                    event_id: delivery.event_id.to_string(),
+                    event_name: delivery.event.word().to_owned(),
+                    created_at: delivery.created_at.as_micros(),
+                    progress: progress_row(delivery),
+                };
+                if let Some(at) = row.progress.next_attempt_at {
+                    due.entry(at).or_default().push(row.hook_id.clone());
+                }
+                diesel::insert_into(deliveries::table).values(row).execute(conn)?;
+            }
+            for (at, ids) in due {
+                for ids in ids.chunks(HOOKS_AT_ONCE) {
+                    let later = hooks::table
+                        .filter(hooks::id.eq_any(ids))
+                        .filter(hooks::due_at.is_null().or(hooks::due_at.gt(at)));
+                    diesel::update(later).set(hooks::due_at.eq(at)).execute(conn)?;
+                }
             }
             Ok(())
         })
@@ -248,14 +240,13 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
         self.run("log an attempt", |conn| {
-            let of_delivery = attempts::table.filter(attempts::delivery_id.eq(delivery.to_string()));
-            let last: Option<i64> = of_delivery.clone().select(max(attempts::number)).first(conn)?;
-            let number = last.unwrap_or(0) + 1;
+            let id = delivery.id.to_string();
+            let number = i64::from(delivery.attempt_count);
             let headers = attempt.response_headers.as_deref();
             let row = AttemptRow {
-                delivery_id: delivery.to_string(),
+                delivery_id: id.clone(),
                 number,
                 id: attempt.id.to_string(),
                 started_at: attempt.started_at.as_micros(),
@@ -266,9 +257,14 @@ impl DeliveryRepository for SqlUnit {
                 error: attempt.error.map(|error| error.word().to_owned()),
             };
             diesel::insert_into(attempts::table).values(row).execute(conn)?;
-            diesel::delete(of_delivery.filter(attempts::number.le(number - limit(keep)))).execute(conn)?;
-            diesel::update(deliveries::table.find(delivery.to_string()))
+            let surplus = number - limit(keep);
+            if surplus > 0 {
+                let of_delivery = attempts::table.filter(attempts::delivery_id.eq(&id));
+                diesel::delete(of_delivery.filter(attempts::number.le(surplus))).execute(conn)?;
+            }
+            diesel::update(deliveries::table.find(&id))
                 .set((
+                    progress_row(delivery),
                     deliveries::sent_url.eq(&request.url),
                     deliveries::sent_headers.eq(json::from_headers(SENT_HEADERS, &request.headers)?),
                 ))
@@ -311,70 +307,75 @@ impl DeliveryRepository for SqlUnit {
             let free = hooks::table
                 .filter(hooks::due_at.le(now))
                 .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)));
-            Ok(diesel::select(exists(free)).get_result(conn)?)
+            // There is an index for each of the two.
+            let well = diesel::select(exists(free.filter(hooks::failing_since.is_null())));
+            let failing = diesel::select(exists(free.filter(hooks::failing_since.is_not_null())));
+            Ok(well.get_result(conn)? || failing.get_result(conn)?)
         })
     }
 
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: usize,
-        failing_places: usize,
-    ) -> Result<Vec<Lease>> {
-        self.run("lease deliveries", |conn| {
+    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>> {
+        self.run("lease hooks", |conn| {
             let now = now.as_micros();
-            let mut due = due_hooks(conn, now, false, places)?;
-            due.extend(due_hooks(conn, now, true, failing_places.min(places))?);
-            due.sort_unstable();
-            due.truncate(places);
+            let mut due = hook_rows::due(conn, now, false, places.hooks)?;
+            due.extend(hook_rows::due(conn, now, true, places.failing.min(places.hooks))?);
+            due.sort_unstable_by_key(|(at, hook)| (*at, hook.id));
+            due.truncate(places.hooks);
             let mut leases = Vec::with_capacity(due.len());
-            for (_, id) in due {
-                let (Some(hook), Some((delivery, body))) = (hook_rows::get(conn, &id)?, first_due(conn, &id, now)?)
-                else {
-                    continue;
-                };
-                diesel::update(hooks::table.find(&id))
-                    .set((
-                        hooks::lease_holder.eq(holder),
-                        hooks::lease_delivery.eq(delivery.id.to_string()),
-                        hooks::lease_until.eq(until.as_micros()),
-                    ))
+            for (_, hook) in due {
+                let run = if hook.failing_since.is_some() { 1 } else { places.run };
+                let deliveries = first_due(conn, hook.id, now, run)?;
+                if !deliveries.is_empty() {
+                    leases.push(Lease { hook, deliveries, until });
+                }
+            }
+            for chunk in leases.chunks(HOOKS_AT_ONCE) {
+                let ids = chunk.iter().map(|lease| lease.hook.id.to_string());
+                diesel::update(hooks::table.filter(hooks::id.eq_any(ids)))
+                    .set((hooks::lease_holder.eq(holder), hooks::lease_until.eq(until.as_micros())))
                     .execute(conn)?;
-                leases.push(Lease { hook, delivery, body });
             }
             Ok(leases)
         })
     }
 
-    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool> {
-        self.run("release a hook", |conn| {
-            let held = hooks::table
-                .find(hook.to_string())
-                .filter(hooks::lease_holder.eq(holder))
-                .filter(hooks::lease_delivery.eq(delivery.to_string()));
-            let released = diesel::update(held)
-                .set((
-                    hooks::lease_holder.eq(None::<String>),
-                    hooks::lease_delivery.eq(None::<String>),
-                    hooks::lease_until.eq(None::<i64>),
-                ))
-                .execute(conn)?;
-            Ok(released > 0)
+    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>> {
+        self.run("read a leased hook", |conn| hook_rows::held(conn, &hook.to_string(), holder, until.as_micros()))
+    }
+
+    fn delivery_release(&mut self, released: &[HookId]) -> Result<()> {
+        self.run("release hooks", |conn| {
+            for chunk in released.chunks(HOOKS_AT_ONCE) {
+                diesel::update(hooks::table.filter(hooks::id.eq_any(chunk.iter().map(ToString::to_string))))
+                    .set((
+                        hooks::lease_holder.eq(None::<String>),
+                        hooks::lease_until.eq(None::<i64>),
+                        hooks::due_at.eq(sql::<Nullable<BigInt>>(DUE_AT)),
+                    ))
+                    .execute(conn)?;
+            }
+            Ok(())
         })
     }
 
     fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
         self.run("release the hooks of a holder", |conn| {
             let released = diesel::update(hooks::table.filter(hooks::lease_holder.eq(holder)))
-                .set((
-                    hooks::lease_holder.eq(None::<String>),
-                    hooks::lease_delivery.eq(None::<String>),
-                    hooks::lease_until.eq(None::<i64>),
-                ))
+                .set((hooks::lease_holder.eq(None::<String>), hooks::lease_until.eq(None::<i64>)))
                 .execute(conn)?;
             Ok(count(i64::try_from(released).unwrap_or(i64::MAX)))
+        })
+    }
+
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+        self.run("count what is due", |conn| {
+            let now = now.as_micros();
+            let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
+            let pending = deliveries::table.filter(deliveries::state.eq(DeliveryState::Pending.word()));
+            let due = pending.filter(deliveries::next_attempt_at.le(now)).count().get_result(conn)?;
+            let oldest: Option<i64> =
+                hooks::table.filter(hooks::due_at.le(now)).select(min(hooks::due_at)).first(conn)?;
+            Ok(DeliveryBacklog { events: count(waiting), due: count(due), oldest_due_at: oldest.map(time) })
         })
     }
 

@@ -26,6 +26,8 @@ const TABLES: &[&str] = &[
     "organizations",
     "members",
     "tokens",
+    "sessions",
+    "invitations",
     "databases",
     "collaborators",
     "branches",

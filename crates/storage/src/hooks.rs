@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
 use branchyard_domain::ports::{HookRepository, MetadataError};
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
+use diesel::dsl::sql;
 use diesel::prelude::*;
+use diesel::sql_types::{Nullable, Text};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
@@ -15,6 +17,7 @@ use crate::schema::{events, hooks};
 use crate::unit::SqlUnit;
 
 type Result<T> = std::result::Result<T, MetadataError>;
+type Step<T> = std::result::Result<T, Failed>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = hooks)]
@@ -108,10 +111,43 @@ fn hook(row: HookRow) -> Read<Hook> {
     })
 }
 
-pub(crate) fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Hook>, Failed> {
+fn get(conn: &mut AnyConnection, id: &str) -> Step<Option<Hook>> {
     let row = hooks::table.find(id.to_owned()).select(HookRow::as_select()).first(conn).optional()?;
     one(row, hook)
 }
+
+/// Hooks that have something due and that nobody holds, those that wait longest first, with when.
+pub(crate) fn due(conn: &mut AnyConnection, now: i64, failing: bool, most: usize) -> Step<Vec<(i64, Hook)>> {
+    let free = hooks::table
+        .filter(hooks::due_at.le(now))
+        .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
+        .into_boxed();
+    let wanted = match failing {
+        true => free.filter(hooks::failing_since.is_not_null()),
+        false => free.filter(hooks::failing_since.is_null()),
+    };
+    let rows: Vec<(Option<i64>, HookRow)> = wanted
+        .order((hooks::due_at, hooks::id))
+        .limit(limit(most))
+        .select((hooks::due_at, HookRow::as_select()))
+        .load(conn)?;
+    all(rows, |(due, row)| Ok((due.unwrap_or_default(), hook(row)?)))
+}
+
+/// The hook, if `holder` has the lease of it that ends `until` then.
+pub(crate) fn held(conn: &mut AnyConnection, id: &str, holder: &str, until: i64) -> Step<Option<Hook>> {
+    let row = hooks::table
+        .find(id)
+        .filter(hooks::lease_holder.eq(holder))
+        .filter(hooks::lease_until.eq(until))
+        .select(HookRow::as_select())
+        .first(conn)
+        .optional()?;
+    one(row, hook)
+}
+
+/// The id of the newest delivery of a hook.
+const LAST_DELIVERY: &str = "(SELECT max(d.id) FROM deliveries AS d WHERE d.hook_id = hooks.id)";
 
 impl HookRepository for SqlUnit {
     fn hook_add(&mut self, hook: &Hook) -> Result<()> {
@@ -190,13 +226,9 @@ impl HookRepository for SqlUnit {
                 HookEvent::PullRequest => active.filter(hooks::on_pull_request.eq(true)),
                 HookEvent::Branch => active.filter(hooks::on_branch.eq(true)),
             };
-            let ids: Vec<String> = wanting.order(hooks::id).select(hooks::id).load(conn)?;
-            let mut found = Vec::with_capacity(ids.len());
-            for id in ids {
-                let last = deliveries::last_id(conn, &id)?;
-                found.push((read("hooks.id", id)?, read_if("deliveries.id", last)?));
-            }
-            Ok(found)
+            let rows: Vec<(String, Option<String>)> =
+                wanting.order(hooks::id).select((hooks::id, sql::<Nullable<Text>>(LAST_DELIVERY))).load(conn)?;
+            all(rows, |(id, last)| Ok((read("hooks.id", id)?, read_if("deliveries.id", last)?)))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Operations: the queue of accepted work.
 
 use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
-use branchyard_domain::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use branchyard_domain::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -277,13 +277,25 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_recover(&mut self) -> Result<u64> {
-        self.run("end all leases", |conn| {
+    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+        self.run("count operations", |conn| {
+            let unsettled = operations::table.filter(operations::finished_at.is_null());
+            let of = |state: OperationState| unsettled.filter(operations::state.eq(state.word())).count();
+            Ok(OperationBacklog {
+                queued: count(of(OperationState::Queued).get_result(conn)?),
+                running: count(of(OperationState::Running).get_result(conn)?),
+            })
+        })
+    }
+
+    fn operation_recover(&mut self, node: &str) -> Result<u64> {
+        self.run("end the leases of a node", |conn| {
             // They stay running, so that they go before what is queued, and belong to nobody.
             let ended = diesel::update(
                 operations::table
                     .filter(operations::finished_at.is_null())
-                    .filter(operations::state.eq(OperationState::Running.word())),
+                    .filter(operations::state.eq(OperationState::Running.word()))
+                    .filter(operations::lease_holder.like(format!("{node}/%"))),
             )
             .set((operations::lease_holder.eq(""), operations::lease_until.eq(i64::MIN)))
             .execute(conn)?;

@@ -5,7 +5,7 @@ use branchyard_domain::ports::{MetadataError, PullFilter, PullRepository, PullSt
 use branchyard_domain::values::{AccountId, CommentId, DatabaseId, PullNumber, RefName, Timestamp};
 use diesel::prelude::*;
 
-use crate::convert::{LONGEST_SEARCH, Read, all, anywhere, limit, one, present, read, time};
+use crate::convert::{Read, all, anywhere, limit, one, present, read, time};
 use crate::error::Unreadable;
 use crate::schema::{accounts, comments, databases, pulls};
 use crate::unit::SqlUnit;
@@ -237,7 +237,7 @@ impl PullRepository for SqlUnit {
                 }));
             }
             if let Some(text) = &filter.contains {
-                if text.len() > LONGEST_SEARCH {
+                if text.len() > PullFilter::MAX_CONTAINS {
                     return Ok(Vec::new());
                 }
                 query = query.filter(pulls::search_key.like(anywhere(text)).escape('\\'));

@@ -73,6 +73,30 @@ diesel::table! {
 }
 
 diesel::table! {
+    sessions (id) {
+        id -> Text,
+        user_id -> Text,
+        hash -> Binary,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+        last_used_at -> BigInt,
+        last_used_address -> Text,
+        last_used_agent -> Text,
+    }
+}
+
+diesel::table! {
+    invitations (id) {
+        id -> Text,
+        hash -> Binary,
+        is_admin -> Bool,
+        created_by -> Nullable<Text>,
+        created_at -> BigInt,
+        expires_at -> BigInt,
+    }
+}
+
+diesel::table! {
     databases (id) {
         id -> Text,
         owner_id -> Text,
@@ -264,7 +288,6 @@ diesel::table! {
         updated_at -> BigInt,
         due_at -> Nullable<BigInt>,
         lease_holder -> Nullable<Text>,
-        lease_delivery -> Nullable<Text>,
         lease_until -> Nullable<BigInt>,
     }
 }
@@ -406,6 +429,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     organizations,
     members,
     tokens,
+    sessions,
+    invitations,
     databases,
     collaborators,
     branches,

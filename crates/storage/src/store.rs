@@ -55,6 +55,29 @@ impl Store {
         let readers = pool(Purpose::Read, options.readers)?;
         Ok(Self { readers, writers })
     }
+
+    /// Its connections now.
+    pub fn connections(&self) -> Connections {
+        Connections { readers: self.readers.load(), writers: self.writers.load() }
+    }
+}
+
+/// The connections of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// For units that read.
+    pub readers: Load,
+    /// For units that write.
+    pub writers: Load,
+}
+
+/// Connections of one purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Used by a unit.
+    pub busy: u32,
+    /// Kept open for the next.
+    pub idle: u32,
 }
 
 impl Metadata for Store {

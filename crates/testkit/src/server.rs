@@ -50,6 +50,7 @@ impl Server {
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };
         config.rate_limit.enabled = false;
+        config.web.sign_ins_per_address = 0;
         change(&mut config);
         let running = Running::start(&config, &world, Pending::Migrate).expect("the server starts");
         Self { running: Some(running), config, world, deterministic, dir }
@@ -83,6 +84,18 @@ impl Server {
         self.running().address()
     }
 
+    /// Where it serves metrics, if it does.
+    pub fn metrics_address(&self) -> Option<String> {
+        self.running().metrics_address()
+    }
+
+    /// Its metrics, as a scraper gets them. `metrics.listen` must be set.
+    pub fn metrics(&self) -> String {
+        let address = self.metrics_address().expect("metrics.listen is set");
+        let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
+        client.get(address).send().unwrap().error_for_status().unwrap().text().unwrap()
+    }
+
     /// The domain under it.
     pub fn hub(&self) -> &Hub {
         &self.running().hub
@@ -102,7 +115,13 @@ impl Server {
             password: None,
             is_admin: false,
         };
-        let user = self.hub().people().create_user(wanted).unwrap();
+        self.hub().people().create_user(wanted).unwrap();
+        self.actor_of(name)
+    }
+
+    /// Somebody who is a user already, with a new token.
+    pub fn actor_of(&self, name: &str) -> Actor {
+        let user = self.hub().people().user_named(name).unwrap();
         let tokens = self.hub().tokens();
         let minted = tokens.create(&user, "test", TokenExpiry::Days30, tokens.mint(), None).unwrap();
         self.actor(Some(minted.secret.expose().to_owned()), name)

@@ -68,6 +68,30 @@ CREATE TABLE tokens (
 );
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
 
+-- Only the SHA-256 of what is in a cookie or a link is kept.
+CREATE TABLE sessions (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    hash BYTEA NOT NULL UNIQUE CHECK (length(hash) = 32),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    last_used_at BIGINT NOT NULL,
+    last_used_address TEXT NOT NULL,
+    last_used_agent TEXT NOT NULL
+);
+CREATE INDEX sessions_by_user ON sessions (user_id, id);
+CREATE INDEX sessions_by_end ON sessions (expires_at);
+
+CREATE TABLE invitations (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    hash BYTEA NOT NULL UNIQUE CHECK (length(hash) = 32),
+    is_admin BOOLEAN NOT NULL,
+    created_by TEXT COLLATE "C" REFERENCES users (id),
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX invitations_by_creator ON invitations (created_by);
+
 -- The owner's name is repeated here because lists go by it; names never change. `search_key` is what "contains" looks in:
 -- name and description in lower case (of all of Unicode, which neither engine's lower() promises).
 CREATE TABLE databases (
@@ -284,16 +308,15 @@ CREATE TABLE hooks (
     updated_at BIGINT NOT NULL,
     due_at BIGINT,
     lease_holder TEXT COLLATE "C",
-    lease_delivery TEXT COLLATE "C",
     lease_until BIGINT,
     CHECK (on_push OR on_pull_request OR on_branch),
     CHECK ((previous_secret IS NULL) = (previous_key_id IS NULL)),
     CHECK ((previous_secret IS NULL) = (previous_until IS NULL)),
-    CHECK ((lease_holder IS NULL) = (lease_until IS NULL)),
-    CHECK ((lease_holder IS NULL) = (lease_delivery IS NULL))
+    CHECK ((lease_holder IS NULL) = (lease_until IS NULL))
 );
 CREATE INDEX hooks_by_database ON hooks (database_id, id);
-CREATE INDEX hooks_due ON hooks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX hooks_due ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NULL;
+CREATE INDEX hooks_due_failing ON hooks (due_at, id) WHERE due_at IS NOT NULL AND failing_since IS NOT NULL;
 CREATE INDEX hooks_leased ON hooks (lease_holder) WHERE lease_holder IS NOT NULL;
 
 -- The body is the event's. `sent_url` and `sent_headers` are of the last attempt.

@@ -20,6 +20,8 @@ DROP TABLE tags;
 DROP TABLE branches;
 DROP TABLE collaborators;
 DROP TABLE databases;
+DROP TABLE invitations;
+DROP TABLE sessions;
 DROP TABLE tokens;
 DROP TABLE members;
 DROP TABLE organizations;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use branchyard_hooks::{AddressPolicy, SenderOptions};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use super::list::list;
 use super::{Config, Span};
 
 /// Hooks.
@@ -23,6 +24,7 @@ pub struct Hooks {
     /// Bytes of the body of an answer that are kept.
     pub response_bytes: usize,
     /// Milliseconds before each attempt.
+    #[serde(deserialize_with = "list")]
     pub retry_delays_ms: Vec<u64>,
     /// Time of nothing but failures after which a hook is switched off.
     pub disable_after: Span,
@@ -50,20 +52,6 @@ impl Default for Hooks {
             extra_ca_file: None,
         }
     }
-}
-
-/// A list, or its items with commas between them, as the environment has it.
-fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Written {
-        Items(Vec<String>),
-        Text(String),
-    }
-    Ok(match Written::deserialize(deserializer)? {
-        Written::Items(items) => items,
-        Written::Text(text) => text.split(',').map(|item| item.trim().to_owned()).filter(|i| !i.is_empty()).collect(),
-    })
 }
 
 impl Hooks {

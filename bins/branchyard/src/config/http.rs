@@ -7,6 +7,7 @@ use branchyard_api_common::{ForwardedHeader, HttpConfig, Proxies, RateLimits, Sq
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use super::list::list;
 use super::{Config, Span};
 
 /// HTTP.
@@ -20,6 +21,7 @@ pub struct Http {
     /// Milliseconds a client may take for them.
     pub head_timeout_ms: u64,
     /// Networks of the reverse proxies in front of the server.
+    #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
     /// The header in which they name the client.
     pub forwarded_header: String,
@@ -42,6 +44,7 @@ impl Default for Http {
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
     /// Origins that may call; `*` = all.
+    #[serde(deserialize_with = "list")]
     pub allowed_origins: Vec<String>,
 }
 
@@ -156,6 +159,7 @@ impl Config {
         http.max_json_body_bytes = self.http.max_json_body_bytes;
         http.max_head_bytes = self.http.max_head_bytes;
         http.proxies = self.http.proxies()?;
+        http.sign_ins = self.web.sign_ins();
         http.rate_limits = self.rate_limit.enabled.then_some(RateLimits {
             user_per_hour: self.rate_limit.user_per_hour,
             anonymous_per_minute: self.rate_limit.anonymous_per_minute,
@@ -165,6 +169,7 @@ impl Config {
         http.max_page_bytes = self.pagination.max_page_bytes;
         http.part_url_seconds = self.imports.url_ttl.as_seconds();
         http.token_use_seconds = self.tokens.last_used_interval.as_seconds();
+        http.pools = self.pools.sizes();
         http.sql = SqlLimits {
             default_limit: self.sql.default_limit,
             row_cap: self.sql.row_cap,

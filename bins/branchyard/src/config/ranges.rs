@@ -29,10 +29,12 @@ fn ordered<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> anyhow::
 /// Checks every number that could stop a server from working, or is ordered by another.
 pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_http(config)?;
+    check_pools(config)?;
     check_sql(config)?;
     check_hooks(config)?;
     check_v1alpha1(config)?;
     check_hosted(config)?;
+    check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
     within("imports.session_ttl", config.imports.session_ttl, second..=day)?;
@@ -57,12 +59,37 @@ fn check_http(config: &Config) -> anyhow::Result<()> {
     within("pagination.max_page_bytes", pages.max_page_bytes, KIB..=8 * MIB)
 }
 
+fn check_web(config: &Config) -> anyhow::Result<()> {
+    let web = &config.web;
+    let (minute, year) = (Span::seconds(60), Span::seconds(365 * 86_400));
+    within("web.session_ttl", web.session_ttl, minute..=year)?;
+    within("web.invitation_ttl", web.invitation_ttl, minute..=year)?;
+    within("web.sign_ins_per_account", web.sign_ins_per_account, 0..=1_000_000)?;
+    within("web.sign_ins_per_address", web.sign_ins_per_address, 0..=1_000_000)?;
+    within("web.sign_in_window", web.sign_in_window, Span::seconds(1)..=Span::seconds(86_400))
+}
+
 fn check_v1alpha1(config: &Config) -> anyhow::Result<()> {
     let alpha = &config.v1alpha1;
     within("v1alpha1.row_limit", alpha.row_limit, 1..=1_000_000)?;
     within("v1alpha1.read_timeout_ms", alpha.read_timeout_ms, 1..=HOUR_MS)?;
     within("v1alpha1.export_timeout_ms", alpha.export_timeout_ms, 1..=24 * HOUR_MS)?;
     within("v1alpha1.upload_max_bytes", alpha.upload_max_bytes, 1..=1 << 40)
+}
+
+fn check_pools(config: &Config) -> anyhow::Result<()> {
+    let pools = &config.pools;
+    // Each place may be a thread.
+    within("pools.reads", pools.reads, 1..=1_024)?;
+    within("pools.writes", pools.writes, 1..=1_024)?;
+    within("pools.uploads", pools.uploads, 1..=1_024)?;
+    within("pools.queue_length", pools.queue_length, 0..=65_536)?;
+    within("pools.queue_wait_ms", pools.queue_wait_ms, 0..=60_000)?;
+    within("pools.long_after_ms", pools.long_after_ms, 1..=60_000)?;
+    within("pools.long_places", pools.long_places, 0..=1_024)?;
+    within("pools.long_calls", pools.long_calls, 1..=1_024)?;
+    within("pools.long_wait_ms", pools.long_wait_ms, 0..=60_000)?;
+    within("pools.long_turn_ms", pools.long_turn_ms, 10..=60_000)
 }
 
 fn check_sql(config: &Config) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ mod story;
 
 use std::path::PathBuf;
 
-use branchyard_auth::{PlainToken, TokenExpiry};
+use branchyard_auth::{PlainPassword, PlainToken, TokenExpiry};
 use branchyard_domain::Hub;
 use branchyard_domain::errors::PeopleError;
 use branchyard_domain::values::OwnerName;
@@ -31,7 +31,8 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
         story::tell(&running.hub)?;
     }
     let token = token(&running.hub)?;
-    print(greeting(&running.address(), &token, &config))?;
+    let password = password(&running.hub)?;
+    print(greeting(&running.address(), &token, &password, &config))?;
     if let Some(url) = hook {
         let secret = hook::register(&running.hub, url)?;
         print(format!("  hook       {url}; deliveries are signed with {}\n", secret.expose()))?;
@@ -60,7 +61,18 @@ fn token(hub: &Hub) -> anyhow::Result<String> {
     Ok(minted.secret.expose().to_owned())
 }
 
-fn greeting(address: &str, token: &str, config: &Config) -> String {
+/// A password for the pages, likewise.
+fn password(hub: &Hub) -> anyhow::Result<String> {
+    let user = hub.people().find_user(&OwnerName::parse(story::OWNER)?)?;
+    let mut random = [0; 8];
+    hub.random(&mut random);
+    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = PlainPassword::new(text.clone())?.hash_from(&mut |buffer| hub.random(buffer))?;
+    hub.sessions().reset_password(&user, &hash)?;
+    Ok(text)
+}
+
+fn greeting(address: &str, token: &str, password: &str, config: &Config) -> String {
     let api = format!("{address}/api/v2");
     let atlas = format!("{api}/databases/{}/{}", story::OWNER, story::DATABASE);
     let dir = config.data_dir.display();
@@ -71,6 +83,8 @@ Branchyard is running at {address}
   database   {owner}/{database}: countries, currencies and the languages spoken
   token      {token}
              of {owner}; shown once, works for 30 days
+  sign in    at {address}/sign-in as {owner}, password {password}
+             a new one at each start
   data       {dir}; stop with Ctrl-C, wipe by deleting the folder
 
 Try these; each line works as pasted:

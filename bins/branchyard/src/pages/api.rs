@@ -1,4 +1,4 @@
-//! API v2 as a page, made from its OpenAPI document.
+//! Each version of the API as a page, made from its OpenAPI document.
 
 use std::sync::OnceLock;
 
@@ -14,24 +14,30 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 /// `GET /docs/api/v2`
 pub(super) async fn v2(state: web::Data<AppState>) -> HttpResponse {
     static MADE: OnceLock<String> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
-        let document = serde_json::from_str(&branchyard_api_v2::openapi()).unwrap_or_default();
-        render(&document, &state.config.public_url, branchyard_api_v2::BASE, "API v2")
-    });
-    html(made.clone())
+    made(&MADE, branchyard_api_v2::openapi, branchyard_api_v2::BASE, &state.config.public_url)
+}
+
+/// `GET /docs/api/v1alpha1`
+pub(super) async fn v1alpha1(state: web::Data<AppState>) -> HttpResponse {
+    static MADE: OnceLock<String> = OnceLock::new();
+    made(&MADE, branchyard_api_v1alpha1::openapi, branchyard_api_v1alpha1::BASE, &state.config.public_url)
 }
 
 /// `GET /docs/api/hosted-v1`
 pub(super) async fn hosted_v1(settings: web::Data<branchyard_api_hosted_v1::Settings>) -> HttpResponse {
     static MADE: OnceLock<String> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
-        let document = serde_json::from_str(&branchyard_api_hosted_v1::openapi()).unwrap_or_default();
-        render(&document, &settings.base_url, branchyard_api_hosted_v1::BASE, "Hosted API v1")
-    });
-    html(made.clone())
+    made(&MADE, branchyard_api_hosted_v1::openapi, branchyard_api_hosted_v1::BASE, &settings.base_url)
 }
 
-fn render(document: &Value, origin: &str, base: &str, title: &str) -> String {
+fn made(page: &OnceLock<String>, openapi: fn() -> String, base: &str, origin: &str) -> HttpResponse {
+    let page = page.get_or_init(|| {
+        let document = serde_json::from_str(&openapi()).unwrap_or_default();
+        render(&document, base, origin)
+    });
+    html(page.clone())
+}
+
+fn render(document: &Value, base: &str, origin: &str) -> String {
     let reader = Reader { document, origin };
     let (mut nav, mut sections) = (String::new(), String::new());
     for tag in items(&document["tags"]).filter_map(|tag| tag["name"].as_str()) {
@@ -54,7 +60,7 @@ fn render(document: &Value, origin: &str, base: &str, title: &str) -> String {
         prose(text(&info["description"])),
         escape(origin)
     );
-    page(title, &body)
+    page(&format!("API {}", text(&info["version"])), &body)
 }
 
 fn text(value: &Value) -> &str {
@@ -216,7 +222,13 @@ impl<'a> Reader<'a> {
             .replace("{database}", "rivers")
             .replace("{branch}", "feature%2Fx")
             .replace("{tag}", "v1")
-            .replace("{pull_number}", "7");
+            .replace("{pull_number}", "7")
+            .replace("{pull_id}", "7")
+            .replace("{from_branch}", "main")
+            .replace("{to_branch}", "fix-7")
+            .replace("{ref}", "main")
+            .replace("{table}", "gauges")
+            .replace("{username}", "ada");
         let required = items(&operation["parameters"]).map(|parameter| self.resolved(parameter));
         let required = required.filter(|parameter| parameter["in"] == "query" && parameter["required"] == true);
         let query: Vec<String> = required
@@ -238,6 +250,10 @@ impl<'a> Reader<'a> {
             lines.push("-H \"Authorization: Bearer $TOKEN\"".to_owned());
         }
         let content = &operation["requestBody"]["content"];
+        for (name, part) in members(&content["multipart/form-data"]["example"]) {
+            let value = if part.is_object() { part.to_string() } else { format!("@{name}") };
+            lines.push(format!("-F '{name}={}'", value.replace('\'', "'\\''")));
+        }
         if let Some(example) = content["application/json"].get("example") {
             lines.push("-H 'Content-Type: application/json'".to_owned());
             lines.push(format!("-d '{}'", example.to_string().replace('\'', "'\\''")));
@@ -257,16 +273,23 @@ impl<'a> Reader<'a> {
                 problems.push_str(&self.problem(status, response));
             }
         }
-        format!("{successes}<h4>Errors</h4>{}", table(&["Status", "Codes", "Headers"], &problems))
+        format!("{successes}<h4>Errors</h4>{}", table(&["Status", "Errors", "Headers"], &problems))
     }
 
     fn success(&self, status: &str, response: &'a Value) -> String {
         let bodies: String = members(&response["content"])
             .map(|(media_type, content)| {
-                let data = &content["schema"]["properties"]["data"];
-                let item = if data["type"] == "array" { &data["items"] } else { data };
-                let fields = if data.is_null() { String::new() } else { self.fields(item) };
-                format!("<p><code>{}</code></p>{fields}{}", escape(media_type), pretty(&content["example"]))
+                let whole = self.resolved(&content["schema"]);
+                let data = &whole["properties"]["data"];
+                let shown = if data.is_null() { whole } else { data };
+                let item = if shown["type"] == "array" { &shown["items"] } else { shown };
+                let choices = items(&item["oneOf"]).map(|choice| self.fields(choice));
+                let fields: String = choices.chain([self.fields(item)]).collect();
+                let named = members(&content["examples"]).map(|(_, example)| {
+                    format!("<p>{}</p>{}", inline(text(&example["summary"])), pretty(&example["value"]))
+                });
+                let examples: String = named.chain(content.get("example").map(pretty)).collect();
+                format!("<p><code>{}</code></p>{fields}{examples}", escape(media_type))
             })
             .collect();
         format!(
@@ -287,6 +310,8 @@ impl<'a> Reader<'a> {
             let suffix = ErrorCode::ALL.iter().find(|code| code.as_str() == name).map_or("", |code| code.suffix());
             format!("<a href=\"/docs/errors/{suffix}\"><code>{}</code></a>", escape(name))
         });
+        let texts = members(&response["content"]["application/json"]["examples"])
+            .map(|(_, example)| format!("<code>{}</code>", escape(text(&example["summary"]))));
         let own = ["Allow", "Retry-After", "WWW-Authenticate"];
         let headers: Vec<String> = members(&response["headers"])
             .filter(|(name, _)| own.contains(name))
@@ -294,7 +319,7 @@ impl<'a> Reader<'a> {
             .collect();
         format!(
             "<tr><td>{status}</td><td>{}</td><td>{}</td></tr>",
-            codes.collect::<Vec<_>>().join(", "),
+            codes.chain(texts).collect::<Vec<_>>().join(", "),
             headers.join(", ")
         )
     }
@@ -304,10 +329,9 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::render;
 
-    #[test]
-    fn every_operation_is_on_the_page_with_its_parts() {
-        let document: serde_json::Value = serde_json::from_str(&branchyard_api_v2::openapi()).unwrap();
-        let page = render(&document, "https://yard.test", "/api/v2", "API v2");
+    fn page(openapi: &str, base: &str) -> String {
+        let document: serde_json::Value = serde_json::from_str(openapi).unwrap();
+        let page = render(&document, base, "https://yard.test");
         let mut count = 0;
         for item in document["paths"].as_object().unwrap().values() {
             for operation in item.as_object().unwrap().values() {
@@ -319,10 +343,33 @@ mod tests {
         }
         assert_eq!(page.matches("<h4>Example</h4>").count(), count);
         assert_eq!(page.matches("<h4>Errors</h4>").count(), count);
-        assert!(page.contains("curl 'https://yard.test/api/v2/user'"));
-        assert!(page.contains("/docs/errors/idempotency-key-reused"));
+        assert!(page.contains(&format!("href=\"{base}/openapi.json\"")));
+        assert!(page.contains(&format!("curl 'https://yard.test{base}/user'")));
         for foreign in ["<script", "src=", "http://", "@import", "url(", " style=", "onclick"] {
             assert!(!page.contains(foreign), "{foreign}");
         }
+        page
+    }
+
+    #[test]
+    fn every_operation_of_v2_is_on_its_page_with_its_parts() {
+        let page = page(&branchyard_api_v2::openapi(), branchyard_api_v2::BASE);
+        assert!(page.contains("/docs/errors/idempotency-key-reused"));
+    }
+
+    #[test]
+    fn every_operation_of_hosted_v1_is_on_its_page_with_its_parts() {
+        let page = page(&branchyard_api_hosted_v1::openapi(), branchyard_api_hosted_v1::BASE);
+        assert!(page.contains("/docs/errors/spending-limit-exceeded"));
+    }
+
+    #[test]
+    fn every_operation_of_v1alpha1_is_on_its_page_with_its_parts() {
+        let page = page(&branchyard_api_v1alpha1::openapi(), branchyard_api_v1alpha1::BASE);
+        assert!(page.contains("<code>branch not found: &lt;name&gt;</code>"), "errors by their texts");
+        assert!(page.contains("curl 'https://yard.test/csv/ada/rivers/main/gauges'"));
+        let upload = page.split("<article id=\"upload\">").nth(1).unwrap();
+        assert!(upload.contains("-F 'file=@file'"), "uploads are forms");
+        assert!(!page.contains("ada/{"), "every path is filled in");
     }
 }

@@ -3,7 +3,6 @@
 mod api;
 mod errors;
 mod layout;
-mod start;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,14 +11,13 @@ use branchyard_api_common::AppState;
 
 pub(crate) fn configure(config: &mut web::ServiceConfig) {
     config
-        .route("/", web::get().to(start::index))
         .route("/healthz", web::get().to(healthz))
         .route("/readyz", web::get().to(readyz))
         .route("/docs/errors", web::get().to(errors::index))
         .route("/docs/errors/{suffix}", web::get().to(errors::one))
         .route("/docs/api/v2", web::get().to(api::v2))
-        .route("/docs/api/hosted-v1", web::get().to(api::hosted_v1))
-        .default_service(web::to(start::nowhere));
+        .route("/docs/api/v1alpha1", web::get().to(api::v1alpha1))
+        .route("/docs/api/hosted-v1", web::get().to(api::hosted_v1));
 }
 
 /// The process answers; nothing else is asked.

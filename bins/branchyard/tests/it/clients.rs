@@ -31,6 +31,11 @@ fn python_writes_merges_imports_and_downloads() {
 }
 
 #[test]
+fn the_shell_writes_merges_imports_and_downloads() {
+    run("bash", "trees.sh");
+}
+
+#[test]
 fn javascript_writes_forks_imports_and_downloads() {
     run("node", "trees.mjs");
 }

@@ -9,6 +9,7 @@ mod crash_hooks;
 mod deployments;
 mod hook_docs;
 mod hosted;
+mod hurry;
 mod main_job;
 mod migrating;
 mod process;

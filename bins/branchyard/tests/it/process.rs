@@ -2,7 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub(crate) fn branchyard() -> Command {
@@ -69,10 +70,26 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM; expects a clean end.
-    pub(crate) fn terminate(mut self) {
+    /// SIGTERM, and no more.
+    pub(crate) fn signal(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// How it ended, if it does within this time.
+    pub(crate) fn ended_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        let began = Instant::now();
+        loop {
+            match self.child.try_wait().unwrap() {
+                None if began.elapsed() < time => std::thread::sleep(Duration::from_millis(10)),
+                ended => return ended,
+            }
+        }
+    }
+
+    /// SIGTERM; expects a clean end.
+    pub(crate) fn terminate(mut self) {
+        self.signal();
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status}");
     }

@@ -1,5 +1,6 @@
 //! Rate limits (v2 §1.10): who counts as whom, and the headers that say how much is left.
 
+mod attempts;
 mod table;
 
 use std::collections::HashSet;
@@ -13,6 +14,8 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use crate::address::counted_as;
 use crate::config::RateLimits;
 use table::{Standing, Table};
+
+pub use attempts::{Attempts, SignInLimits};
 
 /// Tokens remembered as good; beyond that all are forgotten, and each is at worst refused until its address may ask again.
 const ACCEPTED: usize = 10_000;

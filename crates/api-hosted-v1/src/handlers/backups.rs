@@ -47,7 +47,7 @@ pub(crate) async fn download_backup(call: Call, request: actix_web::HttpRequest)
     let (id, database) = (call.segment("backup_id"), call.segment("database"));
     let file = call.read(move |hub| hub.deployments().read_backup(&access, &id, &database)).await?;
     let etag = format!("\"{}\"", file.sha256);
-    if call.has(&etag) {
+    if call.if_none_match().matches(&etag) {
         let unmodified = Answer::with_body(200, String::new()).tagged(Some(etag));
         return Ok(unmodified.respond_to(&request));
     }

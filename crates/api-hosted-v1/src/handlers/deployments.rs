@@ -102,7 +102,7 @@ pub(crate) async fn list_deployments(call: Call) -> Outcome {
     let before = before.and_then(|id| DeploymentId::parse(&id).ok());
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.deployments().list(&user, &owner, state, before, fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, convert::summary, |view| view.deployment.id.to_string()))
+    page(&call.state, &page_request, &bound, found, convert::summary, |view| view.deployment.id.to_string())
 }
 
 fn shown(view: &DeploymentView, settings: &Settings) -> Answer {

@@ -50,7 +50,7 @@ pub(crate) async fn list_operations(call: Call) -> Outcome {
         }
     };
     let key = |operation: &DeploymentOperation| operation.id.to_string();
-    Ok(page(&call.state, &page_request, &bound, found, convert::operation, key))
+    page(&call.state, &page_request, &bound, found, convert::operation, key)
 }
 
 /// `GET /operations/{operation_id}`

@@ -48,7 +48,7 @@ async fn send(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure>
     }
     let include_bom = call.open_query(|query| Some(query.optional("include_bom") == Some("1")))?;
     let canceled = Canceled::default();
-    let limits = ExportLimits { timeout: asked.settings().export_timeout, canceled: canceled.clone() };
+    let limits = ExportLimits::new(asked.settings().export_timeout, canceled.clone());
     let job = Job { named, limits, include_bom, slot };
     job.send(call, &canceled).await
 }
@@ -109,12 +109,12 @@ impl Job {
 
     /// What fails here gives the writer up, which breaks off a download that has begun.
     fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), Refusal> {
-        let Self { named: Named { access, commit, at: _, table }, limits, include_bom, slot: _slot } = self;
+        let Self { named: Named { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
         let exports = hub.exports();
         let writer = match table {
             Some(table) => {
                 let mut file = CsvFile::new(writer, include_bom);
-                exports.table(&access, &commit, &table, &limits, &mut file).map_err(Said)?;
+                exports.table(&access, &commit, &table, &mut limits, &mut file).map_err(Said)?;
                 if file.gone {
                     return Ok(());
                 }
@@ -123,10 +123,15 @@ impl Job {
             None => {
                 let mut archive = Archive::new(writer);
                 for table in exports.tables(&access, &commit).map_err(Said)? {
-                    let Ok(mut file) = archive.table(&table) else { return Ok(()) };
-                    exports.table(&access, &commit, &table, &limits, &mut file).map_err(Said)?;
-                    if file.gone {
+                    let Ok(mut file) = archive.table(&table) else {
+                        archive.abandon();
                         return Ok(());
+                    };
+                    let read = exports.table(&access, &commit, &table, &mut limits, &mut file);
+                    let gone = file.gone;
+                    if read.is_err() || gone {
+                        archive.abandon();
+                        return Ok(read.map_err(Said)?);
                     }
                 }
                 match archive.finish() {

@@ -33,6 +33,6 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<Jobs, Failure> {
     let before = before.and_then(|id| OperationId::parse(&id).ok());
     let fetch = page.fetch();
     let found = call.read(move |hub| hub.operations().list(&access, JOBS, before, fetch).map_err(Said)).await?;
-    let page = cut(&call.state, &page, &bound, found, convert::job, |operation| operation.id.to_string());
+    let page = cut(&call.state, &page, &bound, found, convert::job, |operation| operation.id.to_string())?;
     Ok(Jobs { database: place.echo(), next_page_token: page.next.unwrap_or_default(), jobs: raw(page.items) })
 }

@@ -49,6 +49,6 @@ async fn list(asked: &Asked) -> Result<UserOperations, Failure> {
     let filter = OperationFilter { state: None, kinds };
     let found =
         call.read(move |hub| hub.operations().list_by(&user, &name, filter, before, fetch).map_err(Said)).await?;
-    let page = cut(&call.state, &page, &bound, found, convert::user_operation, |operation| operation.id.to_string());
+    let page = cut(&call.state, &page, &bound, found, convert::user_operation, |operation| operation.id.to_string())?;
     Ok(UserOperations { next_page_token: page.next.unwrap_or_default(), operations: raw(page.items) })
 }

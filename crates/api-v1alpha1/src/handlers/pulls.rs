@@ -57,6 +57,9 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> 
             q.fault("filterByReviewStatus", text);
         }
         let contains = given("query");
+        if contains.as_ref().is_some_and(|text| text.len() > PullFilter::MAX_CONTAINS) {
+            q.fault("query", format!("has more than {} bytes; search for a part of it", PullFilter::MAX_CONTAINS));
+        }
         let texts = ["filterByState", "filterByReviewStatus", "query"].map(|name| given(name).unwrap_or_default());
         Some((page, Filters { filter: PullFilter { standing, contains }, reviewed: review.is_some(), texts }))
     })?;
@@ -71,7 +74,7 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> 
             if reviewed { Ok(Vec::new()) } else { hub.pulls().list(&access, &filter, before, fetch).map_err(Said) }
         })
         .await?;
-    let page = cut(&call.state, &page, &bound, found, convert::pull_item, |pull| pull.number.get());
+    let page = cut(&call.state, &page, &bound, found, convert::pull_item, |pull| pull.number.get())?;
     Ok(wire::Pulls { database: place.echo(), next_page_token: page.next.unwrap_or_default(), pulls: raw(page.items) })
 }
 

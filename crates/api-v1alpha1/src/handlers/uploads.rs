@@ -1,6 +1,8 @@
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{Call, Failure, Fields, Pumped, Refusal, UploadReader, read_open, upload_channel};
+use branchyard_api_common::{
+    Call, Failure, Fields, Multipart, Pumped, Refusal, UploadReader, form_boundary, read_open, upload_channel,
+};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
@@ -11,7 +13,6 @@ use futures_util::future::join;
 use super::{pulls, word};
 use crate::access::access;
 use crate::asked::Asked;
-use crate::multipart::{self, Multipart};
 use crate::names;
 use crate::said::{Said, field};
 use crate::wire::{Done, Place, UploadEcho, UploadStarted};
@@ -100,7 +101,7 @@ async fn start(asked: &Asked, place: &mut Place, payload: web::Payload) -> (Sent
 async fn ready(call: &Call, asked: &Asked, place: &mut Place) -> Result<(DatabaseAccess<Write>, Vec<u8>), Failure> {
     let access = access::<Write>(call, place, "importing").await?;
     let content_type = asked.request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let boundary = multipart::boundary(content_type.unwrap_or_default());
+    let boundary = form_boundary(content_type.unwrap_or_default());
     let boundary = boundary
         .ok_or_else(|| Problem::new(ErrorCode::UnsupportedMediaType, "a file is sent as multipart/form-data"))?;
     Ok((access, boundary))
@@ -137,7 +138,7 @@ fn parts(
     let mut form = Multipart::new(reader, boundary);
     let (mut file, mut wanted): (Option<StoredFile<'_>>, Option<NewFileImport>) = (None, None);
     let broken = |error: std::io::Error| Refusal::from(body_fault(&error.to_string()));
-    while let Some(name) = form.next_part().map_err(broken)? {
+    while let Some(name) = form.next_part().map_err(broken)?.map(|part| part.name) {
         match name.as_str() {
             "file" if file.is_none() => {
                 file = Some(hub.imports().store_file(access, &mut form.part(), limits.file).map_err(Said)?);

@@ -1,11 +1,16 @@
 //! The OpenAPI document: the table of operations, the table of objects, and what stands around both.
 
+mod descriptions;
+mod examples;
+mod meanings;
 mod objects;
 mod operations;
 mod parts;
+mod refusals;
+mod responses;
 
 use branchyard_api_common::{OpenApi, path_parameters};
-use operations::{Auth, Body, Docs, OPERATIONS, Sends};
+use operations::{Auth, Body, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 
 const INTRODUCTION: &str = "Versioned SQL databases, as programs written for DoltHub's v1alpha1 know them. Deprecated: every answer names the URL of the same \
@@ -43,73 +48,31 @@ fn operation(docs: &Docs) -> Value {
         "operationId": docs.id,
         "tags": [docs.tag],
         "summary": docs.summary,
+        "description": descriptions::of(docs.id),
         "deprecated": true,
         "security": match docs.auth {
             Auth::Optional => json!([{}, {"token": []}]),
             Auth::Required => json!([{"token": []}]),
         },
-        "responses": responses(docs),
+        "responses": responses::of(docs),
     });
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    match docs.body {
-        Body::None => {}
-        Body::Json(name) => {
-            shown["requestBody"] = json!({"required": true, "content": {"application/json": {"schema": schema(name)}}})
-        }
-        Body::Optional(name) => {
-            shown["requestBody"] =
-                json!({"required": false, "content": {"application/json": {"schema": schema(name)}}});
-        }
-        Body::Form(name) => {
-            shown["requestBody"] =
-                json!({"required": true, "content": {"multipart/form-data": {"schema": schema(name)}}});
-        }
+    let (required, media_type, name) = match docs.body {
+        Body::None => return shown,
+        Body::Json(name) => (true, "application/json", name),
+        Body::Optional(name) => (false, "application/json", name),
+        Body::Form(name) => (true, "multipart/form-data", name),
+    };
+    let mut content = json!({"schema": parts::reference("schemas", name)});
+    if let Some(request) = examples::of(docs.id).and_then(|example| example.request) {
+        content["example"] = request;
     }
+    let mut body = json!({"required": required, "content": {}});
+    body["content"][media_type] = content;
+    shown["requestBody"] = body;
     shown
-}
-
-fn schema(name: &str) -> Value {
-    parts::reference("schemas", name)
-}
-
-fn responses(docs: &Docs) -> Value {
-    let json_of = |schema: Value| json!({"application/json": {"schema": schema}});
-    let content = match docs.sends {
-        Sends::Document => json_of(json!({"type": "object", "additionalProperties": true})),
-        Sends::One(name) => json_of(schema(name)),
-        Sends::Either(one, other) => json_of(json!({"oneOf": [schema(one), schema(other)]})),
-        Sends::Files => json!({
-            "text/csv": {"schema": {"type": "string"}},
-            "application/zip": {"schema": {"type": "string", "format": "binary"}},
-        }),
-    };
-    let mut responses = json!({"200": {
-        "description": "Done, or under way.",
-        "headers": parts::headers(&["Retry-After"]),
-        "content": content,
-    }});
-    let mut refusal = |status: u16, text: &str, own: &[&str]| {
-        let headers = parts::headers(own);
-        responses[status.to_string()] =
-            json!({"description": text, "headers": headers, "content": json_of(schema(docs.error))});
-    };
-    refusal(400, "Refused; `message` says why.", &[]);
-    if docs.id == "getUser" {
-        refusal(401, "No credential, or a bad one.", &["WWW-Authenticate"]);
-    }
-    if matches!(docs.sends, Sends::Files) {
-        refusal(404, "No such database, ref or table.", &[]);
-    }
-    if !matches!(docs.body, Body::None) {
-        refusal(413, "Too large.", &[]);
-        refusal(415, "Not a type that is read.", &[]);
-    }
-    refusal(429, "Too many requests, or too many operations wait.", &["Retry-After"]);
-    refusal(500, "A fault of the server.", &[]);
-    refusal(503, "Overloaded, or shutting down.", &["Retry-After"]);
-    responses
 }
 
 #[cfg(test)]
@@ -171,6 +134,50 @@ mod tests {
         for kind in ["parameters", "headers", "schemas"] {
             for name in document["components"][kind].as_object().unwrap().keys() {
                 assert!(found.contains(&format!("#/components/{kind}/{name}")) || name == "Problem", "{kind} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_body_has_an_example_that_fits_its_schema() {
+        let checker = branchyard_openapi_check::Checker::new(&super::openapi());
+        let document = document();
+        for docs in super::OPERATIONS {
+            let operation = &document["paths"][docs.path][docs.method];
+            let answers = operation["responses"].as_object().unwrap().values().map(|answer| &answer["content"]);
+            for content in answers.chain([&operation["requestBody"]["content"]]).filter(|content| !content.is_null()) {
+                for (media_type, content) in content.as_object().unwrap() {
+                    let several = content["examples"].as_object().into_iter().flatten();
+                    let examples: Vec<_> =
+                        several.map(|(_, example)| &example["value"]).chain(content.get("example")).collect();
+                    assert!(!examples.is_empty() || media_type == "application/zip", "{}", docs.id);
+                    for example in examples {
+                        assert_eq!(checker.validate(&content["schema"], example), Ok(()), "{}: {example}", docs.id);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_described() {
+        let document = document();
+        let is_text = |value: &Value| value.as_str().is_some_and(|text| text.len() > 5);
+        for docs in super::OPERATIONS {
+            let operation = &document["paths"][docs.path][docs.method];
+            assert!(is_text(&operation["description"]), "{}", docs.id);
+            for response in operation["responses"].as_object().unwrap().values() {
+                assert!(is_text(&response["description"]), "{}", docs.id);
+            }
+        }
+        for kind in ["parameters", "headers"] {
+            for (name, component) in document["components"][kind].as_object().unwrap() {
+                assert!(is_text(&component["description"]), "{kind} {name}");
+            }
+        }
+        for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+            for (field, property) in schema["properties"].as_object().unwrap() {
+                assert!(is_text(&property["description"]) || name == "Problem", "{name} {field}");
             }
         }
     }

@@ -24,7 +24,8 @@ pub(super) enum Sends {
     Document,
     One(&'static str),
     Either(&'static str, &'static str),
-    Files,
+    Table,
+    Archive,
 }
 
 /// One operation.
@@ -63,7 +64,7 @@ macro_rules! operations {
 }
 
 use Body::{Form, Json, Optional};
-use Sends::{Document, Either, Files, One};
+use Sends::{Archive, Document, Either, One, Table};
 
 operations! {
     "/api/v1alpha1/openapi.json" {
@@ -136,9 +137,9 @@ operations! {
         get "listJobs" "Upload" "Imports and merges, newest first" Optional ["pageToken"] Body::None => One("Jobs"), "DatabaseError";
     }
     "/csv/{owner}/{database}/{ref}" {
-        get "downloadArchive" "Download" "All tables as a ZIP of CSV files" Optional ["include_bom"] Body::None => Files, "Error";
+        get "downloadArchive" "Download" "All tables as a ZIP of CSV files" Optional [] Body::None => Archive, "Error";
     }
     "/csv/{owner}/{database}/{ref}/{table}" {
-        get "downloadTable" "Download" "A table as CSV" Optional ["include_bom"] Body::None => Files, "Error";
+        get "downloadTable" "Download" "A table as CSV" Optional ["include_bom"] Body::None => Table, "Error";
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::meanings;
 use super::objects::{Field, Kind, OBJECTS};
 
 /// `{"$ref": "#/components/{kind}/{name}"}`
@@ -36,7 +37,7 @@ fn problem(text: &str) -> Value {
 
 fn schemas() -> Value {
     let mut schemas: Map<String, Value> =
-        OBJECTS.iter().map(|(name, groups)| ((*name).to_owned(), object(&groups.concat()))).collect();
+        OBJECTS.iter().map(|(name, groups)| ((*name).to_owned(), object(name, &groups.concat()))).collect();
     let text = json!({"type": "string"});
     schemas.insert(
         "Problem".to_owned(),
@@ -53,10 +54,21 @@ fn schemas() -> Value {
     schemas.into()
 }
 
-fn object(fields: &[Field]) -> Value {
+fn object(name: &str, fields: &[Field]) -> Value {
     let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let properties: Map<String, Value> = fields.iter().map(|field| (field.name.to_owned(), kind(field.kind))).collect();
-    json!({"type": "object", "required": required, "properties": properties})
+    let property = |field: &Field| {
+        let mut property = kind(field.kind);
+        for (known, value) in meanings::of(name, field.name) {
+            property[known] = value;
+        }
+        (field.name.to_owned(), property)
+    };
+    let properties: Map<String, Value> = fields.iter().map(property).collect();
+    let mut object = json!({"type": "object", "required": required, "properties": properties});
+    if name == "PullEditRequest" {
+        object["minProperties"] = 1.into();
+    }
+    object
 }
 
 fn kind(kind: Kind) -> Value {
@@ -71,7 +83,6 @@ fn kind(kind: Kind) -> Value {
         Kind::List(name) => json!({"type": "array", "items": reference("schemas", name)}),
         Kind::Rows => json!({
             "type": "array",
-            "description": "Keys are the columns, in the order of `schema`.",
             "items": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
         }),
     }
@@ -108,36 +119,39 @@ fn header_components() -> Value {
         }),
         "WWW-Authenticate": text("How to authenticate, and what was wrong with the credential."),
         "Allow": text("The methods of the route."),
+        "Cache-Control": text("`no-store` on polls, and where the request carried a credential."),
+        "Content-Disposition": text("The name of the file."),
     })
 }
 
 fn parameters() -> Value {
     let text = json!({"type": "string"});
+    let name = |min: u32, max: u32| json!({"type": "string", "minLength": min, "maxLength": max});
     let words = |all: &[&str]| json!({"type": "string", "enum": all});
     let parameter = |name: &str, place: &str, schema: &Value, text: &str| {
         let required = place == "path" || name == "operationName";
         json!({"name": name, "in": place, "required": required, "schema": schema, "description": text})
     };
-    let path = |name: &str, of: &str| parameter(name, "path", &text, of);
+    let path = |named: &str, of: &str| parameter(named, "path", &json!({"type": "string", "minLength": 1}), of);
     let query = |name: &str, schema: &Value, of: &str| parameter(name, "query", schema, of);
     json!({
-        "owner": path("owner", "A user or organization, in any letter case."),
-        "database": path("database", "Name of the database, in any letter case."),
+        "owner": parameter("owner", "path", &name(3, 32), "A user or organization, in any letter case."),
+        "database": parameter("database", "path", &name(1, 64), "Name of the database, in any letter case."),
         "username": path("username", "The caller."),
         "ref": path("ref", "A branch, tag, commit or expression; the whole rest of the path. A `/` in it is sent raw or as `%2F`."),
         "table": path("table", "Name of a table."),
         "branch": path("branch", "Name of a branch. A `/` in it is sent raw or as `%2F`."),
         "from_branch": path("from_branch", "An existing branch. A `/` in it is sent as `%2F`."),
         "to_branch": path("to_branch", "The branch to write to; created from `from_branch` when missing. A `/` in it is sent as `%2F`."),
-        "pull_id": path("pull_id", "Number of the pull request."),
+        "pull_id": parameter("pull_id", "path", &json!({"type": "string", "pattern": "^[1-9][0-9]*$"}), "Number of the pull request."),
         "q": query("q", &json!({"type": "string", "maxLength": 32_768}), "A read statement; `SHOW TABLES;` when absent or blank."),
         "write_q": query("q", &json!({"type": "string", "maxLength": 32_768}), "Statements; before `query` of the body. Without either, `from_branch` is merged into `to_branch`."),
-        "operationName": query("operationName", &text, "The name an operation was started under, in any of its spellings."),
+        "operationName": query("operationName", &json!({"type": "string", "pattern": meanings::OPERATION}), "The name an operation was started under, in any of its spellings."),
         "operationType": query("operationType", &words(&["SqlWrite", "Import", "Merge", "Fork", "SqlRead", "Migrate"]), "Only such operations."),
         "pageToken": query("pageToken", &text, "`next_page_token` of the page before; absent or empty = the first page."),
         "filterByState": query("filterByState", &words(&["Open", "Closed", "Merged"]), "Only such pull requests."),
         "filterByReviewStatus": query("filterByReviewStatus", &words(&["Approved", "AssignedReviewer", "Rejected", "Reviewed"]), "There are no reviews, so nothing is found."),
-        "query": query("query", &text, "A part of the title or the description, in any letter case."),
+        "query": query("query", &json!({"type": "string", "maxLength": 20_000}), "A part of the title or the description, in any letter case; at most 20,000 bytes."),
         "include_bom": query("include_bom", &words(&["0", "1"]), "`1` puts a byte order mark first."),
     })
 }

@@ -2,5 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod authorisation;
+mod causes;
+mod downloads;
+mod good;
 mod refusals;
+mod shapes;
 mod world;

@@ -87,3 +87,17 @@ async fn head_answers_wherever_get_does() {
         assert_eq!((answer.status, answer.text.as_str()), (200, ""), "{path}");
     }
 }
+
+#[actix_web::test]
+async fn a_text_too_long_to_search_for_is_refused_not_missed() {
+    let world = World::new(Visibility::Public);
+    let search = async |length: usize| {
+        let path = format!("/api/v1alpha1/olga/rivers/pulls?query={}", "x".repeat(length));
+        world.send(World::request(None, "GET", &path)).await
+    };
+    let answer = search(20_000).await;
+    assert_eq!((answer.status, &answer.json()["pulls"]), (200, &json!([])));
+    let answer = search(20_001).await;
+    let message = "invalid query: has more than 20000 bytes; search for a part of it";
+    assert_eq!((answer.status, answer.message().as_str()), (400, message));
+}

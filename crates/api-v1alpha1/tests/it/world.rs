@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
 use branchyard_api_common::{AppState, HttpConfig, RateLimits, ServerKeys};
+use branchyard_api_v1alpha1::Settings;
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
 use branchyard_domain::entities::{Role, User, Visibility};
@@ -19,7 +20,8 @@ use serde_json::Value;
 /// `olga/rivers` with a table `t`, branches `main` and `work`, an open pull, and a write that waits.
 pub(crate) struct World {
     pub(crate) fakes: FakeHub,
-    state: AppState,
+    pub(crate) state: AppState,
+    pub(crate) settings: Settings,
     olga: Caller,
     /// The write that waits.
     pub(crate) waiting: String,
@@ -29,6 +31,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Answer {
@@ -62,12 +65,15 @@ impl World {
     }
 
     pub(crate) fn with(visibility: Visibility, rate_limits: Option<RateLimits>) -> Self {
-        let fakes = fakes::hub();
+        Self::over(fakes::hub(), visibility, rate_limits)
+    }
+
+    pub(crate) fn over(fakes: FakeHub, visibility: Visibility, rate_limits: Option<RateLimits>) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
         config.rate_limits = rate_limits;
         let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
         let olga = Caller::User(Arc::new(person(&fakes, "olga")));
-        let mut world = Self { fakes, state, olga, waiting: String::new() };
+        let mut world = Self { fakes, state, settings: Settings::default(), olga, waiting: String::new() };
         world.furnish(visibility);
         world
     }
@@ -88,7 +94,7 @@ impl World {
         hub.organizations().create(self.olga.user().unwrap(), delta, None).unwrap();
         self.write("main", "CREATE TABLE t(id INTEGER PRIMARY KEY)");
         self.write("work", "INSERT INTO t VALUES (1)");
-        while hub.operations().run_next("test").unwrap() {}
+        self.work();
         let name = RefName::parse("spare").unwrap();
         let from = Revision::Branch("main".to_owned());
         hub.branches().create(&self.access::<Write>(), NewBranch { name, from }, None).unwrap();
@@ -105,11 +111,16 @@ impl World {
         self.waiting = self.write("busy", "INSERT INTO t VALUES (2)");
     }
 
+    /// Runs everything that waits.
+    pub(crate) fn work(&self) {
+        while self.fakes.hub.operations().run_next("test").unwrap().is_some() {}
+    }
+
     fn access<L: Level>(&self) -> DatabaseAccess<L> {
         self.fakes.hub.databases().access(&self.olga, "olga", "rivers").unwrap()
     }
 
-    fn write(&self, branch: &str, statements: &str) -> String {
+    pub(crate) fn write(&self, branch: &str, statements: &str) -> String {
         let wanted = SqlWrite {
             from_branch: "main".to_owned(),
             to_branch: RefName::parse(branch).unwrap(),
@@ -139,7 +150,10 @@ impl World {
 
     /// Sends a request that was completed.
     pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
-        let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v1alpha1::configure);
+        let app = App::new()
+            .app_data(web::Data::new(self.state.clone()))
+            .app_data(web::Data::new(self.settings.clone()))
+            .configure(branchyard_api_v1alpha1::configure);
         let app = test::init_service(app).await;
         let request = request.to_request();
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
@@ -147,7 +161,7 @@ impl World {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = test::read_body(response).await;
         check(&method, &path, status, &headers, &body);
-        Answer { status, headers, text: String::from_utf8_lossy(&body).into_owned() }
+        Answer { status, headers, text: String::from_utf8_lossy(&body).into_owned(), bytes: body.to_vec() }
     }
 }
 

@@ -8,6 +8,8 @@ use crate::wire;
 
 /// Bytes after which a cell of a diff, a conflict or a key is cut.
 const CELL_MAX_BYTES: usize = 64 << 10;
+/// Bytes that the cells of one change or conflict may have together: escaped they are six times as many, and an answer has 16 MiB.
+const CELLS_MAX_BYTES: usize = 2 << 20;
 
 /// The warning for text that is not UTF-8.
 pub(crate) const REPLACED: &str = "some text is not valid UTF-8; invalid bytes are shown as U+FFFD";
@@ -22,17 +24,22 @@ fn borrowed(cell: &Cell) -> ValueRef<'_> {
     }
 }
 
-/// A row as an object. Columns whose cell had to be cut are added to `truncated`, once each.
-pub(super) fn row(cells: &[(String, Cell)], truncated: &mut Vec<String>) -> wire::Row {
+/// Bytes after which each of so many cells is cut.
+pub(super) fn cell_max_bytes(cells: usize) -> usize {
+    CELL_MAX_BYTES.min(CELLS_MAX_BYTES / cells.max(1))
+}
+
+/// A row as an object, its cells cut at `most` bytes. Columns whose cell had to be cut are added to `truncated`, once each.
+pub(super) fn row(cells: &[(String, Cell)], most: usize, truncated: &mut Vec<String>) -> wire::Row {
     let cells = cells.iter().map(|(column, cell)| {
         let text = cell_text(borrowed(cell)).map(|text| {
-            if text.len() <= CELL_MAX_BYTES {
+            if text.len() <= most {
                 return text.into_owned();
             }
             if !truncated.contains(column) {
                 truncated.push(column.clone());
             }
-            let end = (0..=CELL_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.get(..end).unwrap_or_default().to_owned()
         });
         (column.clone(), text)
@@ -42,7 +49,7 @@ pub(super) fn row(cells: &[(String, Cell)], truncated: &mut Vec<String>) -> wire
 
 #[cfg(test)]
 mod tests {
-    use super::row;
+    use super::{cell_max_bytes, row};
     use branchyard_domain::entities::Cell;
 
     #[test]
@@ -50,9 +57,15 @@ mod tests {
         let long = Cell::Text("é".repeat(40_000).into_bytes());
         let mut truncated = Vec::new();
         let cells = vec![("a".to_owned(), long.clone()), ("b".to_owned(), Cell::Null)];
-        let shown = row(&cells, &mut truncated);
-        row(&cells, &mut truncated);
+        let shown = row(&cells, cell_max_bytes(32), &mut truncated);
+        row(&cells, cell_max_bytes(32), &mut truncated);
         assert_eq!(shown.0[0].1.as_ref().unwrap().len(), 65_536);
         assert_eq!(truncated, ["a"]);
+    }
+
+    #[test]
+    fn many_cells_are_cut_sooner() {
+        assert_eq!((cell_max_bytes(0), cell_max_bytes(32), cell_max_bytes(33)), (65_536, 65_536, 63_550));
+        assert_eq!(cell_max_bytes(6_000), 349);
     }
 }

@@ -4,7 +4,7 @@ use branchyard_domain::entities::{
     TableKind, TableSchema,
 };
 
-use super::cells::row;
+use super::cells::{cell_max_bytes, row};
 use crate::wire;
 
 impl From<&Commit> for wire::Commit {
@@ -43,6 +43,8 @@ impl From<&RowChange> for wire::RowDiff {
     fn from(changed: &RowChange) -> Self {
         let RowChange { table, change, primary_key, from, to } = changed;
         let mut truncated = Vec::new();
+        let cells = [from, to].into_iter().flatten().chain([primary_key]).map(Vec::len).sum();
+        let most = cell_max_bytes(cells);
         Self {
             table: table.clone(),
             change: match change {
@@ -50,9 +52,9 @@ impl From<&RowChange> for wire::RowDiff {
                 Change::Removed => wire::RowChange::Removed,
                 Change::Modified => wire::RowChange::Modified,
             },
-            primary_key: row(primary_key, &mut truncated),
-            from: from.as_ref().map(|cells| row(cells, &mut truncated)),
-            to: to.as_ref().map(|cells| row(cells, &mut truncated)),
+            primary_key: row(primary_key, most, &mut truncated),
+            from: from.as_ref().map(|cells| row(cells, most, &mut truncated)),
+            to: to.as_ref().map(|cells| row(cells, most, &mut truncated)),
             truncated_columns: truncated,
         }
     }
@@ -63,8 +65,11 @@ impl From<&Conflict> for wire::Conflict {
         let Conflict { table, kind, primary_key, base, ours, theirs, detail } = conflict;
         let mut truncated = Vec::new();
         let is_row = *kind == ConflictKind::Row;
-        let key = (*kind != ConflictKind::Schema).then(|| row(primary_key, &mut truncated));
-        let mut side = |cells: &Option<Vec<_>>| is_row.then(|| cells.as_ref().map(|cells| row(cells, &mut truncated)));
+        let cells = [base, ours, theirs].into_iter().flatten().chain([primary_key]).map(Vec::len).sum();
+        let most = cell_max_bytes(cells);
+        let key = (*kind != ConflictKind::Schema).then(|| row(primary_key, most, &mut truncated));
+        let mut side =
+            |cells: &Option<Vec<_>>| is_row.then(|| cells.as_ref().map(|cells| row(cells, most, &mut truncated)));
         let (base, ours, theirs) = (side(base), side(ours), side(theirs));
         Self {
             table: table.clone(),

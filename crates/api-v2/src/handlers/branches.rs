@@ -16,7 +16,7 @@ pub(crate) async fn list_branches(call: Call) -> Outcome {
     let (default, fetch) = (access.database().default_branch.clone(), page_request.fetch());
     let found = call.read(move |hub| hub.branches().list(&access, after.as_deref(), fetch)).await?;
     let shown = |branch: &Branch| convert::branch(branch, branch.name == default);
-    Ok(page(&call.state, &page_request, &bound, found, shown, |branch| branch.name.to_string()))
+    page(&call.state, &page_request, &bound, found, shown, |branch| branch.name.to_string())
 }
 
 /// `POST …/branches`

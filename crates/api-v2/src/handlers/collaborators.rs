@@ -17,7 +17,7 @@ pub(crate) async fn list_collaborators(call: Call) -> Outcome {
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.collaborators().list(&access, after.as_deref(), fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, shown, |collaborator| collaborator.username.key()))
+    page(&call.state, &page_request, &bound, found, shown, |collaborator| collaborator.username.key())
 }
 
 /// `PUT …/collaborators/{username}`

@@ -34,7 +34,7 @@ pub(crate) async fn list_databases(call: Call) -> Outcome {
         None => None,
         Some(Ok(owner)) => Some(owner),
         // A name that cannot exist owns nothing.
-        Some(Err(_)) => return Ok(page(&call.state, &page_request, &bound, Vec::<DatabaseView>::new(), shown, key)),
+        Some(Err(_)) => return page(&call.state, &page_request, &bound, Vec::<DatabaseView>::new(), shown, key),
     };
     let (caller, fetch) = (call.caller.clone(), page_request.fetch());
     let filter = DatabaseFilter { owner, contains, visibility };
@@ -44,7 +44,7 @@ pub(crate) async fn list_databases(call: Call) -> Outcome {
             hub.databases().list(&caller, &filter, after, fetch)
         })
         .await?;
-    Ok(page(&call.state, &page_request, &bound, found, shown, key))
+    page(&call.state, &page_request, &bound, found, shown, key)
 }
 
 fn shown(view: &DatabaseView) -> wire::Database {

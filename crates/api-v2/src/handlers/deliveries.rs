@@ -30,7 +30,7 @@ pub(crate) async fn list_hook_deliveries(call: Call) -> Outcome {
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.deliveries().list(&access, hook, state, before, fetch)).await?;
     let shown = |delivery: &Delivery| wire::DeliverySummary::from(delivery);
-    Ok(page(&call.state, &page_request, &bound, found, shown, |delivery| delivery.id.to_string()))
+    page(&call.state, &page_request, &bound, found, shown, |delivery| delivery.id.to_string())
 }
 
 /// `GET …/hooks/{hook_id}/deliveries/{delivery_id}`

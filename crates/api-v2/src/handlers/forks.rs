@@ -19,7 +19,7 @@ pub(crate) async fn list_forks(call: Call) -> Outcome {
         })
         .await?;
     let key = |locator: &DatabaseLocator| (locator.owner.key(), locator.name.key());
-    Ok(page(&call.state, &page_request, &bound, found, convert::database_ref, key))
+    page(&call.state, &page_request, &bound, found, convert::database_ref, key)
 }
 
 /// `POST …/forks`

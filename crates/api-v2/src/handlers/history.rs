@@ -1,4 +1,4 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, bound, page};
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
@@ -6,7 +6,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::rows::{self, DiffKey, WalkedRow};
 use super::{Outcome, page_of};
 use crate::wire;
 
@@ -41,7 +41,7 @@ pub(crate) async fn list_commits(call: Call) -> Outcome {
         })
         .await?;
     let key = |entry: &LogEntry| (entry.next.from.to_string(), entry.next.after.as_ref().map(ToString::to_string));
-    Ok(page(&call.state, &page_request, &bound, found, |entry| wire::Commit::from(&entry.commit), key))
+    page(&call.state, &page_request, &bound, found, |entry| wire::Commit::from(&entry.commit), key)
 }
 
 /// `GET …/schema`
@@ -76,7 +76,7 @@ pub(crate) async fn list_schema(call: Call) -> Outcome {
         })
         .await?;
     let key = |table: &TableSchema| (at.to_string(), table.name.clone());
-    Ok(page(&call.state, &page_request, &bound, found, |table| wire::TableSchema::from(table), key))
+    page(&call.state, &page_request, &bound, found, |table| wire::TableSchema::from(table), key)
 }
 
 /// The query of both lists of differences.
@@ -146,7 +146,7 @@ pub(crate) async fn list_diff(call: Call) -> Outcome {
         })
         .await?;
     let key = |row: &WalkedRow| DiffKey { from: from.to_string(), to: to.to_string(), at: row.key.clone() };
-    Ok(page(&call.state, &page_request, &bound, found, |row| wire::RowDiff::from(&row.change), key))
+    page(&call.state, &page_request, &bound, found, |row| row.shown.clone(), key)
 }
 
 /// `GET …/diff/tables`
@@ -169,5 +169,5 @@ pub(crate) async fn list_diff_tables(call: Call) -> Outcome {
         to: to.to_string(),
         at: change.table.clone(),
     };
-    Ok(page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key))
+    page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key)
 }

@@ -39,7 +39,7 @@ pub(crate) async fn list_hooks(call: Call) -> Outcome {
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.hooks().list(&access, after, fetch)).await?;
     let shown = |view: &HookView| wire::Hook::from(view);
-    Ok(page(&call.state, &page_request, &bound, found, shown, |view| view.hook.id.to_string()))
+    page(&call.state, &page_request, &bound, found, shown, |view| view.hook.id.to_string())
 }
 
 /// `POST …/hooks`

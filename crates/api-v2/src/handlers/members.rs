@@ -19,7 +19,7 @@ pub(crate) async fn list_organization_members(call: Call) -> Outcome {
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.members().list(&access, after.as_deref(), fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, shown, |member| member.username.key()))
+    page(&call.state, &page_request, &bound, found, shown, |member| member.username.key())
 }
 
 /// `PUT /organizations/{organization}/members/{username}`

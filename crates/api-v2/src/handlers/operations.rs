@@ -50,7 +50,7 @@ pub(crate) async fn list_operations(call: Call) -> Outcome {
         })
         .await?;
     let shown = |(operation, sees): &(Operation, bool)| convert::operation(operation, *sees);
-    Ok(page(&call.state, &page_request, &bound, found, shown, |(operation, _)| operation.id.to_string()))
+    page(&call.state, &page_request, &bound, found, shown, |(operation, _)| operation.id.to_string())
 }
 
 /// An operation as a path names it.

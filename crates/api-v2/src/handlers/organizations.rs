@@ -18,7 +18,7 @@ pub(crate) async fn list_user_organizations(call: Call) -> Outcome {
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.organizations().list(&user, after.as_deref(), fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, shown, |view| view.organization.name.key()))
+    page(&call.state, &page_request, &bound, found, shown, |view| view.organization.name.key())
 }
 
 /// `POST /organizations`

@@ -1,4 +1,4 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, bound, page};
+use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
@@ -7,7 +7,7 @@ use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;
-use super::rows::{self, DiffKey, RowKey, WalkedRow};
+use super::rows::{self, DiffKey, WalkedRow};
 use super::{Outcome, page_of};
 use crate::wire;
 
@@ -62,7 +62,7 @@ pub(crate) async fn list_pull_diff(call: Call) -> Outcome {
         })
         .await?;
     let key = |row: &WalkedRow| DiffKey { from: from.to_string(), to: to.to_string(), at: row.key.clone() };
-    Ok(page(&call.state, &page_request, &bound, found, |row| wire::RowDiff::from(&row.change), key))
+    page(&call.state, &page_request, &bound, found, |row| row.shown.clone(), key)
 }
 
 /// `GET …/pulls/{pull_number}/diff/tables`
@@ -79,7 +79,7 @@ pub(crate) async fn list_pull_diff_tables(call: Call) -> Outcome {
         })
         .await?;
     let key = |change: &TableChange| DiffKey { from: from.to_string(), to: to.to_string(), at: change.table.clone() };
-    Ok(page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key))
+    page(&call.state, &page_request, &bound, found, |change| wire::TableDiff::from(change), key)
 }
 
 /// The commits of a trial merge, pinned for all pages, and how many conflicts were shown.
@@ -124,5 +124,5 @@ pub(crate) async fn list_pull_conflicts(call: Call) -> Outcome {
         theirs: edges.theirs.to_string(),
         skip: *shown,
     };
-    Ok(page(&call.state, &page_request, &bound, found, |(_, conflict)| wire::Conflict::from(conflict), key))
+    page(&call.state, &page_request, &bound, found, |(_, conflict)| wire::Conflict::from(conflict), key)
 }

@@ -34,7 +34,7 @@ pub(crate) async fn list_pulls(call: Call) -> Outcome {
     let before = before.and_then(|number| PullNumber::new(number).ok());
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.pulls().list(&access, &filter, before, fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, convert::pull_summary, |pull| pull.number.get()))
+    page(&call.state, &page_request, &bound, found, convert::pull_summary, |pull| pull.number.get())
 }
 
 /// `POST …/pulls`
@@ -131,7 +131,7 @@ pub(crate) async fn list_pull_comments(call: Call) -> Outcome {
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.pulls().comments(&access, pull.number, after, fetch)).await?;
     let key = |comment: &PullComment| (comment.created_at.as_micros(), comment.id.to_string());
-    Ok(page(&call.state, &page_request, &bound, found, |comment| wire::PullComment::from(comment), key))
+    page(&call.state, &page_request, &bound, found, |comment| wire::PullComment::from(comment), key)
 }
 
 /// `POST …/pulls/{pull_number}/comments`

@@ -21,7 +21,7 @@ pub(crate) async fn list_releases(call: Call) -> Outcome {
         })
         .await?;
     let key = |release: &Release| (release.created_at.as_micros(), release.tag.to_string());
-    Ok(page(&call.state, &page_request, &bound, found, |release| wire::Release::from(release), key))
+    page(&call.state, &page_request, &bound, found, |release| wire::Release::from(release), key)
 }
 
 /// `POST …/releases`

@@ -4,9 +4,10 @@ use std::time::Duration;
 use actix_web::http::header;
 use actix_web::{Either, HttpResponse};
 use branchyard_api_common::{
-    Answer, Call, Coding, CollectLimits, Ending, Failure, Fields, First, JsonRows, Query, ReadSlot, RowShape,
-    TaggedCoding, Waiting, download_channel,
+    Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
+    ReadSlot, Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
 };
+use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
@@ -35,9 +36,8 @@ struct Asked {
 
 /// `GET …/sql`
 pub(crate) async fn run_sql_read_query(call: Call) -> Answered {
-    let access = call.access::<Read>().await?;
-    let asked = call.query(|query| asked_by_query(query, call.state.config.sql.max_statement_bytes_get))?;
-    read(&call, access, asked).await
+    let asked = call.query(|query| asked_by_query(query, call.state.config.sql.max_statement_bytes_get));
+    read(&call, asked).await
 }
 
 fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<Asked> {
@@ -52,7 +52,6 @@ fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<Asked> {
 
 /// `POST …/sql`
 pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
-    let access = call.access::<Read>().await?;
     let asked = call.body(|fields| {
         let q = fields.required_text("q");
         let at = fields.optional_as("ref", |text| match text {
@@ -62,103 +61,128 @@ pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
         let limit = fields.optional_int("limit", &COUNTS);
         let timeout_ms = fields.optional_int("timeout_ms", &COUNTS);
         Some(Asked { q: q?, at, limit, timeout_ms })
-    })?;
+    });
     let max_bytes = call.state.config.sql.max_statement_bytes;
-    if asked.q.len() > max_bytes {
-        return Err(too_large("q", max_bytes));
-    }
-    read(&call, access, asked).await
+    let short = |asked: Asked| if asked.q.len() > max_bytes { Err(too_large("q", max_bytes)) } else { Ok(asked) };
+    read(&call, asked.and_then(short)).await
 }
 
-/// A read that may run: its commit is known, and its caller has a place.
+async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(failure) => {
+            // First whether they may see the database at all.
+            call.access::<Read>().await?;
+            return Err(failure);
+        }
+    };
+    let limits = &call.state.config.sql;
+    let reading = Reading {
+        sought: call.sought(),
+        timeout_ms: asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms),
+        asked,
+        format: Format::accepted(call.header("accept")),
+        coding: call.coding(),
+        state: call.state.clone(),
+        known: call.if_none_match(),
+        is_read: call.is_read(),
+        _slot: call.read_slot()?,
+    };
+    match reading.format {
+        Format::Json => reading.whole(call).await.map(Either::Left),
+        Format::Ndjson | Format::Csv => reading.streamed(call).await,
+    }
+}
+
+/// A read whose caller has a place.
+struct Reading {
+    sought: Sought,
+    asked: Asked,
+    timeout_ms: u64,
+    format: Format,
+    coding: Coding,
+    state: AppState,
+    known: IfNoneMatch,
+    is_read: bool,
+    _slot: ReadSlot,
+}
+
+/// What is to be read, and the tag of its result if that never changes.
 struct Granted {
     access: DatabaseAccess<Read>,
     commit: CommitHash,
-    q: String,
-    limit: Option<u64>,
-    timeout_ms: u64,
-    slot: ReadSlot,
+    etag: String,
 }
 
-async fn read(call: &Call, access: DatabaseAccess<Read>, asked: Asked) -> Answered {
-    let limits = &call.state.config.sql;
-    let timeout_ms = asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms);
-    let slot = call.read_slot()?;
-    let Asked { q, at, limit, timeout_ms: _ } = asked;
-    let (access, commit) = call
-        .read(move |hub| -> Result<_, ReadError> {
-            let commit = hub.sql().resolve(&access, at.as_deref())?;
-            Ok((access, commit))
-        })
-        .await?;
-    let granted = Granted { access, commit, q, limit, timeout_ms, slot };
-    let (format, coding) = (Format::accepted(call.header("accept")), call.coding());
-    let etag = granted.etag(call, format, coding);
-    // Only this server can make such a tag, and it does so only for results that never change.
-    if call.has(&etag) {
-        return Ok(Either::Left(Answer::with_body(200, String::new()).tagged(Some(etag))));
+impl Reading {
+    fn grant(&self, hub: &Hub) -> Result<Granted, Refusal> {
+        let access = self.sought.access::<Read>(hub)?;
+        let commit = hub.sql().resolve(&access, self.asked.at.as_deref())?;
+        let etag = self.etag(&access, &commit);
+        Ok(Granted { access, commit, etag })
     }
-    match format {
-        Format::Json => granted.whole(call, coding, etag).await.map(Either::Left),
-        Format::Ndjson | Format::Csv => granted.streamed(call, format, coding, etag).await.map(Either::Right),
-    }
-}
 
-impl Granted {
-    fn etag(&self, call: &Call, format: Format, coding: Coding) -> String {
-        let limits = &call.state.config.sql;
-        let in_force = match format {
+    fn etag(&self, access: &DatabaseAccess<Read>, commit: &CommitHash) -> String {
+        let limits = &self.state.config.sql;
+        let in_force = match self.format {
             Format::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),
             Format::Ndjson | Format::Csv => String::new(),
         };
-        let id = self.access.database().id.to_string();
-        let limit = self.limit.map(|limit| limit.to_string()).unwrap_or_default();
+        let id = access.database().id.to_string();
+        let limit = self.asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
         let timeout = self.timeout_ms.to_string();
-        let request = [&id, self.commit.as_str(), &self.q, &limit, &timeout];
-        call.state.keys.entity_tag(&[&request[..], &[&in_force, format.media_type(), coding.name()]].concat())
+        let request = [&id, commit.as_str(), &self.asked.q, &limit, &timeout];
+        self.state.keys.entity_tag(&[&request[..], &[&in_force, self.format.media_type(), self.coding.name()]].concat())
     }
 
-    /// The result as one JSON document, limited.
-    async fn whole(self, call: &Call, coding: Coding, etag: String) -> Outcome {
+    fn query(&self, canceled: Canceled) -> ReadQuery<'_> {
+        ReadQuery { sql: &self.asked.q, timeout: Duration::from_millis(self.timeout_ms), canceled }
+    }
+
+    /// The result as one JSON document, limited. All on one thread: a short read takes less time than going from one to another.
+    async fn whole(self, call: &Call) -> Outcome {
         let canceled = Canceled::default();
         // When the client goes away this future ends before its answer, and so shall the statement.
         let _waiting = Waiting::new(&canceled);
-        let limits = &call.state.config.sql;
-        let collect = CollectLimits {
-            rows: self.limit.unwrap_or(limits.default_limit).min(limits.row_cap),
-            rows_are_the_callers: self.limit.is_some_and(|limit| limit <= limits.row_cap),
-            bytes: limits.max_response_bytes,
+        call.run(&call.state.sql, move |hub| self.answer(hub, canceled)).await
+    }
+
+    fn answer(&self, hub: &Hub, canceled: Canceled) -> Result<Answer, Refusal> {
+        let Granted { access, commit, etag } = self.grant(hub)?;
+        // Only this server can make such a tag, and it does so only for results that never change.
+        if self.known.matches(&etag) {
+            return Ok(Answer::with_body(200, String::new()).tagged(Some(etag)));
+        }
+        let limits = &self.state.config.sql;
+        let mut rows = JsonRows::new(
+            RowShape::Arrays,
+            CollectLimits {
+                rows: self.asked.limit.unwrap_or(limits.default_limit).min(limits.row_cap),
+                rows_are_the_callers: self.asked.limit.is_some_and(|limit| limit <= limits.row_cap),
+                bytes: limits.max_response_bytes,
+            },
+        );
+        let (result, lasting) = match hub.sql().read(&access, &commit, &self.query(canceled), &mut rows)? {
+            ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
+            ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
         };
-        let (result, lasting) = call
-            .run(&call.state.sql, move |hub| -> Result<_, ReadError> {
-                let _slot = self.slot;
-                let mut rows = JsonRows::new(RowShape::Arrays, collect);
-                let query = ReadQuery { sql: &self.q, timeout: Duration::from_millis(self.timeout_ms), canceled };
-                Ok(match hub.sql().read(&self.access, &self.commit, &query, &mut rows)? {
-                    ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
-                    ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
-                })
-            })
-            .await?;
         let answer = Answer::data(200, &result);
-        Ok(if lasting && call.is_read() { answer.tagged(Some(etag)).coded(coding) } else { answer })
+        Ok(if lasting && self.is_read { answer.tagged(Some(etag)).coded(self.coding) } else { answer })
     }
 
     /// The whole result, row by row.
-    async fn streamed(
-        self,
-        call: &Call,
-        format: Format,
-        coding: Coding,
-        etag: String,
-    ) -> Result<HttpResponse, Failure> {
+    async fn streamed(self, call: &Call) -> Answered {
+        let (granted, reading) = call.read(move |hub| Ok::<_, Refusal>((self.grant(hub)?, self))).await?;
+        let Granted { access, commit, etag } = granted;
+        if reading.known.matches(&etag) {
+            return Ok(Either::Left(Answer::with_body(200, String::new()).tagged(Some(etag))));
+        }
+        let (format, coding) = (reading.format, reading.coding);
         let canceled = Canceled::default();
         let (writer, download) = download_channel(call.state.config.sql.stream_stall, &canceled);
         let running = call.spawn(&call.state.sql, move |hub| -> Result<(), ReadError> {
-            let _slot = self.slot;
-            let mut rows = StreamSink::new(format, self.limit, writer);
-            let query = ReadQuery { sql: &self.q, timeout: Duration::from_millis(self.timeout_ms), canceled };
-            let end = match hub.sql().read(&self.access, &self.commit, &query, &mut rows)? {
+            let mut rows = StreamSink::new(format, reading.asked.limit, writer);
+            let end = match hub.sql().read(&access, &commit, &reading.query(canceled), &mut rows)? {
                 ReadEnd::Done(report) => Ok(report.deterministic),
                 ReadEnd::Failed(failure) => Err((status_of(&failure), failure.to_string())),
             };
@@ -177,9 +201,9 @@ impl Granted {
                     response.insert_header((header::ETAG, etag));
                     response.extensions_mut().insert(TaggedCoding(coding));
                 }
-                Ok(response.body(body))
+                Ok(Either::Right(response.body(body)))
             }
-            First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+            First::Begun(begun, download) => Ok(Either::Right(response.streaming(download.stream(begun)))),
             First::Lost => match running.await {
                 Ok(Err(failure)) => Err(failure),
                 Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),

@@ -15,7 +15,7 @@ pub(crate) async fn list_tags(call: Call) -> Outcome {
     let after: Option<String> = call.page_key(&page_request, &bound)?;
     let fetch = page_request.fetch();
     let found = call.read(move |hub| hub.tags().list(&access, after.as_deref(), fetch)).await?;
-    Ok(page(&call.state, &page_request, &bound, found, |tag| wire::Tag::from(tag), |tag| tag.name.to_string()))
+    page(&call.state, &page_request, &bound, found, |tag| wire::Tag::from(tag), |tag| tag.name.to_string())
 }
 
 /// `POST …/tags`

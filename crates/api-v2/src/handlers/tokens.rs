@@ -17,7 +17,7 @@ pub(crate) async fn list_user_tokens(call: Call) -> Outcome {
     let (now, fetch) = (call.state.hub.now(), page_request.fetch());
     let found = call.read(move |hub| hub.tokens().list(&user, after, fetch)).await?;
     let shown = |token: &Token| convert::token(token, now);
-    Ok(page(&call.state, &page_request, &bound, found, shown, |token| token.id.to_string()))
+    page(&call.state, &page_request, &bound, found, shown, |token| token.id.to_string())
 }
 
 /// `POST /user/tokens`

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 use super::{ConflictKind, RowChange, TableChange, TableKind};
 
 /// Columns and cells in table order, as an object.
-#[derive(Debug, ToSchema)]
+#[derive(Clone, Debug, ToSchema)]
 #[schema(value_type = std::collections::BTreeMap<String, Option<String>>)]
 pub(crate) struct Row(pub(crate) Vec<(String, Option<String>)>);
 
@@ -51,7 +51,7 @@ pub(crate) struct TableDiff {
 }
 
 /// A row that differs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct RowDiff {
     pub(crate) table: String,
     pub(crate) change: RowChange,

@@ -13,9 +13,9 @@ use branchyard_domain::usecases::{
     NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
+use branchyard_shapes::{Asked, Content};
 use serde_json::{Value, json};
 
-use crate::asked::{Asked, Content};
 use crate::imports;
 use crate::world::{Answer, World};
 
@@ -230,7 +230,7 @@ impl Scene {
         self.hook = hook.to_string();
         self.delivery = hub.hooks().ping(&self.access(), hook, None).unwrap().delivery.id.to_string();
         let done: Vec<_> = hub.dispatch().turn("test", &[], 1, 1).unwrap().leases;
-        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease).unwrap()).collect();
+        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease, || true).unwrap()).collect();
         hub.dispatch().turn("test", &done, 0, 0).unwrap();
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
     }
@@ -268,7 +268,7 @@ impl Scene {
         if path == "/uploads/{upload_id}/{part_number}" {
             let session = self.session(OWNER).await;
             let address = imports::url(&session).strip_prefix("https://yard.test/api/v2").unwrap().to_owned();
-            return Asked::new(token, method, address, Content::Bytes(imports::FILE.to_vec()));
+            return Asked::new(token, method, branchyard_api_v2::BASE, address, Content::Bytes(imports::FILE.to_vec()));
         }
         let body = match (method, path) {
             ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
@@ -295,7 +295,8 @@ impl Scene {
         };
         let address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
         assert!(!address.contains('{'), "{address}: say what stands there");
-        Asked::new(token, method, format!("{address}{query}"), body.map_or(Content::None, Content::Json))
+        let content = body.map_or(Content::None, Content::Json);
+        Asked::new(token, method, branchyard_api_v2::BASE, format!("{address}{query}"), content)
     }
 
     /// An upload session of somebody who may have one.

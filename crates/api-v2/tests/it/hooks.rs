@@ -15,10 +15,10 @@ impl World {
     /// Makes the deliveries of all events, and all attempts that are due.
     fn deliver(&self) {
         let dispatch = self.fakes.hub.dispatch();
-        while dispatch.fan_out().unwrap() > 0 {}
+        while !dispatch.fan_out().unwrap().is_empty() {}
         let mut leases = dispatch.turn("test", &[], 9, 9).unwrap().leases;
         while !leases.is_empty() {
-            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease).unwrap()).collect();
+            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease, || true).unwrap()).collect();
             leases = dispatch.turn("test", &done, 9, 9).unwrap().leases;
         }
     }

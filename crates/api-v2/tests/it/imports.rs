@@ -59,10 +59,30 @@ async fn a_file_is_uploaded_and_imported() {
 }
 
 #[actix_web::test]
+async fn token_and_key_are_told_apart() {
+    let (world, ada, session) = session().await;
+    let etag = world.send(put(url(&session), FILE)).await.expect(200).header("etag").to_owned();
+    let with = |name: &str, value: &str| {
+        let mut body = request(&session, &etag);
+        body[name] = json!(value);
+        body
+    };
+    world.post(Some(&ada), I, with("token", "up_guess")).await.refused_at(400, "/token");
+    let elsewhere = "imports/0199c3a9-0000-7000-8000-000000000001";
+    for key in ["", "imports/x", elsewhere] {
+        world.post(Some(&ada), I, with("contents_key", key)).await.refused_at(400, "/contents_key");
+    }
+    world.post(Some(&ada), I, with("token", session["token"].as_str().unwrap())).await.expect(202);
+}
+
+#[actix_web::test]
 async fn parts_are_refused_for_the_right_reason() {
     let (world, _, session) = session().await;
     let good = url(&session);
     world.send(put(&good.replace("/1?", "/2?"), FILE)).await.refused(403, "PERMISSION_DENIED");
+    for other in ["/01?", "/+1?", "/0001?"] {
+        world.send(put(&good.replace("/1?", other), FILE)).await.refused(403, "PERMISSION_DENIED");
+    }
     world.send(put(&format!("{good}x"), FILE)).await.refused(403, "PERMISSION_DENIED");
     world.send(put(good.split_once('?').unwrap().0, FILE)).await.refused(403, "PERMISSION_DENIED");
     world.send(put(good, b"")).await.refused(400, "VALIDATION_FAILED");

@@ -45,7 +45,9 @@ async fn a_pull_is_opened_edited_and_merged() {
     let tables = world.get(None, &format!("{P}/1/diff/tables")).await.expect(200).data();
     assert_eq!(tables[0]["rows_added"], 1);
     assert_eq!(world.get(None, &format!("{P}/1/conflicts")).await.expect(200).data(), json!([]));
-    world.get(None, &format!("{P}/1/diff?table=nope")).await.refused(404, "NOT_FOUND");
+    for list in ["diff", "conflicts"] {
+        world.get(None, &format!("{P}/1/{list}?table=nope")).await.refused(404, "NOT_FOUND");
+    }
 
     let etag = opened.header("etag").to_owned();
     let edit = json!({"title": "Better", "description": "More", "state": "closed"});

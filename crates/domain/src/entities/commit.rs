@@ -41,6 +41,16 @@ pub enum Cell {
     Blob(Vec<u8>),
 }
 
+impl Cell {
+    /// Bytes of memory its value takes up, about.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Null | Self::Integer(_) | Self::Real(_) => 8,
+            Self::Text(bytes) | Self::Blob(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// What happened to a row or a table between two commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {

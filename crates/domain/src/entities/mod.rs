@@ -16,6 +16,7 @@ mod operation;
 mod pull;
 mod refs;
 mod release;
+mod session;
 mod token;
 mod upload;
 
@@ -46,5 +47,6 @@ pub use operation::{
 pub use pull::{Pull, PullComment, PullState};
 pub use refs::{Branch, Tag};
 pub use release::Release;
+pub use session::{Invitation, Session};
 pub use token::{LastUse, Token};
 pub use upload::{FileType, Upload, UploadPart};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lock;
 use crate::entities::{DatabaseLocator, EventKind, HookSecret, Sealed};
@@ -39,6 +40,7 @@ impl Vault for OpenVault {
 pub struct ScriptedSender {
     sent: Mutex<Vec<Parcel>>,
     answers: Mutex<BTreeMap<String, VecDeque<Sent>>>,
+    aborted: AtomicBool,
 }
 
 impl ScriptedSender {
@@ -69,9 +71,16 @@ impl Sender for ScriptedSender {
         }
     }
 
-    fn send(&self, parcel: &Parcel) -> Sent {
+    fn send(&self, parcel: &Parcel) -> Option<Sent> {
+        if self.aborted.load(Ordering::Relaxed) {
+            return None;
+        }
         lock(&self.sent).push(parcel.clone());
         let planned = lock(&self.answers).get_mut(&parcel.url).and_then(VecDeque::pop_front);
-        planned.unwrap_or_else(|| Self::answer(200))
+        Some(planned.unwrap_or_else(|| Self::answer(200)))
+    }
+
+    fn abort(&self) {
+        self.aborted.store(true, Ordering::Relaxed);
     }
 }

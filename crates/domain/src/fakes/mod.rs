@@ -3,6 +3,7 @@
 //! [`hub()`] gives a [`Hub`] over all of them, with handles to each.
 
 mod blobs;
+mod broken;
 mod clock;
 mod engine;
 mod formats;
@@ -15,6 +16,7 @@ mod rows;
 use std::sync::Arc;
 
 pub use blobs::MemoryBlobs;
+pub use broken::BrokenMetadata;
 pub use clock::FixedClock;
 pub use engine::MemoryEngine;
 pub use formats::PlainFormats;
@@ -24,6 +26,7 @@ pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
+use crate::ports::Metadata;
 use crate::usecases::Limits;
 use crate::{Hub, Ports};
 
@@ -46,6 +49,28 @@ pub struct FakeHub {
     pub sender: Arc<ScriptedSender>,
     /// Who runs its instances.
     pub provisioner: Arc<MemoryProvisioner>,
+}
+
+impl FakeHub {
+    /// A hub over the same fakes, but for a metadata store that is broken.
+    pub fn broken(&self, metadata: BrokenMetadata) -> Hub {
+        Hub::new(self.ports(Arc::new(metadata)), Limits::default())
+    }
+
+    fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {
+        Ports {
+            metadata,
+            engine: self.engine.clone(),
+            blobs: self.blobs.clone(),
+            formats: Arc::new(PlainFormats),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            payloads: Arc::new(PlainPayloads),
+            vault: Arc::new(OpenVault),
+            sender: self.sender.clone(),
+            provisioner: self.provisioner.clone(),
+        }
+    }
 }
 
 /// A hub over fakes with default limits; everything it does is the same in every run.

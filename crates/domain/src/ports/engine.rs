@@ -75,6 +75,9 @@ pub enum EngineError {
     /// Took longer than allowed, in milliseconds.
     #[error("took longer than {0} ms")]
     TimedOut(u64),
+    /// Too many calls computed for long at once; nothing is wrong, and later it may be done.
+    #[error("too many long calls at once")]
+    Busy,
     /// The file is damaged or a chunk of it is gone.
     #[error("the database file is damaged: {0}")]
     Damaged(String),
@@ -242,6 +245,64 @@ pub struct TableScan<'a> {
     pub canceled: Canceled,
 }
 
+/// What a value of a row is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Test {
+    /// The same, after the value took on the affinity of the column.
+    Equals,
+    /// Anything else; NULL differs from every value.
+    Differs,
+    /// The value is somewhere in it, whatever the case of ASCII letters.
+    Contains,
+    /// Before the value in the order of the column.
+    Less,
+    /// After the value.
+    More,
+    /// NULL; the value does not matter.
+    IsNull,
+    /// Anything but NULL.
+    IsNotNull,
+}
+
+/// A test that rows have to pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowTest {
+    /// The column.
+    pub column: String,
+    /// How it is tested.
+    pub test: Test,
+    /// Against what, as text.
+    pub value: String,
+}
+
+/// The column rows are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowOrder<'a> {
+    /// The column.
+    pub column: &'a str,
+    /// Whether the largest come first.
+    pub descending: bool,
+}
+
+/// Some rows of a table or view, for somebody to look at.
+#[derive(Debug, Clone)]
+pub struct Selection<'a> {
+    /// The table or view, in any letter case.
+    pub table: &'a str,
+    /// What rows have to pass, all of it; the columns exist.
+    pub tests: &'a [RowTest],
+    /// What they are sorted by, then by primary key; the column exists.
+    pub order: Option<RowOrder<'a>>,
+    /// Rows to leave out first.
+    pub skip: u64,
+    /// The most rows to give.
+    pub limit: u64,
+    /// Time the engine may compute; waiting for the sink does not count.
+    pub timeout: Duration,
+    /// Ends it early, as if its time had run out.
+    pub canceled: Canceled,
+}
+
 /// A column an import fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportColumn {
@@ -305,13 +366,24 @@ pub struct ScriptJob<'a> {
     pub timeout: Duration,
 }
 
-/// A page of changed rows or conflicts of a table: start after this key, at most so many.
+/// A page of changed rows of a table: start after this key, at most so many.
 #[derive(Debug, Clone)]
 pub struct RowPage {
     /// Key of the last row of the page before.
     pub after: Option<Vec<Cell>>,
     /// The most rows to give.
     pub limit: usize,
+    /// Bytes of values after which there are enough rows; one is always given.
+    pub bytes: usize,
+}
+
+/// Changed rows of a table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChangedRows {
+    /// The rows, by primary key.
+    pub rows: Vec<RowChange>,
+    /// Whether there may be more after them; if not, these were the last.
+    pub more: bool,
 }
 
 /// Stores commits; runs SQL on them.
@@ -401,7 +473,7 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError>;
 
-    /// Gives all rows of a table at a commit, by primary key; without one, by row id.
+    /// Gives all rows of a table at a commit, by primary key; without one, by row id. Says what is left of the time.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`], also for a view; [`EngineError::TimedOut`].
@@ -411,7 +483,32 @@ pub trait Engine: Send + Sync {
         at: &CommitHash,
         scan: &TableScan<'_>,
         sink: &mut dyn RowSink,
+    ) -> Result<Duration, EngineError>;
+
+    /// Gives some rows of a table or view at a commit.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] when the statement of a view is to blame, or time ran out.
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
     ) -> Result<(), EngineError>;
+
+    /// How many rows of a table or view pass these tests at a commit.
+    ///
+    /// # Errors
+    /// As [`Engine::rows`].
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        timeout: Duration,
+    ) -> Result<u64, EngineError>;
 
     /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
     ///
@@ -475,7 +572,7 @@ pub trait Engine: Send + Sync {
         to: &CommitHash,
     ) -> Result<Vec<TableChange>, EngineError>;
 
-    /// The rows of one table that differ between two commits, by primary key.
+    /// The rows of one table that differ between two commits, by primary key, as many as a page takes.
     ///
     /// # Errors
     /// [`EngineError::NoSuchTable`] when neither commit has the table.
@@ -486,7 +583,7 @@ pub trait Engine: Send + Sync {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, EngineError>;
+    ) -> Result<ChangedRows, EngineError>;
 
     /// The user's tables and views at a commit, by name.
     ///

@@ -109,6 +109,9 @@ pub trait Sender: Send + Sync {
     /// [`AddressError`].
     fn check(&self, url: &str) -> Result<String, AddressError>;
 
-    /// Makes one attempt and waits for its end, which is bounded in time.
-    fn send(&self, parcel: &Parcel) -> Sent;
+    /// Makes one attempt and waits for its end, which is bounded in time. `None` when it was cut short by [`Sender::abort`].
+    fn send(&self, parcel: &Parcel) -> Option<Sent>;
+
+    /// Cuts all attempts short, those under way and those that are asked for later.
+    fn abort(&self);
 }

@@ -10,13 +10,13 @@ use super::deployments::{
     SampleRepository,
 };
 use crate::entities::{
-    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, LastUse, Member, MemberRole,
-    Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Tag, Token, Upload, UploadPart,
-    User, Visibility,
+    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, Invitation, LastUse, Member,
+    MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Session, Tag, Token,
+    Upload, UploadPart, User, Visibility,
 };
 use crate::values::{
-    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, OperationId, OwnerName,
-    PullNumber, RefName, Timestamp, TokenId, UploadId,
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, InvitationId, OperationId,
+    OwnerName, PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
 };
 use branchyard_auth::HashedToken;
 
@@ -62,6 +62,8 @@ pub trait Unit:
     AccountRepository
     + MemberRepository
     + TokenRepository
+    + SessionRepository
+    + InvitationRepository
     + DatabaseRepository
     + CollaboratorRepository
     + RefRepository
@@ -95,6 +97,11 @@ pub trait AccountRepository {
     fn user_add(&mut self, user: &User) -> Result<()>;
     /// A user with their addresses.
     fn user_get(&mut self, id: AccountId) -> Result<Option<User>>;
+    /// Changes what a user says of themselves, their password and whether they administer the server; gives whether the user is
+    /// there.
+    fn user_update(&mut self, user: &User) -> Result<bool>;
+    /// Whether there is any user.
+    fn user_any(&mut self) -> Result<bool>;
     /// Adds an organization. `Taken` when the name is.
     fn organization_add(&mut self, organization: &Organization) -> Result<()>;
     /// An organization.
@@ -142,6 +149,36 @@ pub trait TokenRepository {
     fn token_remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>>;
     /// Notes the last use of a token.
     fn token_touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()>;
+}
+
+/// Sessions.
+pub trait SessionRepository {
+    /// Adds a session.
+    fn session_add(&mut self, session: &Session) -> Result<()>;
+    /// The session of this hash and its user: one indexed read.
+    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>>;
+    /// All sessions of a user, newest first.
+    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>>;
+    /// Notes the last use of a session and when it ends now.
+    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()>;
+    /// Removes a session of a user; gives whether there was one.
+    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool>;
+    /// Removes sessions that ended at `now` or before; gives how many.
+    fn session_purge(&mut self, now: Timestamp) -> Result<u64>;
+}
+
+/// Invitations to sign up.
+pub trait InvitationRepository {
+    /// Adds an invitation.
+    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()>;
+    /// The invitation of this hash.
+    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>>;
+    /// All invitations, newest first.
+    fn invitation_list(&mut self) -> Result<Vec<Invitation>>;
+    /// Removes an invitation; gives whether there was one.
+    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool>;
+    /// Removes invitations that expired at `now` or before; gives how many.
+    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64>;
 }
 
 /// Filters of the list of databases.
@@ -252,8 +289,13 @@ pub trait RefRepository {
 pub struct PullFilter {
     /// Only those that stand there.
     pub standing: Option<PullStanding>,
-    /// Only with this in title or description, whatever the case.
+    /// Only with this in title or description, whatever the case; a text above [`PullFilter::MAX_CONTAINS`] is in none.
     pub contains: Option<String>,
+}
+
+impl PullFilter {
+    /// Bytes of the longest text that is searched for. SQLite refuses patterns above 50,000 bytes.
+    pub const MAX_CONTAINS: usize = 20_000;
 }
 
 /// State of a pull without what belongs to it.
@@ -387,8 +429,10 @@ pub trait OperationRepository {
     /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
     /// was in that state.
     fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
-    /// Ends all leases, for the start of the one process that works on this store; gives how many.
-    fn operation_recover(&mut self) -> Result<u64>;
+    /// Operations that wait, and operations that run.
+    fn operation_backlog(&mut self) -> Result<OperationBacklog>;
+    /// Ends the leases of all workers of a node (`<node>/…`), for its start; gives how many.
+    fn operation_recover(&mut self, node: &str) -> Result<u64>;
     /// Hands a leased operation back to the queue; its place is kept.
     fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()>;
     /// Whether a fork of this name is being made for this owner.
@@ -498,21 +542,52 @@ pub enum DeliveryState {
     Failed,
 }
 
-/// A delivery that somebody alone may attempt now. It is the hook that is leased: there is one attempt at a time for each.
+/// Deliveries that somebody alone may attempt now, one after the other. It is the hook that is leased: there is one attempt at a time for each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The hook.
     pub hook: Hook,
-    /// Its first due delivery.
-    pub delivery: Delivery,
-    /// What to send.
-    pub body: String,
+    /// Its first due deliveries, by event, with their bodies; at least one.
+    pub deliveries: Vec<(Delivery, String)>,
+    /// When it ends by itself. It tells this lease from others of the same holder, too.
+    pub until: Timestamp,
+}
+
+/// Operations that are not settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperationBacklog {
+    /// Waiting.
+    pub queued: u64,
+    /// Being run, or to be run again.
+    pub running: u64,
+}
+
+/// What waits to be told to hooks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryBacklog {
+    /// Events whose deliveries are still to be made.
+    pub events: u64,
+    /// Deliveries that are due or being attempted.
+    pub due: u64,
+    /// Since when the oldest of them is due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
+/// What may be leased at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Places {
+    /// Hooks in all.
+    pub hooks: usize,
+    /// Of these, hooks whose last attempt failed.
+    pub failing: usize,
+    /// Deliveries of a hook; a hook whose last attempt failed has one.
+    pub run: usize,
 }
 
 /// Deliveries and their attempts.
 pub trait DeliveryRepository {
-    /// Queues a delivery.
-    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()>;
+    /// Queues deliveries.
+    fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()>;
     /// A delivery of a hook.
     fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>>;
     /// Deliveries of a hook, newest first, before `before`.
@@ -527,28 +602,25 @@ pub trait DeliveryRepository {
     fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>>;
     /// The attempts of a delivery that are kept, oldest first.
     fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>>;
-    /// Adds an attempt and what it sent; of those before it, the latest are kept, `keep` with this one.
-    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
+    /// Adds an attempt, what it sent, and the status and counts that its delivery has by it, while the hook is held: when the hook is
+    /// due is noted by [`DeliveryRepository::delivery_release`]. Of the attempts before it, the latest are kept, `keep` with this one.
+    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
     /// Changes status and counts of a delivery; gives whether it is there.
     fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool>;
     /// Gives up all pending deliveries of a hook; gives how many.
     fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64>;
     /// Whether a delivery is due in a hook that nobody holds.
     fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool>;
-    /// Leases the first due delivery, by event, of hooks that nobody holds, those that wait longest first: `places` in all, of which
-    /// `failing_places` for hooks whose last attempt failed.
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: usize,
-        failing_places: usize,
-    ) -> Result<Vec<Lease>>;
-    /// Ends the lease of a hook; gives whether `holder` had it for this delivery.
-    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool>;
+    /// Leases hooks that nobody holds and that have something due, those that wait longest first.
+    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>>;
+    /// The hook, if `holder` has the lease of it that ends `until` then.
+    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>>;
+    /// Ends the leases of hooks.
+    fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()>;
     /// Ends all leases of `holder`; gives how many.
     fn delivery_recover(&mut self, holder: &str) -> Result<u64>;
+    /// What waits at `now`.
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog>;
     /// Removes deliveries finished before `before`, at most `limit`; gives how many.
     fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }

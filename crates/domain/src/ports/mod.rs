@@ -18,16 +18,18 @@ pub use deployments::{
     DeploymentRepository, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
 };
 pub use engine::{
-    Canceled, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, ReadReport, RowPage, RowSink, ScriptJob, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selection, SqlFailure,
+    TableScan, Test, ValueRef, WriteJob, Written,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
-    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryRepository, DeliveryState,
-    EventRepository, HookRepository, IdempotencyRepository, Lease, MemberRepository, Metadata, MetadataError,
-    OperationFilter, OperationRepository, OperationState, PullFilter, PullRepository, PullStanding, RefRepository,
-    ReleaseRepository, SavedAnswer, TokenRepository, Unit, UploadRepository,
+    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository,
+    DeliveryState, EventRepository, HookRepository, IdempotencyRepository, InvitationRepository, Lease,
+    MemberRepository, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    Places, PullFilter, PullRepository, PullStanding, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository,
+    TokenRepository, Unit, UploadRepository,
 };
 pub use metrics::{Metric, Sample, Series, Summary};
 pub use provisioner::{

@@ -10,8 +10,9 @@ use uuid::Uuid;
 use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowProblem, Side, Signature};
 use crate::fakes::Collected;
 use crate::ports::{
-    Canceled, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob, MergeOutcome,
-    ReadQuery, RowPage, RowSource, ScriptJob, SqlFailure, TableScan, WriteJob,
+    Canceled, ChangedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    MergeOutcome, ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test,
+    WriteJob,
 };
 use crate::values::{CommitHash, DatabaseId, Timestamp};
 
@@ -27,6 +28,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("failed_writes", failed_writes),
     ("reads", reads),
     ("scans", scans),
+    ("selections", selections),
     ("log_and_ancestry", log_and_ancestry),
     ("diff", diff),
     ("diff_pages", diff_pages),
@@ -332,7 +334,10 @@ pub fn scans(engine: &dyn Engine) {
     let scan = |table: &str, stop_after: usize| {
         let mut rows = Collected::stopping_after(stop_after);
         let wanted = TableScan { table, timeout: LONG, canceled: Canceled::default() };
-        engine.scan(db.id, &head, &wanted, &mut rows).map(|()| rows)
+        engine.scan(db.id, &head, &wanted, &mut rows).map(|left| {
+            assert!(!left.is_zero() && left <= LONG);
+            rows
+        })
     };
     assert_eq!(scan("keyed", 0).unwrap().lines(), ["2|a", "3|b", "1|c"]);
     assert_eq!(scan("keyed", 2).unwrap().lines(), ["2|a", "3|b"]);
@@ -343,6 +348,49 @@ pub fn scans(engine: &dyn Engine) {
     let wanted = TableScan { table: "t", timeout: LONG, canceled: Canceled::default() };
     let lost = engine.scan(db.id, &no_commit(), &wanted, &mut Collected::default());
     assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
+}
+
+/// Rows that somebody looks at: filtered, sorted, a page at a time, and how many there are.
+pub fn selections(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let head = db.write(&head, 2, "INSERT INTO t VALUES (4,'it''s \"4\"',20),(5,NULL,NULL)");
+    let test =
+        |column: &str, test: Test, value: &str| RowTest { column: column.to_owned(), test, value: value.to_owned() };
+    let select = |tests: &[RowTest], order: Option<(&str, bool)>, skip: u64, limit: u64| {
+        let order = order.map(|(column, descending)| RowOrder { column, descending });
+        let canceled = Canceled::default();
+        let wanted = Selection { table: "T", tests, order, skip, limit, timeout: LONG, canceled };
+        let mut rows = Collected::default();
+        engine.rows(db.id, &head, &wanted, &mut rows).unwrap();
+        assert_eq!(rows.columns.len(), 3, "also where no row is");
+        let ids = rows.lines().iter().map(|line| line.split('|').next().unwrap().to_owned()).collect::<String>();
+        if skip == 0 && limit > 5 {
+            assert_eq!(engine.count(db.id, &head, "T", tests, LONG).unwrap(), rows.rows.len() as u64);
+        }
+        ids
+    };
+    assert_eq!(select(&[], None, 0, 9), "12345");
+    assert_eq!(select(&[], None, 1, 2), "23");
+    assert_eq!(select(&[], Some(("id", true)), 0, 2), "54");
+    assert_eq!(select(&[], Some(("b", true)), 0, 9), "32415", "equals by primary key, NULL least");
+    let cases = [
+        (test("b", Test::Equals, "20"), "24"),
+        (test("B", Test::Differs, "20"), "135"),
+        (test("b", Test::Less, "20"), "1"),
+        (test("b", Test::More, "10"), "234"),
+        (test("a", Test::Contains, "T"), "234"),
+        (test("a", Test::Contains, "'S \"4"), "4"),
+        (test("a", Test::Contains, "%"), ""),
+        (test("a", Test::Equals, "' OR 1=1 --"), ""),
+        (test("a", Test::IsNull, ""), "5"),
+        (test("a", Test::IsNotNull, ""), "1234"),
+    ];
+    for (wanted, ids) in cases {
+        assert_eq!(select(std::slice::from_ref(&wanted), None, 0, 9), ids, "{wanted:?}");
+    }
+    assert_eq!(select(&[test("b", Test::Equals, "20"), test("id", Test::More, "2")], None, 0, 9), "4");
+    let lost = engine.count(db.id, &head, "gone", &[], LONG);
+    assert!(matches!(lost, Err(EngineError::NoSuchTable(name)) if name == "gone"));
 }
 
 /// The log, ancestors and merge bases.
@@ -393,9 +441,10 @@ pub fn diff(engine: &dyn Engine) {
     assert_eq!((back[1].change, back[1].rows), (Change::Removed, Some((0, 2, 0))));
     assert_eq!(engine.changed_tables(db.id, &to, &to).unwrap(), vec![]);
 
-    let page = RowPage { after: None, limit: 10 };
-    let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
-    let told: Vec<_> = rows.into_iter().map(|r| (r.change, r.primary_key, r.from, r.to)).collect();
+    let page = RowPage { after: None, limit: 10, bytes: 1 << 20 };
+    let found = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+    assert!(!found.more);
+    let told: Vec<_> = found.rows.into_iter().map(|r| (r.change, r.primary_key, r.from, r.to)).collect();
     assert_eq!(
         told,
         vec![
@@ -404,7 +453,7 @@ pub fn diff(engine: &dyn Engine) {
             (Change::Added, key(4), None, row(4, "four", 40)),
         ]
     );
-    assert_eq!(engine.changed_rows(db.id, &to, &to, "t", &page).unwrap(), vec![]);
+    assert_eq!(engine.changed_rows(db.id, &to, &to, "t", &page).unwrap(), ChangedRows::default());
     let gone = engine.changed_rows(db.id, &from, &to, "gone", &page);
     assert!(matches!(gone, Err(EngineError::NoSuchTable(_))), "{gone:?}");
     assert!(matches!(engine.changed_tables(db.id, &no_commit(), &to), Err(EngineError::NoSuchCommit(_))));
@@ -414,15 +463,24 @@ pub fn diff(engine: &dyn Engine) {
 pub fn diff_pages(engine: &dyn Engine) {
     let (db, from) = Db::with_rows(engine);
     let to = db.write(&from, 2, "INSERT INTO t VALUES (7,'g',1),(5,'e',1),(6,'f',1); DELETE FROM t WHERE id = 2");
-    let mut keys = Vec::new();
-    let mut page = RowPage { after: None, limit: 2 };
-    loop {
-        let rows = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
-        let Some(last) = rows.last() else { break };
-        page.after = Some(last.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
-        keys.extend(rows.into_iter().map(|row| row.primary_key));
+    // By number, by bytes (a row is larger than one), and all at once.
+    for (limit, bytes, expected) in [(2, 1 << 20, vec![2, 2]), (10, 1, vec![1, 1, 1, 1]), (10, 1 << 20, vec![4])] {
+        let mut keys = Vec::new();
+        let mut sizes = Vec::new();
+        let mut page = RowPage { after: None, limit, bytes };
+        loop {
+            let found = engine.changed_rows(db.id, &from, &to, "t", &page).unwrap();
+            let Some(last) = found.rows.last() else { break };
+            sizes.push(found.rows.len());
+            page.after = Some(last.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+            keys.extend(found.rows.into_iter().map(|row| row.primary_key));
+            if !found.more {
+                break;
+            }
+        }
+        assert_eq!(keys, [2, 5, 6, 7].map(key));
+        assert_eq!(sizes, expected);
     }
-    assert_eq!(keys, [2, 5, 6, 7].map(key));
 }
 
 /// Definitions at a commit.

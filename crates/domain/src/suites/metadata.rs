@@ -5,6 +5,7 @@
 mod deployments;
 mod hooks;
 mod organizations;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,8 +20,8 @@ use crate::entities::{
     UploadPart, User, Visibility, Work,
 };
 use crate::ports::{
-    DatabaseFilter, Metadata, MetadataError, OperationFilter, OperationState, PullFilter, PullStanding, SavedAnswer,
-    Unit,
+    DatabaseFilter, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationState, PullFilter,
+    PullStanding, SavedAnswer, Unit,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
@@ -30,6 +31,7 @@ use crate::values::{
 pub use deployments::{backups_and_samples, deployment_operations, deployments, instances, ledger};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
+pub use sessions::{invitations, profiles, sessions};
 
 /// One promise, checked.
 pub type Check = fn(&dyn Metadata);
@@ -40,6 +42,9 @@ pub const ALL: &[(&str, Check)] = &[
     ("organizations", organizations),
     ("members", members),
     ("tokens", tokens),
+    ("sessions", sessions),
+    ("invitations", invitations),
+    ("profiles", profiles),
     ("databases", databases),
     ("database_lists", database_lists),
     ("collaborators", collaborators),
@@ -785,7 +790,7 @@ pub fn leases(store: &dyn Metadata) {
         assert!(!unit.operation_extend(operation_id(1), "w2", at(20)).unwrap());
         assert!(!unit.operation_extend(operation_id(2), "w1", at(20)).unwrap());
     });
-    assert_eq!(lease("w3", 11), Some(4), "its lease ended at 11; it goes before what is queued there");
+    assert_eq!(lease("other/3", 11), Some(4), "its lease ended at 11; it goes before what is queued there");
     assert_eq!(lease("w3", 12), None, "the lease of 1 was prolonged");
     let first = read(store, |unit| unit.operation_get(operation_id(4)).unwrap().unwrap());
     assert_eq!((first.attempts, first.started_at, first.status), (2, Some(at(1)), OperationStatus::Running));
@@ -804,12 +809,16 @@ pub fn leases(store: &dyn Metadata) {
         settled.finished_at = Some(at(14));
         assert!(unit.operation_settle(&settled, Some("w4")).unwrap());
     });
-    assert_eq!(lease("w4", 14), Some(2));
+    assert_eq!(lease("node/4", 14), Some(2));
     assert_eq!(lease("w5", 15), None);
-    // A restart ends all leases at once.
-    assert_eq!(write(store, |unit| unit.operation_recover().unwrap()), 2);
-    assert!(!write(store, |unit| unit.operation_extend(operation_id(2), "w4", at(99)).unwrap()), "ended");
+    assert_eq!(read(store, |unit| unit.operation_backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
+    // A restart ends the leases of its own workers at once, and of nobody else.
+    assert_eq!(write(store, |unit| unit.operation_recover("n").unwrap()), 0, "not of a node whose name begins so");
+    assert_eq!(write(store, |unit| unit.operation_recover("node").unwrap()), 1);
+    assert!(!write(store, |unit| unit.operation_extend(operation_id(2), "node/4", at(99)).unwrap()), "ended");
     assert_eq!(lease("w6", 15), Some(2));
+    assert_eq!(lease("w6", 15), None, "the other node still runs 4");
+    assert_eq!(write(store, |unit| unit.operation_recover("other").unwrap()), 1);
     assert_eq!(lease("w6", 15), Some(4));
     assert_eq!(lease("w6", 15), None);
 }

@@ -76,7 +76,7 @@ impl<'a> Databases<'a> {
             Some(database) => grant(unit.as_mut(), caller, database),
             None => {
                 // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
-                deny_like_a_hidden_one(unit.as_mut(), caller)?;
+                deny_like_a_hidden_one(unit.as_mut(), caller.user().map(|user| user.id))?;
                 Err(AccessError::NoSuchDatabase)
             }
         }
@@ -376,8 +376,8 @@ pub(super) fn live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Database, Acce
 }
 
 /// What [`role_of`] asks for somebody without a role, asked in vain.
-fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: &Caller) -> Result<(), Fault> {
-    let Some(user) = caller.user().map(|user| user.id) else { return Ok(()) };
+pub(super) fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: Option<AccountId>) -> Result<(), Fault> {
+    let Some(user) = caller else { return Ok(()) };
     unit.member_get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
     unit.collaborator_get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
     Ok(())

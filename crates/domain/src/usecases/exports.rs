@@ -9,13 +9,24 @@ use crate::errors::ReadError;
 use crate::ports::{Canceled, EngineError, RowSink, TableScan};
 use crate::values::CommitHash;
 
-/// When an export ends before its table does.
+/// When an export ends before all of its tables do.
 #[derive(Debug, Clone)]
 pub struct ExportLimits {
-    /// Time the engine may compute; waiting for the sink does not count.
-    pub timeout: Duration,
-    /// Says that nobody wants the rows any more.
-    pub canceled: Canceled,
+    timeout: Duration,
+    left: Duration,
+    canceled: Canceled,
+}
+
+impl ExportLimits {
+    /// `timeout`: the time the engine may compute for all tables that are read under these limits; waiting for the sink does not
+    /// count. `canceled` says that nobody wants the rows any more.
+    pub fn new(timeout: Duration, canceled: Canceled) -> Self {
+        Self { timeout, left: timeout, canceled }
+    }
+
+    fn timed_out(&self) -> ReadError {
+        ReadError::TimedOut(u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX))
+    }
 }
 
 /// Whole tables.
@@ -44,14 +55,21 @@ impl<'a> Exports<'a> {
         access: &DatabaseAccess<L>,
         at: &CommitHash,
         table: &str,
-        limits: &ExportLimits,
+        limits: &mut ExportLimits,
         sink: &mut dyn RowSink,
     ) -> Result<(), ReadError> {
-        let scan = TableScan { table, timeout: limits.timeout, canceled: limits.canceled.clone() };
+        if limits.left.is_zero() {
+            return Err(limits.timed_out());
+        }
+        let scan = TableScan { table, timeout: limits.left, canceled: limits.canceled.clone() };
         match self.0.ports.engine.scan(access.database().id, at, &scan, sink) {
+            Ok(left) => {
+                limits.left = left;
+                Ok(())
+            }
             Err(EngineError::NoSuchTable(name)) => Err(ReadError::NoSuchTable(name)),
-            Err(EngineError::TimedOut(ms)) => Err(ReadError::TimedOut(ms)),
-            other => Ok(other?),
+            Err(EngineError::TimedOut(_)) => Err(limits.timed_out()),
+            Err(other) => Err(other.into()),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
 use crate::errors::{Fault, ImportError};
-use crate::values::{OperationId, OwnerName, UploadId};
+use crate::values::{AccountId, DatabaseId, OperationId, OwnerName, Timestamp, UploadId};
 
 /// What is to become of a stored file; nothing is checked yet.
 #[derive(Debug, Clone)]
@@ -34,7 +34,26 @@ pub struct StoredFile<'a> {
     inner: &'a Inner,
     id: UploadId,
     part: UploadPart,
-    taken: bool,
+    pub(super) taken: bool,
+}
+
+impl StoredFile<'_> {
+    /// A session that holds the file whole. Nobody can show its secret: it has none.
+    pub(super) fn session(&self, database: DatabaseId, user: AccountId, now: Timestamp) -> Upload {
+        Upload {
+            id: self.id,
+            database_id: database,
+            user_id: user,
+            secret_hash: [0; 32],
+            content_length: self.part.size,
+            num_parts: 1,
+            file_type: FileType::Csv,
+            created_at: now,
+            expires_at: now.plus_seconds(self.inner.limits.upload_session_seconds),
+            used_by: None,
+            parts: vec![self.part.clone()],
+        }
+    }
 }
 
 impl Drop for StoredFile<'_> {
@@ -96,22 +115,9 @@ impl<'a> Imports<'a> {
         let user = access.who();
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
-        let session = Upload {
-            id: file.id,
-            database_id: database.id,
-            user_id: user.id,
-            // Nobody can show this session: it is used up in the transaction that makes it.
-            secret_hash: [0; 32],
-            content_length: file.part.size,
-            num_parts: 1,
-            file_type: wanted.file_type,
-            created_at: now,
-            expires_at: now.plus_seconds(self.0.limits.upload_session_seconds),
-            used_by: None,
-            parts: vec![file.part.clone()],
-        };
+        let session = Upload { file_type: wanted.file_type, ..file.session(database.id, user.id, now) };
         let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
-        let (request, session) = imports::check(&request, Some(session), now)?;
+        let (request, session) = imports::check(&request, Some(session), &|_| true, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         let operation = enqueue_as(self.0, unit.as_mut(), id, &database, user, Work::Import(request), now);

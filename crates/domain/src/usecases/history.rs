@@ -2,9 +2,9 @@
 
 use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
-use crate::entities::{LogEntry, LogPosition, RowChange, TableChange, TableSchema};
+use crate::entities::{LogEntry, LogPosition, TableChange, TableSchema};
 use crate::errors::ReadError;
-use crate::ports::{EngineError, RowPage};
+use crate::ports::{ChangedRows, EngineError, RowPage};
 use crate::values::CommitHash;
 
 /// Commits, differences, definitions.
@@ -73,7 +73,7 @@ impl<'a> History<'a> {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, ReadError> {
+    ) -> Result<ChangedRows, ReadError> {
         match self.0.ports.engine.changed_rows(access.database().id, from, to, table, page) {
             Err(EngineError::NoSuchTable(name)) => Err(ReadError::NoSuchTable(name)),
             other => Ok(other?),

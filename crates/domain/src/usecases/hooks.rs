@@ -20,7 +20,7 @@ use crate::errors::HookError;
 use crate::ports::Unit;
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
-pub use dispatch::{Attempted, Dispatch, Turn};
+pub use dispatch::{Attempted, Dispatch, Run, Turn};
 pub use log::Deliveries;
 
 /// Seconds for which deliveries are signed with the previous secret too.
@@ -223,7 +223,7 @@ impl<'a> Hooks<'a> {
         let event_id = EventId::from_uuid(self.0.ports.ids.uuid(now));
         unit.event_add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
         let delivery = queued(id, event_id, EventName::Ping, delivery_id(self.0, now, last), now);
-        unit.delivery_add(&delivery)?;
+        unit.delivery_add(std::slice::from_ref(&delivery))?;
         unit.event_dispatched(event_id, now)?;
         let details = log::details(unit.as_mut(), database.id, delivery)?;
         once::keep(self.0, unit.as_mut(), once, &details, now)?;

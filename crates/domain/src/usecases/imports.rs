@@ -216,6 +216,18 @@ impl<'a> Imports<'a> {
         wanted: NewImport,
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, ImportError> {
+        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
+        self.begin(access, wanted, once, &|session| session.secret_hash == secret_hash)
+    }
+
+    /// Accepts an import whose session is one of the holder of the access, for this database, and `genuine`.
+    pub(super) fn begin(
+        &self,
+        access: &DatabaseAccess<Write>,
+        wanted: NewImport,
+        once: Option<&Once<'_, Operation>>,
+        genuine: &dyn Fn(&Upload) -> bool,
+    ) -> Result<Operation, ImportError> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
@@ -223,10 +235,9 @@ impl<'a> Imports<'a> {
             Some(id) => unit.upload_get(id)?,
             None => None,
         };
-        let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
-        let session = session
-            .filter(|s| s.secret_hash == secret_hash && s.user_id == access.who().id && s.database_id == database.id);
-        let (request, session) = check(&wanted, session, now)?;
+        // Whether there is a session is told to nobody but its owner.
+        let session = session.filter(|s| s.user_id == access.who().id && s.database_id == database.id);
+        let (request, session) = check(&wanted, session, genuine, now)?;
         let branch = unit.branch_get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         if let Some(operation) = session.used_by {
@@ -259,6 +270,7 @@ pub(super) fn not_queued(error: OperationError) -> ImportError {
 pub(super) fn check(
     wanted: &NewImport,
     session: Option<Upload>,
+    genuine: &dyn Fn(&Upload) -> bool,
     now: crate::values::Timestamp,
 ) -> Result<(ImportRequest, Upload), ImportError> {
     let mut wrong: Vec<(&'static str, String)> = Vec::new();
@@ -302,7 +314,10 @@ pub(super) fn check(
     }
     let session = session.filter(|s| s.used_by.is_some() || s.expires_at > now);
     match &session {
-        None => wrong.push(("token", "unknown, expired, or of another caller or database".to_owned())),
+        None => wrong.push(("contents_key", "unknown, expired, or of another caller or database".to_owned())),
+        Some(session) if !genuine(session) => {
+            wrong.push(("token", "not the token of the upload that contents_key names".to_owned()));
+        }
         Some(session) if session.used_by.is_none() => check_parts(wanted, session, &mut wrong),
         Some(_) => {}
     }

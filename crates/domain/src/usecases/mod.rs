@@ -1,14 +1,17 @@
 //! Use cases, grouped by noun, gathered in one [`Hub`].
 
 mod branches;
+mod browse;
 mod collaborators;
 mod databases;
+mod deadline;
 mod deployments;
 mod exports;
 mod files;
 mod history;
 mod hooks;
 mod imports;
+mod invitations;
 mod members;
 mod once;
 mod operations;
@@ -18,14 +21,17 @@ mod pulls;
 mod releases;
 mod revisions;
 mod run;
+mod sessions;
 mod show;
 mod sql;
 mod tags;
 mod tokens;
+mod uploaded;
 
 use std::sync::Arc;
 
 pub use branches::{Branches, NewBranch};
+pub use browse::Browse;
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use deployments::{
@@ -36,18 +42,21 @@ pub use deployments::{
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
-pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, SecretHook, Turn};
+pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, Run, SecretHook, Turn};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
+pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
 pub use once::Once;
-pub use operations::{Operations, SqlWrite};
+pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
-pub use people::{NewUser, People};
+pub use people::{NewUser, People, Profile};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
 pub use releases::{EditRelease, NewRelease, Releases};
+pub use sessions::{Client, OpenedSession, Sessions};
 pub use sql::{ReadEnd, Sql};
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
+pub use uploaded::{ArrivedImport, Preview};
 
 use crate::errors::Fault;
 use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Provisioner, Sender, Vault};
@@ -56,6 +65,12 @@ use crate::values::Timestamp;
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
 #[derive(Debug, Clone)]
 pub struct Limits {
+    /// Who may sign up.
+    pub sign_up: SignUp,
+    /// Seconds a session lives after its last use.
+    pub session_seconds: i64,
+    /// Seconds an invitation is open.
+    pub invitation_seconds: i64,
     /// Live tokens per user.
     pub tokens_per_user: u64,
     /// Databases per owner; 0 = no limit.
@@ -76,6 +91,8 @@ pub struct Limits {
     pub write_timeout_ms: u64,
     /// Milliseconds an import may take.
     pub import_timeout_ms: u64,
+    /// Milliseconds the preview of a file may take.
+    pub preview_timeout_ms: u64,
     /// Milliseconds a merge may take.
     pub merge_timeout_ms: u64,
     /// Seconds settled operations are kept.
@@ -101,6 +118,9 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            sign_up: SignUp::default(),
+            session_seconds: 30 * 86_400,
+            invitation_seconds: 7 * 86_400,
             tokens_per_user: 100,
             databases_per_owner: 0,
             queued_per_database: 100,
@@ -111,6 +131,7 @@ impl Default for Limits {
             open_uploads_per_user: 20,
             write_timeout_ms: 60_000,
             import_timeout_ms: 600_000,
+            preview_timeout_ms: 10_000,
             merge_timeout_ms: 600_000,
             operation_retention_seconds: 90 * 86_400,
             answer_retention_seconds: 86_400,
@@ -190,6 +211,10 @@ nouns! {
     organizations: Organizations;
     /// Members of organizations.
     members: Members;
+    /// Signing in, and sessions.
+    sessions: Sessions;
+    /// Invitations, and signing up.
+    invitations: Invitations;
     /// API tokens.
     tokens: Tokens;
     /// Databases, and access to them.
@@ -208,6 +233,8 @@ nouns! {
     history: History;
     /// SQL reads.
     sql: Sql;
+    /// Looking at tables.
+    browse: Browse;
     /// Whole tables.
     exports: Exports;
     /// Uploads and imports.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::databases::{has_room, live, may_create_for, role_of};
 use super::{Inner, Once, once, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
-use crate::entities::{Database, Failure, FailureKind, Operation, OperationStatus, Role, User, Work};
+use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
-use crate::ports::{OperationFilter, Unit};
+use crate::ports::{OperationBacklog, OperationFilter, Unit};
 use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
@@ -25,6 +25,17 @@ pub struct SqlWrite {
     pub statements: String,
     /// Message of the commit of the statements.
     pub message: Option<String>,
+}
+
+/// How a run of an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// Its effect is there.
+    Succeeded,
+    /// It failed.
+    Failed,
+    /// It is to be run again, or somebody else settled it.
+    Unsettled,
 }
 
 /// Wakes idle workers when there is something to do.
@@ -229,13 +240,14 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// Ends the leases a former process left behind. Only for the start of the one process that works on this store.
+    /// Ends the leases that a former process of this node left behind: those of holders `<node>/…`. Only for the start of the one process that
+    /// is this node; leases of others run out by themselves.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn recover(&self) -> Result<u64, Fault> {
+    pub fn recover(&self, node: &str) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.operation_recover()?;
+        let freed = unit.operation_recover(node)?;
         unit.save()?;
         Ok(freed)
     }
@@ -264,21 +276,30 @@ impl<'a> Operations<'a> {
         Ok(removed)
     }
 
-    /// Runs the oldest operation that may run; gives whether there was one. `holder` names the worker.
+    /// What is not settled.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn backlog(&self) -> Result<OperationBacklog, Fault> {
+        Ok(self.0.ports.metadata.read()?.operation_backlog()?)
+    }
+
+    /// Runs the oldest operation that may run; gives what became of it, if there was one. `holder` names the worker: `<node>/<worker>`.
     ///
     /// # Errors
     /// [`Fault`] when even the failure could not be recorded; the operation is then run again when its lease has ended.
-    pub fn run_next(&self, holder: &str) -> Result<bool, Fault> {
+    pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
-            return Ok(false);
+            return Ok(None);
         };
         unit.save()?;
-        run::run(self.0, operation, holder)?;
+        let kind = operation.work.kind();
+        let ended = run::run(self.0, operation, holder)?;
         // The next one of this database may be waiting for a worker that went to sleep.
         self.0.wake.one();
-        Ok(true)
+        Ok(Some((kind, ended)))
     }
 
     /// Prolongs the lease of an operation being run.
@@ -378,7 +399,10 @@ fn readable(
     reader: Option<AccountId>,
     id: OperationId,
 ) -> Result<(Operation, Option<Role>), OperationError> {
-    let operation = unit.operation_get(id)?.ok_or(OperationError::NoSuchOperation)?;
+    let Some(operation) = unit.operation_get(id)? else {
+        deny_like_a_hidden_one(unit, reader)?;
+        return Err(OperationError::NoSuchOperation);
+    };
     let database = unit.database_get(operation.database_id)?.filter(|d| d.deleted_at.is_none());
     let role = match &database {
         Some(database) => role_of(unit, reader, database)?,
@@ -388,6 +412,12 @@ fn readable(
         return Err(OperationError::NoSuchOperation);
     }
     Ok((operation, role))
+}
+
+/// What is asked for an operation of a database that is hidden, asked in vain: otherwise the time would tell that there is one.
+fn deny_like_a_hidden_one(unit: &mut dyn Unit, reader: Option<AccountId>) -> Result<(), Fault> {
+    unit.database_get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
+    super::databases::deny_like_a_hidden_one(unit, reader)
 }
 
 /// At most `bytes` bytes, cut on a character boundary.

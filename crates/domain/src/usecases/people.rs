@@ -6,7 +6,7 @@ use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{Fault, PeopleError};
 use crate::ports::{MetadataError, Unit};
-use crate::values::{AccountId, OwnerName};
+use crate::values::{AccountId, Description, DisplayName, OwnerName, WebAddress};
 
 /// A person to be.
 #[derive(Debug, Clone)]
@@ -23,6 +23,19 @@ pub struct NewUser {
     pub is_admin: bool,
 }
 
+/// What a user says of themselves; all of it replaces what was said before, and empty texts say nothing.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// Shown beside the name, and in commits.
+    pub display_name: DisplayName,
+    /// A few words.
+    pub bio: Description,
+    /// Where they are.
+    pub location: DisplayName,
+    /// Their site.
+    pub website: Option<WebAddress>,
+}
+
 /// Users.
 pub struct People<'a>(&'a Inner);
 
@@ -37,20 +50,7 @@ impl<'a> People<'a> {
     /// [`PeopleError::NameTaken`], [`PeopleError::NameReserved`].
     pub fn create_user(&self, wanted: NewUser) -> Result<User, PeopleError> {
         refuse_reserved(self.0, &wanted.name)?;
-        let now = self.0.now();
-        let user = User {
-            id: AccountId::from_uuid(self.0.ports.ids.uuid(now)),
-            name: wanted.name,
-            display_name: wanted.display_name,
-            bio: None,
-            location: None,
-            website_url: None,
-            profile_pic_url: None,
-            emails: vec![Email { address: wanted.email, is_primary: true, is_verified: true }],
-            password_hash: wanted.password.map(|hash| hash.as_phc().to_owned()),
-            is_admin: wanted.is_admin,
-            created_at: now,
-        };
+        let user = new_user(self.0, wanted);
         let mut unit = self.0.ports.metadata.write()?;
         taken(unit.user_add(&user), &user.name)?;
         unit.save()?;
@@ -71,6 +71,23 @@ impl<'a> People<'a> {
         }
     }
 
+    /// Changes what a user says of themselves.
+    ///
+    /// # Errors
+    /// [`PeopleError::NoSuchUser`].
+    pub fn edit_profile(&self, user: &User, profile: Profile) -> Result<User, PeopleError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let mut user = unit.user_get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
+        user.display_name = said(profile.display_name.into_string());
+        user.bio = said(profile.bio.into_string());
+        user.location = said(profile.location.into_string());
+        user.website_url = profile.website.map(WebAddress::into_string);
+        unit.user_update(&user)?;
+        unit.save()?;
+        Ok(user)
+    }
+
     /// The same for a name as a path has it, which may be none at all.
     ///
     /// # Errors
@@ -80,6 +97,24 @@ impl<'a> People<'a> {
             Ok(name) => self.find_user(&name),
             Err(_) => Err(PeopleError::NoSuchUser(text.to_owned())),
         }
+    }
+}
+
+/// A person who is not stored yet.
+pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
+    let now = inner.now();
+    User {
+        id: AccountId::from_uuid(inner.ports.ids.uuid(now)),
+        name: wanted.name,
+        display_name: wanted.display_name,
+        bio: None,
+        location: None,
+        website_url: None,
+        profile_pic_url: None,
+        emails: vec![Email { address: wanted.email, is_primary: true, is_verified: true }],
+        password_hash: wanted.password.map(|hash| hash.as_phc().to_owned()),
+        is_admin: wanted.is_admin,
+        created_at: now,
     }
 }
 

@@ -7,12 +7,14 @@ use super::operations::enqueue;
 use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
-    Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullEnds, PullState,
-    Role, RowChange, Side, TableChange, User, Work,
+    Branch, Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullEnds,
+    PullState, Role, Side, TableChange, User, Work,
 };
 use crate::errors::{Fault, OperationError, PullError};
-use crate::ports::{EngineError, MetadataError, PullFilter, RowPage, Unit};
-use crate::values::{CommentId, CommitHash, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title};
+use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Unit};
+use crate::values::{
+    CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
+};
 
 /// A pull to be.
 #[derive(Debug, Clone)]
@@ -71,6 +73,13 @@ pub struct PullEdges {
     pub theirs: CommitHash,
 }
 
+/// What a pull brings together.
+struct Ends {
+    source: Database,
+    from_branch: Branch,
+    to_branch: Branch,
+}
+
 /// Pull requests.
 pub struct Pulls<'a>(&'a Inner);
 
@@ -93,31 +102,17 @@ impl<'a> Pulls<'a> {
         let user = access.who();
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), access.database().id)?;
-        let same = |(owner, name): &(String, String)| {
-            base.locator.owner.as_str().eq_ignore_ascii_case(owner)
-                && base.locator.name.as_str().eq_ignore_ascii_case(name)
-        };
-        if !same(&wanted.to_database) {
+        if !is_called(&base, &wanted.to_database) {
             return Err(PullError::OtherTarget(base.locator.to_string()));
         }
-        let within = same(&wanted.from_database);
-        if within && wanted.from_branch == wanted.to_branch {
-            return Err(PullError::SameBranch);
-        }
-        let source = match within {
-            true => base.clone(),
-            false => self.visible_source(unit.as_mut(), user, &wanted.from_database)?,
-        };
-        if source.network_id != base.network_id {
-            return Err(PullError::OtherNetwork(source.locator.to_string()));
-        }
-        let from_branch = branch_of(unit.as_mut(), &source, &wanted.from_branch, true)?;
-        let to_branch = branch_of(unit.as_mut(), &base, &wanted.to_branch, false)?;
+        let ends =
+            self.ends(unit.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
+        let Ends { source, from_branch, to_branch } = ends;
         let pull = new_pull(
             unit.as_mut(),
             &base,
             &source,
-            (from_branch, to_branch),
+            (from_branch.name, to_branch.name),
             user,
             wanted.title,
             wanted.description.map(LongText::into_string),
@@ -128,6 +123,54 @@ impl<'a> Pulls<'a> {
         unit.save()?;
         self.0.outbox.one();
         Ok(pull)
+    }
+
+    /// The commits a pull between these branches would stand between, without opening it. The source is fetched into the base.
+    ///
+    /// # Errors
+    /// As [`Pulls::open`], [`PullError::Duplicate`] among them; [`PullError::BranchMissing`] without a common history.
+    pub fn preview(
+        &self,
+        access: &DatabaseAccess<Participate>,
+        from_database: &(String, String),
+        from_branch: &str,
+        to_branch: &str,
+    ) -> Result<PullEdges, PullError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let base = live(unit.as_mut(), access.database().id)?;
+        let Ends { source, from_branch, to_branch } =
+            self.ends(unit.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
+        if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
+            return Err(PullError::Duplicate(open.number));
+        }
+        drop(unit);
+        edges(self.0, &base, source.id, to_branch.head, from_branch.head)
+    }
+
+    /// Source and branches of a pull to `base`, once they are found to fit.
+    fn ends(
+        &self,
+        unit: &mut dyn Unit,
+        user: &User,
+        base: &Database,
+        from_database: &(String, String),
+        from_branch: &str,
+        to_branch: &str,
+    ) -> Result<Ends, PullError> {
+        let within = is_called(base, from_database);
+        if within && from_branch == to_branch {
+            return Err(PullError::SameBranch);
+        }
+        let source = match within {
+            true => base.clone(),
+            false => self.visible_source(unit, user, from_database)?,
+        };
+        if source.network_id != base.network_id {
+            return Err(PullError::OtherNetwork(source.locator.to_string()));
+        }
+        let from_branch = branch_of(unit, &source, from_branch, true)?;
+        let to_branch = branch_of(unit, base, to_branch, false)?;
+        Ok(Ends { source, from_branch, to_branch })
     }
 
     fn visible_source(
@@ -184,7 +227,7 @@ impl<'a> Pulls<'a> {
     ///
     /// # Errors
     /// [`PullError::NotYours`], [`PullError::State`], [`PullError::Merging`], [`PullError::Duplicate`],
-    /// [`PullError::BranchMissing`]; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -277,7 +320,7 @@ impl<'a> Pulls<'a> {
     /// Accepts the merge of a pull as an operation.
     ///
     /// # Errors
-    /// [`PullError::Merging`], [`PullError::State`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
+    /// [`PullError::Merging`], [`PullError::State`], [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::QueueFull`].
     pub fn merge(
         &self,
         access: &DatabaseAccess<Write>,
@@ -323,13 +366,13 @@ impl<'a> Pulls<'a> {
     /// The commits a pull stands between now; for a merged pull, those it was merged at. The source is fetched into the base.
     ///
     /// # Errors
-    /// [`PullError::BranchMissing`].
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`].
     pub fn edges<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<PullEdges, PullError> {
         if let PullState::Merged { commit, base, source, .. } = &pull.state {
             return Ok(PullEdges { base: base.clone(), ours: commit.clone(), theirs: source.clone() });
         }
         let (ours, theirs) = heads(self.0.ports.metadata.read()?.as_mut(), pull)?;
-        edges(self.0, access.database(), pull, ours, theirs)
+        edges(self.0, access.database(), pull.from_database_id, ours, theirs)
     }
 
     /// The tables a pull changes, by name.
@@ -354,7 +397,7 @@ impl<'a> Pulls<'a> {
         at: &PullEdges,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>, PullError> {
+    ) -> Result<ChangedRows, PullError> {
         match self.0.ports.engine.changed_rows(access.database().id, &at.base, &at.theirs, table, page) {
             Err(EngineError::NoSuchTable(name)) => Err(PullError::NoSuchTable(name)),
             other => Ok(other?),
@@ -364,7 +407,7 @@ impl<'a> Pulls<'a> {
     /// What merging a pull would leave unsettled, by table, then primary key, leaving out the first `skip`.
     ///
     /// # Errors
-    /// [`PullError::TooSlow`].
+    /// [`PullError::TooSlow`], [`PullError::CannotMerge`]; [`PullError::NoSuchTable`] when neither side has it.
     pub fn conflicts<L: Level>(
         &self,
         access: &DatabaseAccess<L>,
@@ -373,11 +416,22 @@ impl<'a> Pulls<'a> {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, PullError> {
-        match self.0.ports.engine.conflicts(access.database().id, &at.ours, &at.theirs, table, skip, limit) {
-            Err(EngineError::TimedOut(_)) => Err(PullError::TooSlow),
-            Err(EngineError::NoSuchTable(name)) => Err(PullError::NoSuchTable(name)),
-            other => Ok(other?),
+        let (id, engine) = (access.database().id, &self.0.ports.engine);
+        let found = match engine.conflicts(id, &at.ours, &at.theirs, table, skip, limit) {
+            Err(EngineError::TimedOut(_)) => return Err(PullError::TooSlow),
+            Err(EngineError::CannotMerge(reason)) => return Err(PullError::CannotMerge(reason)),
+            other => other?,
+        };
+        // What is in conflict is there; only an empty list may be of nothing.
+        if let Some(table) = table.filter(|_| found.is_empty() && skip == 0) {
+            let is_in = |commit: &CommitHash| -> Result<bool, EngineError> {
+                Ok(engine.tables(id, commit)?.iter().any(|found| found.name.eq_ignore_ascii_case(table)))
+            };
+            if !is_in(&at.ours)? && !is_in(&at.theirs)? {
+                return Err(PullError::NoSuchTable(table.to_owned()));
+            }
         }
+        Ok(found)
     }
 
     fn emit_pull(
@@ -497,7 +551,7 @@ pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, Com
     if source.is_none() {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
     }
-    let missing = |name: &RefName| PullError::BranchMissing(format!("branch '{name}' does not exist any more"));
+    let missing = |name: &RefName| PullError::BranchGone(name.clone());
     let ours = unit.branch_get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
     let theirs =
         unit.branch_get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
@@ -508,13 +562,13 @@ pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, Com
 pub(super) fn edges(
     inner: &Inner,
     base: &Database,
-    pull: &Pull,
+    source: DatabaseId,
     ours: CommitHash,
     theirs: CommitHash,
 ) -> Result<PullEdges, PullError> {
     let engine = &inner.ports.engine;
-    if pull.from_database_id != base.id {
-        engine.fetch(base.id, pull.from_database_id, &theirs)?;
+    if source != base.id {
+        engine.fetch(base.id, source, &theirs)?;
     }
     let parted = engine.merge_base(base.id, &ours, &theirs)?;
     let parted =
@@ -528,13 +582,18 @@ fn merging(unit: &mut dyn Unit, pull: &Pull) -> Result<Option<Operation>, Fault>
     Ok(pending.into_iter().find(|o| matches!(&o.work, Work::Merge { pull: number, .. } if *number == pull.number)))
 }
 
-fn branch_of(unit: &mut dyn Unit, database: &Database, name: &str, is_source: bool) -> Result<RefName, PullError> {
+/// Whether owner and name, as written, are those of this database.
+fn is_called(database: &Database, (owner, name): &(String, String)) -> bool {
+    let locator = &database.locator;
+    locator.owner.as_str().eq_ignore_ascii_case(owner) && locator.name.as_str().eq_ignore_ascii_case(name)
+}
+
+fn branch_of(unit: &mut dyn Unit, database: &Database, name: &str, is_source: bool) -> Result<Branch, PullError> {
     let missing = |locator: &DatabaseLocator| PullError::NoSuchBranch {
         database: locator.to_string(),
         branch: name.to_owned(),
         is_source,
     };
     let parsed = RefName::parse(name).map_err(|_| missing(&database.locator))?;
-    let branch = unit.branch_get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))?;
-    Ok(branch.name)
+    unit.branch_get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))
 }

@@ -9,14 +9,15 @@ mod import;
 mod merge;
 mod write;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::databases::{emit, role_of};
-use super::operations::LEASE_SECONDS;
+use super::operations::{Ended, LEASE_SECONDS};
 use super::{Inner, Operations};
 use crate::entities::{
-    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, User, Work,
+    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
 };
 use crate::errors::{Fault, PullError};
 use crate::ports::{EngineError, FormatError, MetadataError, Unit};
@@ -58,14 +59,15 @@ struct Run<'a> {
 }
 
 /// Runs a leased operation to its end.
-pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<(), Fault> {
+pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<Ended, Fault> {
     let mut run = Run { inner, operation, holder };
     if run.operation.attempts > ATTEMPTS {
         // It took the worker down each time.
         return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
     }
     match run.with_heartbeat() {
-        Ok(()) | Err(Stop::Lost) => Ok(()),
+        Ok(()) => Ok(Ended::Succeeded),
+        Err(Stop::Lost) => Ok(Ended::Unsettled),
         Err(Stop::Failed(failure)) => run.settle_failed(failure),
         Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "conflict: the branch kept moving")),
         Err(Stop::Fault(fault)) => run.give_up_or_hand_back(fault),
@@ -179,17 +181,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn settle_failed(&mut self, failure: Failure) -> Result<(), Fault> {
+    fn settle_failed(&mut self, failure: Failure) -> Result<Ended, Fault> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
         let mut unit = self.inner.ports.metadata.write()?;
-        if unit.operation_settle(&self.operation, Some(self.holder))? {
-            unit.save()?;
+        if !unit.operation_settle(&self.operation, Some(self.holder))? {
+            return Ok(Ended::Unsettled);
         }
-        Ok(())
+        unit.save()?;
+        Ok(Ended::Failed)
     }
 
-    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<(), Fault> {
+    fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<Ended, Fault> {
         if self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
                 Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {
@@ -236,7 +239,8 @@ fn blame(error: EngineError, several: bool) -> Stop {
     }
 }
 
-fn conflict(tables: &[(String, u64)]) -> Stop {
+/// `resolve`: the tables in which the merge was told who wins.
+fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> Stop {
     let parts: Vec<String> = tables
         .iter()
         .enumerate()
@@ -245,14 +249,26 @@ fn conflict(tables: &[(String, u64)]) -> Stop {
             _ => format!("{count} in {table}"),
         })
         .collect();
-    failed(FailureKind::MergeConflict, parts.join(", "))
+    let told = |table: &&str| resolve.keys().any(|name| name.eq_ignore_ascii_case(table));
+    let in_vain: Vec<&str> = tables.iter().map(|(table, _)| table.as_str()).filter(told).collect();
+    let mut detail = parts.join(", ");
+    if !in_vain.is_empty() {
+        detail.push_str(&format!(
+            "; choosing a side settles conflicts of rows, views and triggers, not those of a table's definition or of constraints (in {}): \
+             change one of the branches so that both agree there, then merge again",
+            in_vain.join(", ")
+        ));
+    }
+    failed(FailureKind::MergeConflict, detail)
 }
 
 /// What stands in the way of a pull, as the failure of an operation.
 fn pull_failure(error: PullError) -> Stop {
     match error {
         PullError::Fault(fault) => Stop::Fault(fault),
-        PullError::NoSuchPull | PullError::BranchMissing(_) => failed(FailureKind::NotFound, error.to_string()),
+        PullError::NoSuchPull | PullError::BranchGone(_) | PullError::BranchMissing(_) => {
+            failed(FailureKind::NotFound, error.to_string())
+        }
         PullError::Changed => Stop::Moved,
         other => failed(FailureKind::Unprocessable, other.to_string()),
     }

@@ -11,11 +11,16 @@ pub(super) enum Show {
     Columns(String),
     CreateTable(String),
     Unsupported,
+    /// One of these, and more after it.
+    Several,
 }
 
 /// `None` when the statement is none of these, so the engine's to answer.
 pub(super) fn parse(statement: &str) -> Option<Show> {
-    let words = words(statement)?;
+    let (words, rest) = words(statement)?;
+    if !rest.is_empty() {
+        return Some(Show::Several);
+    }
     let plain: Vec<String> =
         words.iter().map(|w| if w.quoted { String::new() } else { w.text.to_ascii_lowercase() }).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
@@ -34,8 +39,9 @@ struct Word {
     quoted: bool,
 }
 
-/// Words and quoted names of a statement that begins with one of our words; `None` for all others, which are the engine's.
-fn words(statement: &str) -> Option<Vec<Word>> {
+/// Words and quoted names of a statement that begins with one of our words, and what stands after its semicolon; `None` for all others, which are
+/// the engine's.
+fn words(statement: &str) -> Option<(Vec<Word>, &str)> {
     let mut rest = skip_blank(statement)?;
     let first = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     if !["show", "describe", "desc"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
@@ -44,9 +50,13 @@ fn words(statement: &str) -> Option<Vec<Word>> {
     let mut words = Vec::new();
     loop {
         rest = skip_blank(rest)?;
-        let Some(start) = rest.chars().next() else { return Some(words) };
+        let Some(start) = rest.chars().next() else { return Some((words, rest)) };
         if start == ';' {
-            return skip_blank(&rest[1..])?.is_empty().then_some(words);
+            // Empty statements are none.
+            while let Some(after) = rest.strip_prefix(';') {
+                rest = skip_blank(after)?;
+            }
+            return Some((words, rest));
         }
         let (text, quoted, tail) = if start == '`' || start == '"' {
             let (text, tail) = quoted_name(&rest[1..], start)?;
@@ -101,11 +111,12 @@ pub(super) fn answer(
     let refuse = |failure| Err(EngineError::Sql { failure, statement: 1 });
     let tables = match asked {
         Show::Unsupported => return refuse(SqlFailure::UnsupportedShow),
+        Show::Several => return refuse(SqlFailure::SeveralStatements),
         _ => engine.tables(database.id, at)?,
     };
     let find = |name: &str| tables.iter().find(|t| t.name.eq_ignore_ascii_case(name));
     match asked {
-        Show::Unsupported => {}
+        Show::Unsupported | Show::Several => {}
         Show::Tables => {
             let rows = tables.iter().map(|table| vec![Some(table.name.clone())]).collect();
             give(sink, &[&format!("Tables_in_{}", database.locator.name)], rows);
@@ -191,6 +202,10 @@ mod tests {
             ("show databases", Some(Show::Unsupported)),
             ("show tables like 'x'", Some(Show::Unsupported)),
             ("select 1", None),
+            ("show tables;;", Some(Show::Tables)),
+            ("show tables ; /* x */ ; -- end", Some(Show::Tables)),
+            ("SHOW TABLES; SELECT 1", Some(Show::Several)),
+            ("describe `a;b`;; show tables", Some(Show::Several)),
             ("showy", None),
             ("", None),
         ];

@@ -48,6 +48,10 @@ ids! {
     AccountId,
     /// An API token; not secret.
     TokenId,
+    /// A session of somebody signed in; not secret.
+    SessionId,
+    /// An invitation to sign up; not secret.
+    InvitationId,
     /// A database.
     DatabaseId,
     /// A comment on a pull.

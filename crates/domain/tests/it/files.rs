@@ -111,3 +111,74 @@ fn what_is_refused_leaves_nothing() {
     assert!(matches!(import(&world, FILE, wanted(None)), Err(ImportError::QueueFull(1))));
     assert_eq!(blobs(&world), 1);
 }
+
+/// A file that is looked at before it is imported.
+mod arrived {
+    use branchyard_domain::usecases::{ArrivedImport, NewUpload, Preview};
+
+    use super::*;
+
+    fn keep(world: &World, file: &str) -> branchyard_domain::values::UploadId {
+        let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+        let stored = imports.store_file(&access, &mut file.as_bytes(), 1_000).unwrap();
+        imports.keep_file(&access, stored, FileType::Csv).unwrap().id
+    }
+
+    fn wanted() -> ArrivedImport {
+        ArrivedImport {
+            branch: "main".to_owned(),
+            table: "t".to_owned(),
+            file_name: "t.csv".to_owned(),
+            mode: ImportMode::Update,
+            primary_keys: Vec::new(),
+            message: None,
+            pull_branch: None,
+        }
+    }
+
+    #[test]
+    fn its_columns_are_seen_before_it_is_imported_once() {
+        let world = world();
+        let id = keep(&world, FILE);
+        let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+        let Preview::Rows { columns, rows, .. } = imports.preview(&access, id, "t", 1).unwrap() else { panic!("rows") };
+        let columns: Vec<_> = columns.iter().map(|c| (c.name.as_str(), c.declared_type.as_str())).collect();
+        assert_eq!((columns, rows.len()), (vec![("id", "INTEGER"), ("a", "TEXT")], 1));
+        let operation = imports.start_arrived(&access, id, wanted()).unwrap();
+        assert!(matches!(imports.start_arrived(&access, id, wanted()), Err(ImportError::UploadUsed(_))));
+        assert!(matches!(imports.preview(&access, id, "t", 1), Err(ImportError::UploadUsed(_))));
+        world.work();
+        assert_eq!(world.outcome(operation.id).commit, world.head("main"));
+        assert_eq!(world.rows("main"), ["1|eins", "2|zwei"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_it_is_said_before() {
+        let world = world();
+        let id = keep(&world, "\n1,eins\n");
+        let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+        assert!(matches!(imports.preview(&access, id, "t", 1).unwrap(), Preview::Refused { .. }));
+    }
+
+    #[test]
+    fn a_preview_ends_in_time() {
+        let world = world_with(Limits { preview_timeout_ms: 0, ..Limits::default() });
+        let id = keep(&world, FILE);
+        let preview = world.hub.imports().preview(&world.access::<Write>(&world.ada), id, "t", 1);
+        assert_eq!(preview.unwrap(), Preview::TooSlow);
+    }
+
+    #[test]
+    fn parts_come_from_whoever_opened_the_session_and_all_must_be_there() {
+        let world = world();
+        let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
+        let wanted = NewUpload { content_length: 8, num_parts: 2, file_type: FileType::Csv };
+        let id = imports.open_upload(&access, wanted, None).unwrap().upload.id;
+        imports.put_own_part(&access, id, 1, &mut &b"id\n"[..]).unwrap();
+        assert!(matches!(imports.arrived(&access, id), Err(ImportError::NoSuchUpload)));
+        imports.put_own_part(&access, id, 2, &mut &b"1\n22\n"[..]).unwrap();
+        assert_eq!(imports.arrived(&access, id).unwrap().parts.len(), 2);
+        let unknown = branchyard_domain::values::UploadId::from_uuid(world.hub.fresh_id());
+        assert!(matches!(imports.put_own_part(&access, unknown, 1, &mut &b"x"[..]), Err(ImportError::NoSuchUpload)));
+    }
+}

@@ -9,7 +9,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::errors::HookError;
 use branchyard_domain::fakes::ScriptedSender;
 use branchyard_domain::ports::{AddressError, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _};
-use branchyard_domain::usecases::{EditHook, HookView, Limits, NewHook, Once, SecretHook};
+use branchyard_domain::usecases::{EditHook, HookView, Limits, NewHook, Once, Run, SecretHook};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 
 use crate::refs::at;
@@ -29,7 +29,7 @@ impl World {
 
     /// A hook for branch events, without anything that happened before.
     fn hooked(&self) -> HookId {
-        while self.hub.dispatch().fan_out().unwrap() > 0 {}
+        while !self.hub.dispatch().fan_out().unwrap().is_empty() {}
         self.hook_to(URL, &[HookEvent::Branch]).unwrap().view.hook.id
     }
 
@@ -48,12 +48,12 @@ impl World {
     /// Makes the deliveries of all events and all attempts that are due; gives how many attempts there were.
     fn deliver(&self) -> usize {
         let dispatch = self.hub.dispatch();
-        while dispatch.fan_out().unwrap() > 0 {}
+        while !dispatch.fan_out().unwrap().is_empty() {}
         let mut made = 0;
         let mut leases = dispatch.turn("w", &[], 9, 9).unwrap().leases;
         while !leases.is_empty() {
-            made += leases.len();
-            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease).unwrap()).collect();
+            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease, || true).unwrap()).collect();
+            made += done.iter().map(|run| run.attempted.len()).sum::<usize>();
             leases = dispatch.turn("w", &done, 9, 9).unwrap().leases;
         }
         made
@@ -261,8 +261,8 @@ fn who_is_gone_is_not_asked_again() {
     let hook = world.hooked();
     world.plan(&ScriptedSender::answer(410), 1);
     world.branches(&["a", "b"]);
-    while world.hub.dispatch().fan_out().unwrap() > 0 {}
-    let gone = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap()).unwrap();
+    while !world.hub.dispatch().fan_out().unwrap().is_empty() {}
+    let gone = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap(), || true).unwrap();
     let turn = world.hub.dispatch().turn("w", &[gone], 9, 9).unwrap();
     assert_eq!(turn.disabled, [(hook, DisabledReason::Gone)]);
     assert!(turn.leases.is_empty(), "what else was on its way is given up");
@@ -408,16 +408,66 @@ fn who_lost_the_lease_changes_nothing() {
     assert!(lease(&world, "other").is_empty());
     world.fakes.clock.advance_seconds(1);
     let taken_over = lease(&world, "other").pop().unwrap();
-    assert_eq!(taken_over.delivery.id, slow.delivery.id, "the same id");
-    let late = world.hub.dispatch().attempt(slow).unwrap();
+    let first = taken_over.deliveries[0].0.id;
+    assert_eq!(slow.deliveries[0].0.id, first, "the same id");
+    // Nothing is attempted that the lease does not cover to its end.
+    let late = world.hub.dispatch().attempt(slow.clone(), || true).unwrap();
+    assert!(late.attempted.is_empty());
+    assert!(world.fakes.sender.sent().is_empty());
+    // Who was cut off in the attempt itself comes late.
+    let late =
+        Run { lease: slow, attempted: world.hub.dispatch().attempt(taken_over.clone(), || true).unwrap().attempted };
     assert!(world.hub.dispatch().turn("slow", &[late], 9, 9).unwrap().leases.is_empty());
     let log = |id| world.hub.deliveries().get(&world.admin(), hook, id).unwrap();
-    assert!(log(taken_over.delivery.id).attempts.is_empty());
-    let done = world.hub.dispatch().attempt(taken_over.clone()).unwrap();
+    assert!(log(first).attempts.is_empty());
+    let once = std::cell::Cell::new(true);
+    let done = world.hub.dispatch().attempt(taken_over, || once.replace(false)).unwrap();
     assert_eq!(world.hub.dispatch().turn("other", &[done], 9, 9).unwrap().leases.len(), 1, "the next one");
-    assert_eq!(log(taken_over.delivery.id).attempts.len(), 1);
+    assert_eq!(log(first).attempts.len(), 1);
     assert_eq!(world.hub.dispatch().recover("other").unwrap(), 1);
     assert_eq!(world.deliver(), 1);
+}
+
+#[test]
+fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
+    let world = world();
+    let hook = world.hooked();
+    world.branches(&["a", "b", "c", "d"]);
+    world.hub.dispatch().fan_out().unwrap();
+    for status in [200, 204, 500] {
+        world.plan(&ScriptedSender::answer(status), 1);
+    }
+    let leased = lease(&world, "w").pop().unwrap();
+    let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+    assert!(ids.is_sorted() && ids.len() == 4, "by event");
+    let done = world.hub.dispatch().attempt(leased, || true).unwrap();
+    assert_eq!(done.attempted.iter().map(|attempted| attempted.delivery).collect::<Vec<_>>(), ids[..3]);
+    let turn = world.hub.dispatch().turn("w", &[done], 9, 0).unwrap();
+    assert!(turn.leases.is_empty(), "it fails now, and there is no place for such hooks");
+    let list = world.hub.deliveries().list(&world.admin(), hook, None, None, 9).unwrap();
+    assert_eq!(list.iter().rev().map(Delivery::is_pending).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(list.iter().rev().map(|delivery| delivery.attempt_count).collect::<Vec<_>>(), [1, 1, 1, 0]);
+    let alone = lease(&world, "w").pop().unwrap();
+    assert_eq!(
+        alone.deliveries.iter().map(|(delivery, _)| delivery.id).collect::<Vec<_>>(),
+        ids[3..],
+        "what was not begun is next"
+    );
+}
+
+#[test]
+fn attempts_that_are_cut_short_are_handed_back() {
+    let world = world();
+    let hook = world.hooked();
+    world.branches(&["a"]);
+    world.hub.dispatch().fan_out().unwrap();
+    let leased = lease(&world, "w").pop().unwrap();
+    world.hub.dispatch().abort();
+    let done = world.hub.dispatch().attempt(leased, || true).unwrap();
+    assert!(done.attempted.is_empty());
+    assert!(world.hub.dispatch().turn("w", &[done], 0, 0).unwrap().leases.is_empty());
+    assert!(world.last(hook).is_pending());
+    assert_eq!((world.last(hook).attempt_count, lease(&world, "other").len()), (0, 1), "anybody may go on at once");
 }
 
 #[test]
@@ -427,7 +477,7 @@ fn a_lost_save_repeats_the_attempt_under_its_id() {
     world.branches(&["a"]);
     world.hub.dispatch().fan_out().unwrap();
     let leased = lease(&world, "w").pop().unwrap();
-    let done = world.hub.dispatch().attempt(leased).unwrap();
+    let done = world.hub.dispatch().attempt(leased, || true).unwrap();
     world.fakes.metadata.fail_save_after(0, branchyard_domain::fakes::SaveFault::Lost);
     world.hub.dispatch().turn("w", std::slice::from_ref(&done), 9, 9).unwrap_err();
     assert!(world.last(hook).is_pending());
@@ -444,14 +494,14 @@ fn a_hook_that_goes_while_it_is_asked() {
     let leased = lease(&world, "w").pop().unwrap();
     world.edit_hook(hook, EditHook { active: Some(false), ..EditHook::default() });
     assert!(!world.last(hook).is_pending());
-    let done = world.hub.dispatch().attempt(leased).unwrap();
+    let done = world.hub.dispatch().attempt(leased, || true).unwrap();
     world.hub.dispatch().turn("w", &[done], 9, 9).unwrap();
     assert!(matches!(world.last(hook).status, DeliveryStatus::Delivered { .. }), "the receiver has it");
 
     world.edit_hook(hook, EditHook { active: Some(true), ..EditHook::default() });
     world.branches(&["b"]);
     world.hub.dispatch().fan_out().unwrap();
-    let done = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap()).unwrap();
+    let done = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap(), || true).unwrap();
     world.hub.hooks().delete(&world.admin(), hook, None).unwrap();
     assert!(world.hub.dispatch().turn("w", &[done], 9, 9).unwrap().leases.is_empty());
 }
@@ -503,7 +553,7 @@ fn a_fork_has_no_hooks() {
 #[test]
 fn hooks_that_fail_leave_places_to_those_that_work() {
     let world = world();
-    while world.hub.dispatch().fan_out().unwrap() > 0 {}
+    while !world.hub.dispatch().fan_out().unwrap().is_empty() {}
     let hooks: Vec<HookId> = (0..6)
         .map(|n| world.hook_to(&format!("https://h{n}.test/"), &[HookEvent::Branch]).unwrap().view.hook.id)
         .collect();

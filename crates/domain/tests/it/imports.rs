@@ -141,7 +141,12 @@ fn every_wrong_field_is_named_at_once() {
     assert_eq!(fields(start(&world, stolen)), ["token"]);
     world.invite(&world.ben, branchyard_domain::entities::Role::Write);
     let by_ben = world.hub.imports().start(&world.access::<Write>(&world.ben), wanted(&opened, file), None);
-    assert_eq!(fields(by_ben), ["token"]);
+    assert_eq!(fields(by_ben), ["contents_key"]);
+    let another = uploaded(&world, file);
+    let mixed = NewImport { upload: Some(another.upload.id), ..wanted(&opened, file) };
+    assert_eq!(fields(start(&world, mixed)), ["token"]);
+    let unknown = NewImport { upload: None, ..wanted(&opened, file) };
+    assert_eq!(fields(start(&world, unknown)), ["contents_key"]);
     let gone = NewImport { branch: "gone".to_owned(), ..wanted(&opened, file) };
     assert!(matches!(start(&world, gone), Err(ImportError::NoSuchBranch(_))));
     let quoted = {

@@ -13,5 +13,6 @@ mod organizations;
 mod properties;
 mod pulls;
 mod refs;
+mod sessions;
 mod suites;
 mod world;

@@ -113,7 +113,7 @@ fn operations_run_in_the_order_they_came() {
     let world = world();
     let ids: Vec<_> =
         (2..6).map(|id| world.queue("main", "main", &format!("INSERT INTO t VALUES ({id},'x')")).id).collect();
-    assert!(world.hub.operations().run_next("a").unwrap());
+    assert!(world.hub.operations().run_next("a").unwrap().is_some());
     assert!(matches!(world.status(ids[0]), OperationStatus::Succeeded(_)));
     assert_eq!(world.status(ids[1]), OperationStatus::Queued);
     world.work();
@@ -181,14 +181,16 @@ fn a_fork_takes_its_name_while_it_waits() {
 }
 
 #[test]
-fn leases_of_a_former_process_end_at_once() {
+fn leases_of_a_former_process_of_the_node_end_at_once() {
     let world = world();
     let queued = world.queue("main", "main", ADD);
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.operation_lease("former", world.hub.now(), world.hub.now().plus_seconds(30)).unwrap().unwrap();
+    unit.operation_lease("here/0", world.hub.now(), world.hub.now().plus_seconds(30)).unwrap().unwrap();
     unit.save().unwrap();
-    assert!(!world.hub.operations().run_next("worker").unwrap());
-    assert_eq!(world.hub.operations().recover().unwrap(), 1);
+    assert!(world.hub.operations().run_next("worker").unwrap().is_none());
+    assert_eq!(world.hub.operations().recover("elsewhere").unwrap(), 0, "another server that starts");
+    assert!(world.hub.operations().run_next("worker").unwrap().is_none());
+    assert_eq!(world.hub.operations().recover("here").unwrap(), 1);
     world.work();
     world.outcome(queued.id);
 }

@@ -46,8 +46,8 @@ fn opened_discussed_merged() {
     assert_eq!(world.hub.pulls().comments(&access, pull.number, None, 10).unwrap().len(), 1);
     let edges = world.hub.pulls().edges(&access, &pull).unwrap();
     assert_eq!(world.hub.pulls().changed_tables(&access, &edges).unwrap()[0].rows, Some((1, 0, 0)));
-    let page = RowPage { after: None, limit: 5 };
-    assert_eq!(world.hub.pulls().changed_rows(&access, &edges, "t", &page).unwrap().len(), 1);
+    let page = RowPage { after: None, limit: 5, bytes: 1 << 20 };
+    assert_eq!(world.hub.pulls().changed_rows(&access, &edges, "t", &page).unwrap().rows.len(), 1);
     assert!(matches!(world.hub.pulls().changed_rows(&access, &edges, "u", &page), Err(PullError::NoSuchTable(_))));
 
     let merge = world.merge(pull.number, MergePull::default()).unwrap();
@@ -97,6 +97,27 @@ fn what_a_pull_must_stand_between() {
 }
 
 #[test]
+fn a_preview_says_what_opening_would_and_leaves_nothing_behind() {
+    let world = with_work();
+    let access = world.access::<Participate>(&world.ben);
+    let preview = |from: (&str, &str), from_branch: &str| {
+        let from = (from.0.to_owned(), from.1.to_owned());
+        world.hub.pulls().preview(&access, &from, from_branch, "main")
+    };
+    let edges = preview(DB, "work").unwrap();
+    assert_eq!(world.hub.pulls().changed_tables(&access, &edges).unwrap()[0].rows, Some((1, 0, 0)));
+    assert!(world.hub.pulls().conflicts(&access, &edges, None, 0, 1).unwrap().is_empty());
+    assert!(matches!(preview(DB, "main"), Err(PullError::SameBranch)));
+    assert!(matches!(preview(DB, "gone"), Err(PullError::NoSuchBranch { is_source: true, .. })));
+    create(&world.hub, &world.ada, ("ada", "secret"), Visibility::Private);
+    assert!(matches!(preview(("ada", "secret"), "main"), Err(PullError::NoSuchSource)));
+    let pull = world.open("work");
+    assert_eq!(pull.number, PullNumber::FIRST, "previews took no number");
+    assert_eq!(world.hub.pulls().edges(&access, &pull).unwrap(), edges);
+    assert!(matches!(preview(DB, "work"), Err(PullError::Duplicate(number)) if number == pull.number));
+}
+
+#[test]
 fn closing_and_reopening() {
     let world = with_work();
     let first = world.open("work");
@@ -116,7 +137,7 @@ fn closing_and_reopening() {
     assert_eq!(world.events().last().unwrap(), "pull 1 Reopened by ada");
     world.set(&first, WantedState::Closed).unwrap();
     world.hub.branches().delete(&world.access::<Write>(&world.ada), "work", None).unwrap();
-    assert!(matches!(world.set(&first, WantedState::Open), Err(PullError::BranchMissing(_))));
+    assert!(matches!(world.set(&first, WantedState::Open), Err(PullError::BranchGone(_))));
 }
 
 #[test]

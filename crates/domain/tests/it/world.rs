@@ -98,8 +98,8 @@ impl World {
     pub(crate) fn work(&self) {
         for _ in 0..20 {
             match self.hub.operations().run_next("worker") {
-                Ok(true) => {}
-                Ok(false) => return,
+                Ok(Some(_)) => {}
+                Ok(None) => return,
                 Err(_) => self.fakes.clock.advance_seconds(31),
             }
         }

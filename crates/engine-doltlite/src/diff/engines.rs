@@ -1,11 +1,11 @@
 //! Rows that differ, as the engine tells.
 
 use branchyard_domain::entities::{Cell, Change, RowChange};
-use branchyard_domain::ports::{EngineError, RowPage};
+use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::params_from_iter;
 
-use super::side::{Row, Side, named};
+use super::side::{Room, Row, Side, named};
 use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
@@ -19,32 +19,37 @@ pub(super) fn by_engine(
     (from, to): (&CommitHash, &CommitHash),
     (old, new): (&Side, &Side),
     page: &RowPage,
-) -> Result<Vec<RowChange>, EngineError> {
+) -> Result<ChangedRows, EngineError> {
     // The engine shows both rows with the columns of the commit the connection is at.
     let half = |at: &CommitHash, prefix: &str, side: &Side| {
         engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
             engine_rows(connection, (from, to), side, prefix, page)
         })
     };
-    let after = half(to, "to_", new)?;
-    let before = half(from, "from_", old)?;
-    let changes = after.into_iter().zip(before).map(|((key, change, after), (_, _, before))| RowChange {
+    let (after, more_after) = half(to, "to_", new)?;
+    let (before, more_before) = half(from, "from_", old)?;
+    // As many as both halves have: one may have run out of room earlier.
+    let rows = after.into_iter().zip(before).map(|((key, change, after), (_, _, before))| RowChange {
         table: new.name.clone(),
         change,
         primary_key: key,
         from: (change != Change::Added).then_some(before),
         to: (change != Change::Removed).then_some(after),
     });
-    Ok(changes.collect())
+    Ok(ChangedRows { rows: rows.collect(), more: more_after || more_before })
 }
 
+/// Key, change, and one of the two rows.
+type Half = (Row, Change, Row);
+
+/// Halves, and whether there may be more.
 fn engine_rows(
     connection: &Connection,
     (from, to): (&CommitHash, &CommitHash),
     side: &Side,
     prefix: &str,
     page: &RowPage,
-) -> rusqlite::Result<Vec<(Row, Change, Row)>> {
+) -> rusqlite::Result<(Vec<Half>, bool)> {
     let key: Vec<String> = side
         .key
         .iter()
@@ -75,13 +80,18 @@ fn engine_rows(
     let commits = [Cell::Text(from.as_str().into()), Cell::Text(to.as_str().into())];
     let mut rows = statement.query(params_from_iter(commits.iter().chain(after).map(Param)))?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let mut room = Room::new(page);
+    while room.is_left()
+        && let Some(row) = rows.next()?
+    {
         let change = match cells::text(row.get_ref(0)?).as_str() {
             "added" => Change::Added,
             "removed" => Change::Removed,
             _ => Change::Modified,
         };
-        found.push((named(&side.key, row, 1)?, change, named(&side.columns, row, 1 + side.key.len())?));
+        let (key, row) = (named(&side.key, row, 1)?, named(&side.columns, row, 1 + side.key.len())?);
+        room.take([&key, &row]);
+        found.push((key, change, row));
     }
-    Ok(found)
+    Ok((found, !room.is_left()))
 }

@@ -1,7 +1,7 @@
 //! Which rows of a table differ: the way there depends on the table.
 
 use branchyard_domain::entities::{Change, RowChange};
-use branchyard_domain::ports::{EngineError, RowPage};
+use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use super::side::{Row, Side};
@@ -14,7 +14,7 @@ pub(crate) fn changed_rows(
     (from, to): (&CommitHash, &CommitHash),
     table: &str,
     page: &RowPage,
-) -> Result<Vec<RowChange>, EngineError> {
+) -> Result<ChangedRows, EngineError> {
     let side = |at: &CommitHash| {
         let timeout = engine.options.diff_timeout;
         engine.reading_within(timeout, database, at, "find a table", |connection| Side::find(connection, table))
@@ -22,8 +22,9 @@ pub(crate) fn changed_rows(
     let (old, new) = (side(from)?, side(to)?);
     let rows_of = |at: &CommitHash, side: &Side, change: Change| {
         engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
-            let rows = side.rows(connection, page)?;
-            Ok(rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect::<Vec<_>>())
+            let (rows, more) = side.rows(connection, page)?;
+            let rows = rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect();
+            Ok(ChangedRows { rows, more })
         })
     };
     match (old, new) {
@@ -31,7 +32,7 @@ pub(crate) fn changed_rows(
         (None, Some(new)) => rows_of(to, &new, Change::Added),
         (Some(old), None) => rows_of(from, &old, Change::Removed),
         (Some(old), Some(new)) if old.is_view || new.is_view => {
-            let mut changes = Vec::new();
+            let mut changes = ChangedRows::default();
             if !old.is_view {
                 changes = rows_of(from, &old, Change::Removed)?;
             }

@@ -76,18 +76,47 @@ impl Side {
         Ok((key, named(&self.columns, row, width)?))
     }
 
-    pub(super) fn rows(&self, connection: &Connection, page: &RowPage) -> rusqlite::Result<Vec<(Row, Row)>> {
+    /// Keys and rows of a page, and whether there may be more.
+    pub(super) fn rows(&self, connection: &Connection, page: &RowPage) -> rusqlite::Result<(Vec<(Row, Row)>, bool)> {
         if self.is_view {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         }
         let after = page.after.as_deref().unwrap_or_default();
         let mut statement = connection.raw().prepare(&self.select(!after.is_empty(), Some(page.limit), false))?;
         let mut rows = statement.query(params_from_iter(after.iter().map(Param)))?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(self.split(row)?);
+        let mut room = Room::new(page);
+        while room.is_left()
+            && let Some(row) = rows.next()?
+        {
+            let (key, row) = self.split(row)?;
+            room.take([&key, &row]);
+            found.push((key, row));
         }
-        Ok(found)
+        Ok((found, !room.is_left()))
+    }
+}
+
+/// What a page may still take.
+pub(super) struct Room {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Room {
+    pub(super) fn new(page: &RowPage) -> Self {
+        Self { rows: page.limit, bytes: page.bytes.max(1) }
+    }
+
+    pub(super) fn is_left(&self) -> bool {
+        self.rows > 0 && self.bytes > 0
+    }
+
+    /// Counts a row of these parts.
+    pub(super) fn take<'a>(&mut self, parts: impl IntoIterator<Item = &'a Row>) {
+        let bytes: usize = parts.into_iter().flatten().map(|(_, cell)| cell.bytes()).sum();
+        self.rows = self.rows.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 

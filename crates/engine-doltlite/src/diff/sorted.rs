@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 
 use branchyard_domain::entities::{Cell, Change, RowChange};
-use branchyard_domain::ports::{EngineError, RowPage};
+use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
 
 use super::rows::alone;
-use super::side::Side;
+use super::side::{Room, Side};
 use crate::cells::Param;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
@@ -22,7 +22,7 @@ pub(super) fn side_by_side(
     (from, to): (&CommitHash, &CommitHash),
     (old, new): (&Side, &Side),
     page: &RowPage,
-) -> Result<Vec<RowChange>, EngineError> {
+) -> Result<ChangedRows, EngineError> {
     if old.key != new.key {
         return rekeyed(engine, database, (from, to), (old, new), page);
     }
@@ -40,7 +40,7 @@ fn rekeyed(
     (from, to): (&CommitHash, &CommitHash),
     (old, new): (&Side, &Side),
     page: &RowPage,
-) -> Result<Vec<RowChange>, EngineError> {
+) -> Result<ChangedRows, EngineError> {
     let timeout = engine.options.diff_timeout;
     // A key of the page before does not say which side it is of, so its length and then its being there do.
     let is_of = |side: &Side, at: &CommitHash, after: &Vec<Cell>| {
@@ -49,27 +49,29 @@ fn rekeyed(
         }
         engine.reading_within(timeout, database, at, "find a row", |connection| side.has(connection, after))
     };
-    let mut changes = Vec::new();
+    let mut changes = ChangedRows::default();
     let in_removed = match &page.after {
         None => true,
         Some(after) => is_of(old, from, after)?,
     };
     if in_removed {
-        changes = engine
-            .reading_within(timeout, database, from, "read changed rows", |connection| old.rows(connection, page))?
-            .into_iter()
-            .map(|(key, row)| alone(&new.name, Change::Removed, key, row))
-            .collect();
+        let (removed, more) = engine
+            .reading_within(timeout, database, from, "read changed rows", |connection| old.rows(connection, page))?;
+        changes.rows = removed.into_iter().map(|(key, row)| alone(&new.name, Change::Removed, key, row)).collect();
+        changes.more = more;
+    }
+    if changes.more {
+        return Ok(changes);
     }
     let rest = RowPage {
         after: if in_removed { None } else { page.after.clone() },
-        limit: page.limit - changes.len().min(page.limit),
+        limit: page.limit - changes.rows.len().min(page.limit),
+        bytes: page.bytes,
     };
-    if rest.limit > 0 {
-        let added = engine
-            .reading_within(timeout, database, to, "read changed rows", |connection| new.rows(connection, &rest))?;
-        changes.extend(added.into_iter().map(|(key, row)| alone(&new.name, Change::Added, key, row)));
-    }
+    let (added, more) =
+        engine.reading_within(timeout, database, to, "read changed rows", |connection| new.rows(connection, &rest))?;
+    changes.rows.extend(added.into_iter().map(|(key, row)| alone(&new.name, Change::Added, key, row)));
+    changes.more = more;
     Ok(changes)
 }
 
@@ -79,7 +81,7 @@ fn compare(
     old: &Side,
     new: &Side,
     page: &RowPage,
-) -> rusqlite::Result<Vec<RowChange>> {
+) -> rusqlite::Result<ChangedRows> {
     let after = page.after.as_deref().unwrap_or_default();
     let mut from = at_from.raw().prepare(&old.select(!after.is_empty(), None, true))?;
     let mut to = at_to.raw().prepare(&new.select(!after.is_empty(), None, true))?;
@@ -89,8 +91,9 @@ fn compare(
     let same_columns = old.columns == new.columns;
     from_rows.advance()?;
     to_rows.advance()?;
-    let mut changes = Vec::new();
-    while changes.len() < page.limit {
+    let mut changes: Vec<RowChange> = Vec::new();
+    let mut room = Room::new(page);
+    while room.is_left() {
         let (left, right) = (from_rows.get(), to_rows.get());
         let order = match (left, right) {
             (None, None) => break,
@@ -99,6 +102,7 @@ fn compare(
             (Some(left), Some(right)) => compare_keys(left, right, width)?,
         };
         let (left, right) = (left.filter(|_| order.is_le()), right.filter(|_| order.is_ge()));
+        let before = changes.len();
         match (left, right) {
             (Some(left), Some(right)) => {
                 // Most rows are the same: nothing is copied for them.
@@ -123,6 +127,9 @@ fn compare(
             }
             (None, None) => break,
         }
+        for change in &changes[before..] {
+            room.take([&change.from, &change.to].into_iter().flatten().chain([&change.primary_key]));
+        }
         if order.is_le() {
             from_rows.advance()?;
         }
@@ -130,7 +137,7 @@ fn compare(
             to_rows.advance()?;
         }
     }
-    Ok(changes)
+    Ok(ChangedRows { rows: changes, more: !room.is_left() })
 }
 
 fn same_values(left: &rusqlite::Row<'_>, right: &rusqlite::Row<'_>, width: usize) -> rusqlite::Result<bool> {

@@ -40,10 +40,6 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
                 seen.volatile = true;
                 Ok(())
             }
-            Function::History => {
-                seen.history = true;
-                Ok(())
-            }
             Function::InsideAlter if mode == Mode::Writer => Ok(()),
             Function::Elsewhere => Err(ours("active_branch()")),
             Function::InsideAlter | Function::Refused => Err(Refusal::Never),
@@ -56,11 +52,7 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
             }
             in_main(context)?;
             match lists::table(&name, modules.contains(&name)) {
-                Table::Plain | Table::System => Ok(()),
-                Table::History => {
-                    seen.history = true;
-                    Ok(())
-                }
+                Table::Plain | Table::System | Table::History => Ok(()),
                 Table::Elsewhere => Err(ours(&name)),
                 Table::Refused => Err(Refusal::Never),
             }

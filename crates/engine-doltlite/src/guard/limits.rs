@@ -4,9 +4,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 
 /// The longest value or row. The contract promises values of 16 MiB; a row may hold a few.
-const MAX_LENGTH: i32 = 64 << 20;
-/// The longest statement.
-const MAX_SQL: i32 = 1 << 20;
+pub(crate) const MAX_LENGTH: i32 = 64 << 20;
+/// The longest statement, and so the longest definition: each connection reads them all.
+pub(crate) const MAX_SQL: i32 = 1 << 20;
 
 /// The longest statement of a session; a setting of the deployment goes up to this.
 const MAX_SESSION_SQL: i32 = 16 << 20;

@@ -1,7 +1,7 @@
 //! What strangers may use. What is not named here is refused, also when a later engine adds it; a test walks through everything the engine
 //! has. All names are in lower case.
 
-/// Functions that give the same result for the same arguments.
+/// Functions that give the same result for the same arguments, at the same commit.
 const STEADY: &[&str] = &[
     "->",
     "->>",
@@ -27,6 +27,12 @@ const STEADY: &[&str] = &[
     "cume_dist",
     "degrees",
     "dense_rank",
+    "dolt_hashof",
+    "dolt_hashof_catalog",
+    "dolt_hashof_db",
+    "dolt_hashof_index",
+    "dolt_hashof_table",
+    "dolt_merge_base",
     "dolt_version",
     "doltlite_engine",
     "exp",
@@ -162,16 +168,6 @@ const VOLATILE: &[&str] = &[
     "unixepoch",
 ];
 
-/// Functions that can be asked for any commit.
-const HISTORY: &[&str] = &[
-    "dolt_hashof",
-    "dolt_hashof_catalog",
-    "dolt_hashof_db",
-    "dolt_hashof_index",
-    "dolt_hashof_table",
-    "dolt_merge_base",
-];
-
 /// Functions the engine calls inside `ALTER TABLE`; it does not let anybody else call them.
 const INSIDE_ALTER: &[&str] = &[
     "sqlite_drop_column",
@@ -181,9 +177,11 @@ const INSIDE_ALTER: &[&str] = &[
     "sqlite_rename_test",
 ];
 
-/// The engine's tables about history.
+/// The engine's tables that show its refs, or begin at all of them rather than at the commit that is read.
+const ELSEWHERE_TABLES: &[&str] = &["dolt_branches", "dolt_commit_ancestors", "dolt_tags"];
+
+/// The engine's tables about the history of the commit that is read.
 const HISTORY_TABLES: &[&str] = &[
-    "dolt_commit_ancestors",
     "dolt_diff",
     "dolt_diff_stat",
     "dolt_diff_summary",
@@ -234,7 +232,6 @@ const VALUE_PRAGMAS: &[&str] = &["data_version", "encoding", "user_version"];
 pub(super) enum Function {
     Steady,
     Volatile,
-    History,
     InsideAlter,
     /// Answered by the API; what the engine would say is about a branch of ours.
     Elsewhere,
@@ -246,8 +243,6 @@ pub(super) fn function(name: &str) -> Function {
         Function::Steady
     } else if VOLATILE.contains(&name) {
         Function::Volatile
-    } else if HISTORY.contains(&name) {
-        Function::History
     } else if INSIDE_ALTER.contains(&name) {
         Function::InsideAlter
     } else if name == "active_branch" {
@@ -271,7 +266,7 @@ pub(super) enum Table {
 
 /// `is_module`: the engine has a virtual table module of this name.
 pub(super) fn table(name: &str, is_module: bool) -> Table {
-    if name == "dolt_branches" || name == "dolt_tags" {
+    if ELSEWHERE_TABLES.contains(&name) {
         Table::Elsewhere
     } else if HISTORY_TABLES.contains(&name) || HISTORY_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         Table::History

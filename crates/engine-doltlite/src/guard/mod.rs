@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::AuthContext;
 
+pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
+
 /// Whose statements a connection runs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -44,8 +46,6 @@ pub(crate) struct Seen {
     pub refusal: Option<Refusal>,
     /// Whether something was used whose result changes from run to run.
     pub volatile: bool,
-    /// Whether something was used that can be asked for any commit or branch.
-    pub history: bool,
     /// Whether a version control command was used: it changes something, also in a `SELECT`.
     pub commands: bool,
     /// Whether that may leave the session on another branch.

@@ -125,7 +125,7 @@ fn function(power: SqlPower, seen: &mut Seen, name: &str) -> Result<(), Refusal>
         return Ok(());
     }
     match lists::function(name) {
-        Function::Steady | Function::Volatile | Function::History => Ok(()),
+        Function::Steady | Function::Volatile => Ok(()),
         Function::InsideAlter if power >= SqlPower::Write => Ok(()),
         Function::InsideAlter | Function::Elsewhere | Function::Refused => Err(Refusal::Never),
     }

@@ -12,12 +12,10 @@ use crate::connection::Purpose;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
-/// The branch of a database that came from nowhere.
-const MAIN: &str = "main";
-
 impl SessionEngine for DoltliteEngine {
     fn create_served(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<(), EngineError> {
-        commits::create_on(self, database, MAIN, author, message).map(drop)
+        // Its branches are the clients' own, so the first one keeps its name.
+        commits::create_with(self, database, author, message, |_| Ok(())).map(drop)
     }
 
     fn seed(&self, database: DatabaseId, from: &Path, branch: &str, commit: &CommitHash) -> Result<(), EngineError> {
@@ -38,7 +36,8 @@ impl SessionEngine for DoltliteEngine {
     }
 
     fn put_back(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError> {
-        self.restore(database, from)
+        // As it is, whatever branches it has: [`DoltliteEngine::restore`] would take one of them for the reserved one.
+        commits::install_copy(self, from, database, |_| Ok(()))
     }
 
     fn copy_out(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError> {

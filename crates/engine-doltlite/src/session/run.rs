@@ -1,7 +1,7 @@
 //! Running one statement of a session.
 
 use branchyard_domain::ports::{
-    Arguments, RowSink, SessionError, SqlPower, StatementBounds, StatementDescription, StatementReport,
+    Arguments, EngineError, RowSink, SessionError, SqlPower, StatementBounds, StatementDescription, StatementReport,
 };
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
@@ -15,7 +15,6 @@ use crate::memory::Allowance;
 use crate::read;
 use crate::sql::errors;
 use crate::sql::tokens;
-use crate::write::millis;
 
 /// Message of a commit that a transaction becomes by itself.
 const TRANSACTION: &str = "SQL transaction";
@@ -139,7 +138,7 @@ fn one(
             &Running { bounds, allowance: &allowance, timed: &timed, commits, pool_of: session },
             sink,
         );
-        outcome.map_err(|error| if timed.expired() { expired(error, bounds) } else { error })
+        outcome.map_err(|error| unless_ended(error, timed.ended()))
     };
     if let Ok((_, seen)) = &outcome {
         session.changed |= seen.changes_session;
@@ -149,10 +148,14 @@ fn one(
     outcome.map(|(report, _)| report)
 }
 
-fn expired(error: SessionError, bounds: &StatementBounds) -> SessionError {
-    match error {
-        SessionError::Statement { code: "INTERRUPT", .. } => SessionError::TimedOut(millis(bounds.timeout)),
-        other => other,
+/// Why it was ended before its end, instead of that it was.
+fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError {
+    match (error, ended) {
+        (SessionError::Statement { code: "INTERRUPT", .. }, Some(EngineError::TimedOut(limit))) => {
+            SessionError::TimedOut(limit)
+        }
+        (SessionError::Statement { code: "INTERRUPT", .. }, Some(ended)) => SessionError::Engine(ended),
+        (error, _) => error,
     }
 }
 

@@ -79,6 +79,15 @@ impl Failed {
             Self::Engine(error) => error,
         }
     }
+
+    /// What ended the statements from outside, if anything did.
+    pub(crate) fn unless_ended(self, ended: Option<EngineError>) -> Self {
+        match ended {
+            Some(EngineError::TimedOut(ms)) => Self::Sql(SqlFailure::TimedOut(ms)),
+            Some(error) => Self::Engine(error),
+            None => self,
+        }
+    }
 }
 
 impl From<SqlFailure> for Failed {
@@ -115,7 +124,11 @@ impl<'a> Place<'a> {
     pub(crate) fn refused(&self, refusal: &Refusal) -> SqlFailure {
         match refusal {
             Refusal::Elsewhere(name) => {
-                let what = if name == "dolt_tags" { "tags" } else { "branches" };
+                let what = match name.as_str() {
+                    "dolt_tags" => "tags",
+                    "dolt_commit_ancestors" => "commits",
+                    _ => "branches",
+                };
                 SqlFailure::Engine(format!("{name} is not available in SQL; list {what} through the API"))
             }
             Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,

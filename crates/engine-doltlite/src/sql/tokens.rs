@@ -160,6 +160,12 @@ pub(crate) fn kind(sql: &str) -> Kind {
     }
 }
 
+/// Whether a statement may store a definition.
+pub(crate) fn defines(sql: &str) -> bool {
+    let word = first_word(sql);
+    ["CREATE", "ALTER"].iter().any(|other| word.eq_ignore_ascii_case(other))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,19 +7,35 @@ use branchyard_domain::values::CommitHash;
 use crate::support::{Yard, id, text};
 
 fn rows(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<RowChange> {
-    let all = yard.engine.changed_rows(id(1), from, to, table, &RowPage { after: None, limit: 1000 }).unwrap();
-    // Page by page it is the same.
+    let all = yard
+        .engine
+        .changed_rows(id(1), from, to, table, &RowPage { after: None, limit: 1000, bytes: 1 << 20 })
+        .unwrap()
+        .rows;
+    // Page by page it is the same, whatever ends a page.
+    for (limit, bytes) in [(1, 1 << 20), (1000, 1), (1000, 40)] {
+        assert_eq!(paged(yard, (from, to), table, limit, bytes), all);
+    }
+    all
+}
+
+fn paged(
+    yard: &Yard,
+    (from, to): (&CommitHash, &CommitHash),
+    table: &str,
+    limit: usize,
+    bytes: usize,
+) -> Vec<RowChange> {
     let mut paged = Vec::new();
     loop {
         let after = paged.last().map(|row: &RowChange| row.primary_key.iter().map(|cell| cell.1.clone()).collect());
-        let page = yard.engine.changed_rows(id(1), from, to, table, &RowPage { after, limit: 1 }).unwrap();
-        if page.is_empty() {
-            break;
+        let page = yard.engine.changed_rows(id(1), from, to, table, &RowPage { after, limit, bytes }).unwrap();
+        assert!(!page.rows.is_empty() || !page.more, "a page without a row leads nowhere");
+        paged.extend(page.rows);
+        if !page.more {
+            return paged;
         }
-        paged.extend(page);
     }
-    assert_eq!(paged, all);
-    all
 }
 
 type Short = (String, Change, bool, Option<(u64, u64, u64)>);
@@ -64,7 +80,7 @@ fn changes_of_rows() {
     assert_eq!(rows(&yard, &b, &a, "t").len(), 4);
     assert_eq!(tables(&yard, &a, &b), [("t".into(), Change::Modified, false, Some((2, 1, 1)))]);
     assert_eq!(tables(&yard, &a, &a), []);
-    let missing = yard.engine.changed_rows(id(1), &a, &b, "nope", &RowPage { after: None, limit: 1 });
+    let missing = yard.engine.changed_rows(id(1), &a, &b, "nope", &RowPage { after: None, limit: 1, bytes: 1 });
     assert!(matches!(missing, Err(EngineError::NoSuchTable(_))));
     let nowhere = CommitHash::parse(&"3".repeat(40)).unwrap();
     assert!(matches!(yard.engine.changed_tables(id(1), &a, &nowhere), Err(EngineError::NoSuchCommit(_))));

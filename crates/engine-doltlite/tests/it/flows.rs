@@ -1,11 +1,14 @@
 //! Making, reading, writing, copying.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{Canceled, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, Long, Options};
 
 use crate::support::{LONG, Taken, Yard, ada, id, text};
 
@@ -181,7 +184,7 @@ fn determinism() {
     assert!(!deterministic("select random()"));
     assert!(!deterministic("select current_timestamp"));
     assert!(!deterministic("select date('now')"));
-    assert!(!deterministic("select * from dolt_log('__branchyard__')"));
+    assert!(deterministic("select dolt_hashof('HE' || 'AD'), dolt_hashof_db()"));
 }
 
 struct FirstOnly(u32);
@@ -222,6 +225,29 @@ fn a_read_that_nobody_waits_for_ends() {
         yard.engine.read(id(1), &yard.base, &query, &mut Taken::default()).unwrap_err();
     });
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Asks three times, and says no the third time.
+#[test]
+fn a_call_that_computes_for_long_asks_whether_it_may() {
+    let asked = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&asked);
+    let ask = move |_: &Canceled| {
+        // Waiting for the answer does not count.
+        thread::sleep(Duration::from_millis(300));
+        if count.fetch_add(1, Ordering::Relaxed) == 2 { Flow::Stop } else { Flow::Continue }
+    };
+    let long = Long { after: Duration::from_millis(30), ask: Arc::new(ask) };
+    let yard = Yard::with(Options { long: Some(long), ..Options::default() });
+
+    yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+
+    let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+    let query = ReadQuery::new(endless, Duration::from_millis(600));
+    let ended = yard.engine.read(id(1), &yard.base, &query, &mut Taken::default());
+    assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
 }
 
 #[test]

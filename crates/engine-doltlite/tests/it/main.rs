@@ -1,11 +1,13 @@
 //! The engine port on real files.
 #![expect(clippy::unwrap_used, reason = "helpers of tests are tests, too")]
 
+mod definitions;
 mod diffs;
 mod flows;
 mod guard;
 mod imports;
 mod merges;
+mod secrecy;
 mod sessions;
 mod sqlite;
 mod support;

@@ -163,3 +163,125 @@ fn a_write_with_a_merge_is_all_or_nothing() {
     assert_eq!(write("select 1", &base), MergeOutcome::Head(from.clone()));
     assert_eq!(write("select 1", &head), MergeOutcome::Head(head.clone()));
 }
+
+#[test]
+fn views_and_triggers_in_conflict_are_named_and_resolved() {
+    let yard = Yard::new();
+    let base = yard.write(
+        &yard.base,
+        &format!(
+            "{T}; create view x as select 1 as n; create view y as select 1 as n;
+             create trigger log after insert on n begin delete from u; end"
+        ),
+    );
+    let ours = yard.write(
+        &base,
+        "drop view x; create view x as select 2 as n; drop view y; create view z as select 'o' as n;
+         drop trigger log; create trigger log after insert on n begin delete from u where id = 1; end;
+         update t set v = 'o' where id = 1",
+    );
+    let theirs = yard.write(
+        &base,
+        "drop view x; create view x as select 3 as n; drop view y; create view y as select 3 as n;
+         create view z as select 't' as n;
+         drop trigger log; create trigger log after insert on n begin delete from u where id = 2; end;
+         update t set v = 't' where id = 1",
+    );
+    let found = conflicts(&yard, &ours, &theirs);
+    let told: Vec<_> =
+        found.iter().map(|c| (c.table.as_str(), c.kind, c.detail.as_deref().unwrap_or_default())).collect();
+    assert_eq!(
+        told,
+        [
+            ("log", ConflictKind::Schema, "the trigger 'log' was changed on both sides"),
+            ("t", ConflictKind::Row, ""),
+            ("x", ConflictKind::Schema, "the view 'x' was changed on both sides"),
+            ("y", ConflictKind::Schema, "the view 'y' was dropped on our side and changed on theirs"),
+            ("z", ConflictKind::Schema, "the view 'z' was created on both sides, differently"),
+        ]
+    );
+    let of_x = yard.engine.conflicts(id(1), &ours, &theirs, Some("X"), 0, 100).unwrap();
+    assert_eq!(of_x, found[2..3]);
+    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 3, 1).unwrap(), found[3..4]);
+
+    let left = |tables: &[&str]| MergeOutcome::Conflicts(tables.iter().map(|name| ((*name).to_owned(), 1)).collect());
+    assert_eq!(merge(&yard, &ours, &theirs, &[]).unwrap(), left(&["log", "t", "x", "y", "z"]));
+    let some = [("X", Side::Theirs), ("t", Side::Ours), ("log", Side::Theirs)];
+    assert_eq!(merge(&yard, &ours, &theirs, &some).unwrap(), left(&["y", "z"]));
+    let all = [some[0], some[1], some[2], ("y", Side::Ours), ("z", Side::Ours)];
+    let Ok(MergeOutcome::Head(head)) = merge(&yard, &ours, &theirs, &all) else { panic!() };
+    assert_eq!(yard.read(&head, "select x.n, z.n from x, z"), [[Cell::Integer(3), text("o")]]);
+    assert_eq!(yard.read_failure(&head, "select * from y"), "query error: table not found: y");
+    let defined = yard.read(&head, "select sql like '%id = 2%' from sqlite_schema where name = 'log'");
+    assert_eq!(defined, [[Cell::Integer(1)]]);
+    assert_eq!(yard.engine.verify(id(1), &[head]).unwrap(), [] as [String; 0]);
+}
+
+/// A script that is not over until it is told so.
+struct Held(std::sync::mpsc::Receiver<()>, bool);
+
+impl std::io::Read for Held {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if std::mem::replace(&mut self.1, true) {
+            // Whoever let go of the other end lets the script end.
+            let _ = self.0.recv();
+            return Ok(0);
+        }
+        let text = b"select 1;";
+        buffer[..text.len()].copy_from_slice(text);
+        Ok(text.len())
+    }
+}
+
+#[test]
+fn trial_merges_wait_for_writers_only_for_a_while() {
+    let yard = Yard::new();
+    let base = yard.write(&yard.base, T);
+    let ours = yard.write(&base, "update t set v = 'o'");
+    let theirs = yard.write(&base, "update t set v = 't'");
+    let found = conflicts(&yard, &ours, &theirs);
+    assert_eq!(found.len(), 3);
+    let (let_go, held) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let (yard, base) = (&yard, &base);
+        let writer = scope.spawn(move || {
+            let author = ada();
+            let job = branchyard_domain::ports::ScriptJob {
+                base,
+                target: None,
+                statement_bytes: 1 << 20,
+                message: "Held",
+                author: &author,
+                timeout: LONG,
+            };
+            yard.engine.run_script(id(1), &job, &mut Held(held, false)).unwrap()
+        });
+        // Until the script has its turn.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let begun = std::time::Instant::now();
+        let known = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 100).unwrap();
+        assert_eq!(known, found);
+        assert!(begun.elapsed().as_millis() < 500, "{:?}", begun.elapsed());
+        let asked: Vec<_> = (0..12)
+            .map(|skip| {
+                let (ours, theirs) = (&ours, &theirs);
+                scope.spawn(move || {
+                    let begun = std::time::Instant::now();
+                    let refused = yard.engine.conflicts(id(1), ours, theirs, None, skip, 1);
+                    assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
+                    begun.elapsed()
+                })
+            })
+            .collect();
+        let waited: Vec<_> = asked.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert!(waited.iter().all(|time| time.as_secs() < 10), "{waited:?}");
+        // Four wait, the others know at once.
+        assert_eq!(waited.iter().filter(|time| time.as_millis() > 1_500).count(), 4, "{waited:?}");
+        drop(let_go);
+        assert_eq!(writer.join().unwrap(), *base);
+    });
+    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 1, 1).unwrap(), found[1..2]);
+    // Another file in the same place is another database.
+    yard.engine.create(id(1), &ada(), "Again").unwrap();
+    assert!(yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 100).is_err());
+}

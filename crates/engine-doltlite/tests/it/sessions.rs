@@ -440,6 +440,7 @@ fn a_seeded_database_holds_one_branch_at_the_commit() {
     let copy = yard.folder.path().join("copy.db");
     assert_eq!(yard.engine.copy_out(id(9), &copy).unwrap(), yard.engine.served_size_bytes(id(9)).unwrap());
     yard.engine.put_back(id(8), &copy).unwrap();
+    assert_eq!(yard.engine.heads(id(8)).unwrap(), yard.engine.heads(id(9)).unwrap());
     let mut restored = yard.engine.session(&SessionRequest { database: id(8), ..request(SqlPower::Read) }).unwrap();
     assert_eq!(count(&mut *restored, "select count(*) from t"), 2);
 

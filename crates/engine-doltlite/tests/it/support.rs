@@ -60,8 +60,12 @@ pub(crate) fn text(text: &str) -> Cell {
 
 impl Yard {
     pub(crate) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(crate) fn with(options: Options) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
+        let engine = DoltliteEngine::open(folder.path().join("databases"), options).unwrap();
         let base = engine.create(id(1), &ada(), "Create database").unwrap();
         Self { folder, engine, base }
     }

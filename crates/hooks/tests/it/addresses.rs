@@ -165,8 +165,9 @@ fn what_resolves_is_checked_by_the_same_list() {
         assert_eq!(verdict, if may { Verdict::Public } else { Verdict::Refused }, "{host}");
         if !may {
             let text: &'static str = Box::leak(address.to_string().into_boxed_str());
-            let sent =
-                sender_for(AddressPolicy::default(), Answers::always(&[text])).send(&parcel("https://hook.test/"));
+            let sent = sender_for(AddressPolicy::default(), Answers::always(&[text]))
+                .send(&parcel("https://hook.test/"))
+                .unwrap();
             assert_eq!(sent.error, Some(AttemptError::BlockedAddress), "{host}");
         }
     }
@@ -234,10 +235,10 @@ fn without_encryption_only_where_the_operator_opened_a_network() {
     }
     // The same at the attempt: what is not encrypted goes inside only.
     for names in [&["8.8.8.8"][..], &["127.0.0.1"]] {
-        let sent = sender_for(opened(), Answers::always(names)).send(&parcel("http://inside.test/"));
+        let sent = sender_for(opened(), Answers::always(names)).send(&parcel("http://inside.test/")).unwrap();
         assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
     }
-    let sent = sender_for(opened(), Silent).send(&parcel("http://8.8.8.8/"));
+    let sent = sender_for(opened(), Silent).send(&parcel("http://8.8.8.8/")).unwrap();
     assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
 }
 
@@ -301,10 +302,18 @@ fn a_name_that_changes_its_mind_is_blocked_and_nobody_connects() {
     let sender = sender_for(AddressPolicy::opening(&["10.20.0.0/16"]).unwrap(), names);
     let plain = url.replace("https", "http");
     assert_eq!(sender.check(&plain).as_deref(), Ok(plain.as_str()), "inside at registration");
-    assert_eq!(sender.send(&parcel(&plain)).error, Some(AttemptError::BlockedAddress), "and elsewhere at the attempt");
-    assert_eq!(sender.send(&parcel(&url)).error, Some(AttemptError::BlockedAddress));
+    assert_eq!(
+        sender.send(&parcel(&plain)).unwrap().error,
+        Some(AttemptError::BlockedAddress),
+        "and elsewhere at the attempt"
+    );
+    assert_eq!(sender.send(&parcel(&url)).unwrap().error, Some(AttemptError::BlockedAddress));
     let literal = format!("https://127.0.0.1:{}/", listener.port());
-    assert_eq!(sender.send(&parcel(&literal)).error, Some(AttemptError::BlockedAddress), "saved before the rule");
+    assert_eq!(
+        sender.send(&parcel(&literal)).unwrap().error,
+        Some(AttemptError::BlockedAddress),
+        "saved before the rule"
+    );
 }
 
 #[test]
@@ -315,7 +324,7 @@ fn the_connection_goes_to_what_was_checked() {
     });
     let names = Answers(vec![vec!["10.9.9.9", "127.0.0.1"], vec!["127.0.0.2"]], AtomicUsize::new(0));
     let sender = sender_for(AddressPolicy::opening(&["127.0.0.0/8"]).unwrap(), names);
-    let sent = sender.send(&parcel(&format!("http://hook.test:{}/", receiver.address.port())));
+    let sent = sender.send(&parcel(&format!("http://hook.test:{}/", receiver.address.port()))).unwrap();
     assert!(sent.delivered(), "refused addresses are dropped, the others are used: {sent:?}");
     assert_eq!(receiver.next().headers["host"], format!("hook.test:{}", receiver.address.port()));
 }
@@ -328,9 +337,9 @@ fn names_that_do_not_resolve() {
             Err(io::Error::other("no such name"))
         }
     }
-    let sent = sender_for(AddressPolicy::default(), Unknown).send(&parcel("https://hook.test/"));
+    let sent = sender_for(AddressPolicy::default(), Unknown).send(&parcel("https://hook.test/")).unwrap();
     assert_eq!(sent.error, Some(AttemptError::Dns));
-    let sent = sender_for(AddressPolicy::default(), Answers::always(&[])).send(&parcel("https://hook.test/"));
+    let sent = sender_for(AddressPolicy::default(), Answers::always(&[])).send(&parcel("https://hook.test/")).unwrap();
     assert_eq!(sent.error, Some(AttemptError::Dns));
 }
 
@@ -338,6 +347,6 @@ fn names_that_do_not_resolve() {
 fn the_resolver_of_the_system_knows_this_machine() {
     let sender = HttpSender::new(SenderOptions::default()).unwrap();
     let listener = Untouched::new();
-    let sent = sender.send(&parcel(&format!("https://localhost:{}/", listener.port())));
+    let sent = sender.send(&parcel(&format!("https://localhost:{}/", listener.port()))).unwrap();
     assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
 }

@@ -15,7 +15,7 @@ const OK: Manner = |stream| answer(stream, "HTTP/1.1 204 No Content\r\nX-A: 1\r\
 /// One attempt at a receiver of this manner.
 fn attempt(manner: Manner) -> Sent {
     let receiver = Receiver::start(manner);
-    sender().send(&parcel(&receiver.url()))
+    sender().send(&parcel(&receiver.url())).unwrap()
 }
 
 fn status(sent: &Sent) -> Option<u16> {
@@ -25,7 +25,7 @@ fn status(sent: &Sent) -> Option<u16> {
 #[test]
 fn the_request_is_that_of_the_contract() {
     let receiver = Receiver::start(OK);
-    let sent = sender().send(&parcel(&receiver.url()));
+    let sent = sender().send(&parcel(&receiver.url())).unwrap();
     assert!(sent.delivered());
     let Got { line, headers, body } = receiver.next();
     assert_eq!(line, "POST /hook?a=b HTTP/1.1");
@@ -67,12 +67,12 @@ fn a_stock_verifier_accepts_it_with_either_secret_during_rotation() {
         }
         Webhook::new(secret).unwrap().verify(&got.body, &headers).is_ok()
     };
-    sender().send(&parcel(&receiver.url()));
+    sender().send(&parcel(&receiver.url())).unwrap();
     let single = receiver.next();
     assert!(verify(&single, SECRETS[0]) && !verify(&single, SECRETS[1]));
     let mut rotating = parcel(&receiver.url());
     rotating.secrets = both();
-    sender().send(&rotating);
+    sender().send(&rotating).unwrap();
     let rotated = receiver.next();
     assert!(verify(&rotated, SECRETS[0]) && verify(&rotated, SECRETS[1]));
     let mut forged = rotated.clone();
@@ -80,7 +80,7 @@ fn a_stock_verifier_accepts_it_with_either_secret_during_rotation() {
     assert!(!verify(&forged, SECRETS[0]));
     let mut replayed = parcel(&receiver.url());
     replayed.at = replayed.at.plus_seconds(-400);
-    sender().send(&replayed);
+    sender().send(&replayed).unwrap();
     assert!(!verify(&receiver.next(), SECRETS[0]), "too old");
 }
 
@@ -100,7 +100,7 @@ fn statuses_end_an_attempt_as_they_say() {
             "201 Created" => |stream| answer(stream, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"),
             _ => |stream| answer(stream, "HTTP/1.1 299 Odd\r\nContent-Length: 0\r\n\r\n"),
         });
-        assert!(sender().send(&parcel(&receiver.url())).delivered(), "{ok}");
+        assert!(sender().send(&parcel(&receiver.url())).unwrap().delivered(), "{ok}");
     }
 }
 
@@ -112,7 +112,7 @@ fn redirects_are_not_followed() {
             format!("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/there\r\nContent-Length: 0\r\n\r\n");
         answer(stream, &text);
     });
-    let sent = sender().send(&parcel(&receiver.url()));
+    let sent = sender().send(&parcel(&receiver.url())).unwrap();
     assert_eq!((status(&sent), sent.error, sent.delivered()), (Some(302), Some(AttemptError::Redirect), false));
     receiver.next();
     assert!(receiver.got.recv_timeout(Duration::from_millis(200)).is_err(), "one request");
@@ -176,7 +176,7 @@ fn the_limit_of_a_body_can_be_set() {
     let receiver = Receiver::start(|stream| answer(stream, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde"));
     for (limit, kept) in [(0, ""), (4, "abcd"), (5, "abcde"), (6, "abcde")] {
         let sender = HttpSender::new(SenderOptions { response_bytes: limit, ..options() }).unwrap();
-        assert_eq!(sender.send(&parcel(&receiver.url())).reply.unwrap().body, kept);
+        assert_eq!(sender.send(&parcel(&receiver.url())).unwrap().reply.unwrap().body, kept);
     }
 }
 
@@ -194,7 +194,7 @@ fn connections_that_break() {
 #[test]
 fn nobody_listens() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let sent = sender().send(&parcel(&format!("http://{free}/")));
+    let sent = sender().send(&parcel(&format!("http://{free}/"))).unwrap();
     assert_eq!((sent.error, sent.reply), (Some(AttemptError::Refused), None));
 }
 
@@ -207,7 +207,7 @@ fn proxies_of_the_environment_are_ignored_and_connections_are_new() {
     });
     let sender = sender();
     for _ in 0..3 {
-        assert!(sender.send(&parcel(&receiver.url())).delivered());
+        assert!(sender.send(&parcel(&receiver.url())).unwrap().delivered());
         receiver.next();
     }
 }
@@ -218,11 +218,11 @@ fn attempts_do_not_wait_for_each_other() {
     let (sender, slow_url) = (sender(), slow.url());
     std::thread::scope(|scope| {
         for _ in 0..8 {
-            scope.spawn(|| sender.send(&parcel(&slow_url)));
+            scope.spawn(|| sender.send(&parcel(&slow_url)).unwrap());
         }
         slow.next();
         let begun = Instant::now();
-        assert!(sender.send(&parcel(&quick.url())).delivered());
+        assert!(sender.send(&parcel(&quick.url())).unwrap().delivered());
         assert!(begun.elapsed() < Duration::from_millis(700), "{:?}", begun.elapsed());
     });
 }

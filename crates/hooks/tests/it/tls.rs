@@ -66,7 +66,7 @@ fn only_trusted_certificates_of_the_right_name_count() {
     let send = |extra_ca_file: Option<std::path::PathBuf>, name: &str| {
         let options = SenderOptions { extra_ca_file, ..options() };
         let sender = HttpSender::with_names(options, Arc::new(Loopback)).unwrap();
-        sender.send(&parcel(&format!("https://{name}:{}/", address.port())))
+        sender.send(&parcel(&format!("https://{name}:{}/", address.port()))).unwrap()
     };
     assert_eq!(send(None, "hook.test").error, Some(AttemptError::Tls), "an unknown root");
     assert_eq!(send(Some(pem.clone()), "other.test").error, Some(AttemptError::Tls), "another name");
@@ -82,7 +82,7 @@ fn plain_http_behind_an_encrypted_address_is_no_tls() {
     });
     // Its reader waits for the end of a head, which a handshake has not: the connection ends by time or by rubbish, never delivered.
     let sender = HttpSender::with_names(options(), Arc::new(Loopback)).unwrap();
-    let sent = sender.send(&parcel(&format!("https://hook.test:{}/", receiver.address.port())));
+    let sent = sender.send(&parcel(&format!("https://hook.test:{}/", receiver.address.port()))).unwrap();
     assert!(matches!(sent.error, Some(AttemptError::Tls | AttemptError::Timeout)), "{sent:?}");
 }
 

@@ -1,6 +1,7 @@
 //! The text of a record into its values.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
@@ -149,29 +150,77 @@ fn number(raw: &str) -> Result<Value, String> {
     number::real(raw).map(Value::Real).ok_or_else(|| format!("{} is beyond the range of numbers", shortened(raw)))
 }
 
-/// Valid JSON without the white space between its tokens.
+/// Valid JSON without the white space between its tokens. Held to the same as a record: each key of an object once, numbers that are numbers here.
 fn compact(raw: &str, limits: Limits) -> Result<String, String> {
     let mut text = String::with_capacity(raw.len().min(limits.value_bytes));
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for c in raw.chars() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => in_string = !in_string,
-            _ if in_string => {}
-            ' ' | '\t' | '\r' | '\n' => continue,
-            '[' | '{' => {
-                depth += 1;
-                if depth > Limits::NESTING {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut rest = raw.trim_start_matches(is_blank);
+    while let Some(first) = rest.bytes().next() {
+        let token = &rest[..token_length(rest, first)];
+        match first {
+            b'[' | b'{' => {
+                if open.len() == Limits::NESTING {
                     return Err(too_deep());
                 }
+                open.push(if first == b'{' { Open::Object(HashSet::new(), true) } else { Open::Array });
             }
-            ']' | '}' => depth -= 1,
+            b']' | b'}' => {
+                open.pop();
+            }
+            b',' => {
+                if let Some(Open::Object(_, key_follows)) = open.last_mut() {
+                    *key_follows = true;
+                }
+            }
+            b'"' => {
+                if let Some(Open::Object(keys, key_follows @ true)) = open.last_mut() {
+                    *key_follows = false;
+                    let key: Cow<'_, str> = serde_json::from_str(token).map_err(|error| without_place(&error))?;
+                    if keys.contains(&key) {
+                        return Err(twice(&key));
+                    }
+                    keys.insert(key);
+                }
+            }
+            b'-' | b'0'..=b'9' => {
+                number(token)?;
+            }
             _ => {}
         }
-        text.push(c);
+        text.push_str(token);
+        rest = rest[token.len()..].trim_start_matches(is_blank);
     }
     if text.len() > limits.value_bytes { Err(limits.too_long()) } else { Ok(text) }
+}
+
+/// An array or object that is open.
+enum Open<'a> {
+    Array,
+    /// Its keys so far, and whether another may be next.
+    Object(HashSet<Cow<'a, str>>, bool),
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// The length of the token at the start of valid JSON.
+fn token_length(text: &str, first: u8) -> usize {
+    let bytes = text.as_bytes();
+    if first == b'"' {
+        let mut at = 1;
+        while at < bytes.len() && bytes[at] != b'"' {
+            at += if bytes[at] == b'\\' { 2 } else { 1 };
+        }
+        return (at + 1).min(bytes.len());
+    }
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    bytes.iter().position(|byte| !is_word(byte)).unwrap_or(bytes.len()).max(1)
+}
+
+/// What a key inside a value is told that occurs more than once.
+pub(crate) fn twice(key: &str) -> String {
+    format!("the key '{}' occurs twice in an object inside the value", shortened(key))
 }
 
 /// What nesting beyond the limit is told.

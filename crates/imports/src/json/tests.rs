@@ -90,6 +90,18 @@ fn numbers_outside_64_bits_are_row_errors() {
 }
 
 #[test]
+fn values_inside_values_are_held_to_the_same() {
+    let inside = |value: &str| wrong(format!("[{{\"a\":{value}}}]"));
+    let twice = ["line 1: column a: the key 'k' occurs twice in an object inside the value"];
+    assert_eq!(inside(r#"{"k":1,"k":2}"#), twice);
+    assert_eq!(inside(r#"[0,{"x":{"k":{"k":1},"\u006b":2}}]"#), twice);
+    assert_eq!(inside("[1,9223372036854775808]"), ["line 1: column a: 9223372036854775808 is not a 64-bit integer"]);
+    assert_eq!(inside(r#"{"k":-1e999}"#), ["line 1: column a: -1e999 is beyond the range of numbers"]);
+    let kept = r#"{"k":{"k":"k"},"a\"}":["k","k",{"k":"k"}],"n":[9223372036854775807,-0.5e-3,true,null]}"#;
+    assert_eq!(json(format!("[{{\"a\":{}}}]", kept.replace(':', " :\n "))).1[0].1, [text(kept)]);
+}
+
+#[test]
 fn keys_must_be_names() {
     assert_eq!(wrong("[{\"\":1}]"), ["line 1: column 1 has no name"]);
     assert_eq!(wrong("[{\"a\":1,\"A\":1}]"), ["line 1: the column names 'a' and 'A' differ only in case"]);

@@ -1,5 +1,6 @@
 //! Lists and mappings inside a record, as compact JSON text.
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use saphyr_parser::Event;
@@ -8,13 +9,15 @@ use super::events::{Events, Placed};
 use super::scalar::{self, Scalar};
 use crate::error::ImportError;
 use crate::format::Limits;
-use crate::json::too_deep;
+use crate::json::{too_deep, twice};
 use crate::number;
 use crate::value::Value;
 
 /// A list or mapping that is open.
 struct Open {
     mapping: bool,
+    /// Keys of the mapping.
+    keys: HashSet<String>,
     /// Keys and values, or values, written so far.
     written: u64,
 }
@@ -39,7 +42,7 @@ pub(super) fn text<R: Read + 'static>(
                 }
                 let mapping = matches!(next.event, Event::MappingStart(..));
                 text.push(if mapping { '{' } else { '[' });
-                open.push(Open { mapping, written: 0 });
+                open.push(Open { mapping, keys: HashSet::new(), written: 0 });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let mapping = open.pop().is_some_and(|open| open.mapping);
@@ -49,7 +52,13 @@ pub(super) fn text<R: Read + 'static>(
                 let key = separate(&mut text, &mut open, next.line, true)?;
                 match scalar::resolve(scalar, *style, tag.as_deref()) {
                     Err(detail) => fault = fault.or(Some(detail)),
-                    Ok(_) if key => quote(scalar, &mut text),
+                    Ok(_) if key => {
+                        let first = open.last_mut().is_none_or(|open| open.keys.insert(scalar.to_string()));
+                        if !first {
+                            fault = fault.or_else(|| Some(twice(scalar)));
+                        }
+                        quote(scalar, &mut text);
+                    }
                     Ok(resolved) => write(&resolved, &mut text),
                 }
             }
@@ -59,6 +68,7 @@ pub(super) fn text<R: Read + 'static>(
             // Nothing of it is needed any more, so nothing more of it is kept.
             fault = fault.or_else(|| Some(limits.too_long()));
             text.clear();
+            open.iter_mut().for_each(|open| open.keys.clear());
         }
         if open.is_empty() {
             return Ok(fault.map_or(Ok(Value::Text(text)), Err));

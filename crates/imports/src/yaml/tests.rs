@@ -58,6 +58,16 @@ fn what_could_grow_without_end_is_refused() {
 }
 
 #[test]
+fn values_inside_values_are_held_to_the_same() {
+    let twice = ["line 1: column a: the key 'k' occurs twice in an object inside the value"];
+    assert_eq!(wrong("- a: {k: 1, k: 2}\n"), twice);
+    assert_eq!(wrong("- a: [0, {x: {k: {k: 1}, 'k': 2}}]\n"), twice);
+    let outside = wrong("- a: [1, 9223372036854775808]\n");
+    assert_eq!(outside, ["line 1: column a: 9223372036854775808 is not a 64-bit integer"]);
+    yaml("- a: {k: {k: 1}, x: [{k: 1}, {k: 2}]}\n");
+}
+
+#[test]
 fn other_shapes_are_refused() {
     for file in ["a: 1\n", "rows: 1\n", "12", "rows: []\nmore: 1\n"] {
         assert!(wrong(file)[0].contains("neither a list of mappings"), "{file}: {:?}", wrong(file));

@@ -4,14 +4,13 @@ use std::pin::pin;
 
 use branchyard_api_common::{AppState, RateLimits, ServerKeys};
 use branchyard_domain::entities::Visibility;
+use branchyard_domain::fakes::BrokenMetadata;
 use branchyard_domain::ports::Metadata as _;
+use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
 use futures_util::future::{Either, select};
 use serde_json::json;
 
-use super::Shape;
-use super::declared::{Declared, Operation};
-use super::faults::{self, Fault};
-use crate::asked::{Asked, Content};
+use super::shape;
 use crate::authorisation::{OWNER, Scene};
 
 /// Every request has this id, so that no snapshot depends on how many were made before.
@@ -19,9 +18,11 @@ pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 
-async fn shape(operation: &Operation, name: String, scene: &Scene, asked: Asked) -> Shape {
-    let answer = scene.world.send(asked.clone().into_request().insert_header(ID)).await;
-    Shape { operation: operation.id.clone(), name, asked, answer }
+/// From now on the world's metadata fails.
+fn strike(scene: &mut Scene, fault: BrokenMetadata) {
+    let world = &mut scene.world;
+    let hub = world.fakes.broken(fault);
+    world.state = AppState::new(hub, world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
 pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape {
@@ -56,16 +57,17 @@ pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape
             good
         }
         Some("INTERNAL") => {
-            faults::strike(&mut scene.world, Fault::Broken);
+            strike(&mut scene, BrokenMetadata::Faulty);
             good
         }
         Some("SERVICE_UNAVAILABLE") => {
-            faults::strike(&mut scene.world, Fault::Unreachable);
+            strike(&mut scene, BrokenMetadata::Unreachable);
             good
         }
         Some(_) => panic!("no rule for {} {}: tell it in steps.txt", operation.id, declared.name()),
     };
-    shape(operation, declared.name(), &scene, asked).await
+    let answer = scene.world.send(asked.clone().into_request().insert_header(ID)).await;
+    shape(&operation.id, declared.name(), asked, answer)
 }
 
 fn text(kind: &'static str, length: usize) -> Content {
@@ -145,5 +147,5 @@ pub(super) async fn key_in_flight(operation: &Operation) -> Shape {
         Either::Right(waiting) => waiting.await,
     };
     assert!(answered.status < 300, "{}", answered.text);
-    Shape { operation: operation.id.clone(), name: "409-CONFLICT-key-in-flight".to_owned(), asked, answer }
+    shape(&operation.id, "409-CONFLICT-key-in-flight".to_owned(), asked, answer)
 }

@@ -2,68 +2,48 @@
 
 use std::collections::HashMap;
 
+use branchyard_api_v2::BASE;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::fakes;
 use branchyard_domain::usecases::Limits;
+use branchyard_shapes::{Asked, Block, Content, Shape, blocks};
 use serde_json::{Value, json};
 
-use super::{Shape, declared, rules};
-use crate::asked::{Asked, Content};
+use super::{rules, shape};
 use crate::authorisation::{OWNER, Scene};
 use crate::imports;
 use crate::world::{Answer, World};
 
-const STEPS: &str = include_str!("steps.txt");
-
-/// A block.
-pub(super) struct Told {
-    operation: String,
-    name: String,
-    steps: Vec<&'static str>,
-}
-
-pub(super) fn all() -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
-    for line in STEPS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.strip_prefix("= ") {
-            Some(head) => {
-                let (operation, name) = head.split_once(' ').unwrap_or_else(|| panic!("no name in {line}"));
-                all.push(Told { operation: operation.to_owned(), name: name.to_owned(), steps: Vec::new() });
-            }
-            None => all.last_mut().expect("a block begins with =").steps.push(line),
-        }
-    }
-    all
-}
-
 /// A scene in which steps are taken.
 struct Play<'a> {
-    told: &'a Told,
+    told: &'a Block,
     scene: Scene,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
     last: Option<(Asked, Answer)>,
 }
 
-impl Told {
-    pub(super) async fn play(&self) -> Shape {
-        let (limits, steps) = match self.steps.first().and_then(|step| step.strip_prefix("limit ")) {
-            Some(limit) => (limits(limit), &self.steps[1..]),
-            None => (Limits::default(), &self.steps[..]),
-        };
-        let world = World::over(fakes::hub_with(limits), |_| {});
-        let scene = Scene::over(world, Visibility::Public);
-        let mut play = Play { told: self, scene, tokens: HashMap::new(), last: None };
-        for (number, step) in steps.iter().enumerate() {
-            play.take(step).await;
-            let settled = number + 1 == steps.len();
-            if let (false, Some((asked, answer))) = (settled, &play.last) {
-                assert!(answer.status < 300, "{} {}: {asked:?}: {}", self.operation, self.name, answer.text);
-            }
+pub(super) fn all() -> Vec<Block> {
+    blocks(include_str!("steps.txt"))
+}
+
+pub(super) async fn play(told: &Block) -> Shape {
+    let (limits, steps) = match told.steps.first().and_then(|step| step.strip_prefix("limit ")) {
+        Some(limit) => (limits(limit), &told.steps[1..]),
+        None => (Limits::default(), &told.steps[..]),
+    };
+    let world = World::over(fakes::hub_with(limits), |_| {});
+    let scene = Scene::over(world, Visibility::Public);
+    let mut play = Play { told, scene, tokens: HashMap::new(), last: None };
+    for (number, step) in steps.iter().enumerate() {
+        play.take(step).await;
+        let settled = number + 1 == steps.len();
+        if let (false, Some((asked, answer))) = (settled, &play.last) {
+            assert!(answer.status < 300, "{} {}: {asked:?}: {}", told.operation, told.name, answer.text);
         }
-        let (asked, answer) = play.last.expect("a block has a request");
-        Shape { operation: self.operation.clone(), name: self.name.clone(), asked, answer }
     }
+    let (asked, answer) = play.last.expect("a block has a request");
+    shape(&told.operation, told.name.clone(), asked, answer)
 }
 
 fn limits(text: &str) -> Limits {
@@ -90,7 +70,7 @@ impl Play<'_> {
             "large-statement" => {
                 let token = self.token("owner");
                 let body = json!({"q": "x".repeat((1 << 20) + 1)});
-                Asked::new(token, "POST", "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
+                Asked::new(token, "POST", BASE, "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
             }
             "used-part" => self.used_part().await,
             caller => self.request(caller, rest),
@@ -114,7 +94,7 @@ impl Play<'_> {
         let rest = known.fold(rest.to_owned(), |text, (name, value)| text.replace(name, value));
         let (method, rest) = rest.split_once(' ').expect("a method");
         let (address, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let asked = Asked::new(token, method, address.to_owned(), Content::None);
+        let asked = Asked::new(token, method, BASE, address.to_owned(), Content::None);
         match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((header, body)) => {
                 let (name, value) = header.split_once(": ").expect("a header");
@@ -128,7 +108,7 @@ impl Play<'_> {
 
     async fn good(&mut self, rest: &'static str) -> Asked {
         let (caller, body) = rest.split_once(' ').unwrap_or((rest, ""));
-        let operations = declared::operations();
+        let operations = super::operations();
         let operation = operations.iter().find(|operation| operation.id == self.told.operation).unwrap();
         with_body(self.scene.good(caller, &operation.method, &operation.path).await, body)
     }
@@ -138,7 +118,7 @@ impl Play<'_> {
         let token = self.token(caller);
         let mut body = self.scene.import(caller).await;
         body["pull_request_branch_name"] = json!("people");
-        Asked::new(token, "POST", "/databases/hydro/rivers/imports".to_owned(), Content::Json(body))
+        Asked::new(token, "POST", BASE, "/databases/hydro/rivers/imports".to_owned(), Content::Json(body))
     }
 
     async fn used_part(&mut self) -> Asked {
@@ -149,7 +129,7 @@ impl Play<'_> {
         let body = imports::request(&session, &etag);
         let token = self.token("owner");
         self.scene.world.post(token.as_deref(), "/databases/hydro/rivers/imports", body).await.expect(202);
-        Asked::new(None, "PUT", address, Content::Bytes(imports::FILE.to_vec()))
+        Asked::new(None, "PUT", BASE, address, Content::Bytes(imports::FILE.to_vec()))
     }
 }
 

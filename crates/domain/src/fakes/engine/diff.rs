@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Result;
 use super::table::{Key, Snapshot, Table};
 use crate::entities::{Cell, Change, RowChange, TableChange};
-use crate::ports::{EngineError, RowPage};
+use crate::ports::{ChangedRows, EngineError, RowPage};
 
 /// A row, where there is one.
 type Row<'a> = Option<&'a Vec<Cell>>;
@@ -50,17 +50,25 @@ pub(super) fn tables(from: &Snapshot, to: &Snapshot) -> Vec<TableChange> {
     changes
 }
 
-pub(super) fn rows(from: &Snapshot, to: &Snapshot, table: &str, page: &RowPage) -> Result<Vec<RowChange>> {
+pub(super) fn rows(from: &Snapshot, to: &Snapshot, table: &str, page: &RowPage) -> Result<ChangedRows> {
     let (old, new) = (from.find(table), to.find(table));
     let Some(shown) = new.or(old) else { return Err(EngineError::NoSuchTable(table.to_owned())) };
     let after = page.after.clone().map(Key);
     let later = differing(old, new).into_iter().filter(|(key, ..)| after.as_ref().is_none_or(|after| *key > after));
-    let told = later.take(page.limit).map(|(key, before, now)| RowChange {
+    let mut told = later.map(|(key, before, now)| RowChange {
         table: shown.definition.name.clone(),
         change: change(before, now),
         primary_key: shown.named_key(key),
         from: before.and_then(|row| old.map(|table| table.named(row))),
         to: now.and_then(|row| new.map(|table| table.named(row))),
     });
-    Ok(told.collect())
+    let mut rows: Vec<RowChange> = Vec::new();
+    let mut bytes = 0;
+    while rows.len() < page.limit && (rows.is_empty() || bytes < page.bytes) {
+        let Some(row) = told.next() else { break };
+        let cells = [&row.from, &row.to].into_iter().flatten().flatten().chain(&row.primary_key);
+        bytes += cells.map(|(_, cell)| cell.bytes()).sum::<usize>();
+        rows.push(row);
+    }
+    Ok(ChangedRows { rows, more: told.next().is_some() })
 }

@@ -12,6 +12,7 @@
 //!
 //! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
 
+mod browse;
 mod commits;
 mod diff;
 mod merge;
@@ -23,14 +24,13 @@ mod table;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::{Refused, lock};
-use crate::entities::{
-    Commit, Conflict, LogEntry, LogPosition, LogWalk, RowChange, Signature, TableChange, TableSchema,
-};
+use crate::entities::{Commit, Conflict, LogEntry, LogPosition, LogWalk, Signature, TableChange, TableSchema};
 use crate::ports::{
-    Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink, RowSource,
-    ScriptJob, TableScan, WriteJob, Written,
+    ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
+    RowSink, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -44,6 +44,16 @@ type Hook = Box<dyn FnOnce() + Send>;
 pub struct MemoryEngine {
     files: Mutex<BTreeMap<DatabaseId, History>>,
     meanwhile: Mutex<Option<Hook>>,
+    scans: Mutex<Scans>,
+}
+
+/// How scans go.
+#[derive(Default)]
+struct Scans {
+    /// What each takes of its time.
+    take: Duration,
+    /// Rows until they break.
+    breaks_after: Option<usize>,
 }
 
 impl std::fmt::Debug for MemoryEngine {
@@ -56,6 +66,16 @@ impl MemoryEngine {
     /// Runs this in the middle of the next write, merge, import or copy: what somebody else does meanwhile.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(happens));
+    }
+
+    /// Every scan from now on takes so long.
+    pub fn scans_take(&self, time: Duration) {
+        lock(&self.scans).take = time;
+    }
+
+    /// Every scan from now on is at fault once it has given so many rows, if it has more.
+    pub fn scans_break_after(&self, rows: usize) {
+        lock(&self.scans).breaks_after = Some(rows);
     }
 
     fn let_happen(&self) {
@@ -73,6 +93,37 @@ impl MemoryEngine {
     /// Changes a file.
     fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
         change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
+    }
+}
+
+/// Nothing takes time here, so only who has none runs out of it.
+fn not_over(timeout: Duration) -> Result<()> {
+    if timeout.is_zero() { Err(EngineError::TimedOut(0)) } else { Ok(()) }
+}
+
+/// Passes so many rows on.
+struct Breaking<'a> {
+    sink: &'a mut dyn RowSink,
+    rows_left: usize,
+    broken: bool,
+}
+
+impl RowSink for Breaking<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.sink.columns(columns)
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        match self.rows_left.checked_sub(1) {
+            Some(left) => {
+                self.rows_left = left;
+                self.sink.row(row)
+            }
+            None => {
+                self.broken = true;
+                Flow::Stop
+            }
+        }
     }
 }
 
@@ -150,13 +201,58 @@ impl Engine for MemoryEngine {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        if query.timeout.is_zero() {
+            return Err(EngineError::Sql { failure: SqlFailure::TimedOut(0), statement: 1 });
+        }
         sql::read(&tables, query.sql, sink)?;
         Ok(ReadReport { deterministic: true })
     }
 
-    fn scan(&self, database: DatabaseId, at: &CommitHash, scan: &TableScan<'_>, sink: &mut dyn RowSink) -> Result<()> {
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Duration> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
-        sql::scan(&tables, scan.table, sink)
+        let (take, breaks_after) = {
+            let scans = lock(&self.scans);
+            (scans.take, scans.breaks_after)
+        };
+        not_over(scan.timeout.saturating_sub(take))?;
+        let mut sink = Breaking { sink, rows_left: breaks_after.unwrap_or(usize::MAX), broken: false };
+        sql::scan(&tables, scan.table, &mut sink)?;
+        match sink.broken {
+            true => Err(EngineError::Fault {
+                context: "read a table".to_owned(),
+                source: Box::new(Refused("planned by a test")),
+            }),
+            false => Ok(scan.timeout - take),
+        }
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<()> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::rows(&tables, wanted, sink)
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        _timeout: Duration,
+    ) -> Result<u64> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::count(&tables, table, tests)
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
@@ -207,11 +303,6 @@ impl Engine for MemoryEngine {
         limit: usize,
     ) -> Result<Vec<Conflict>> {
         self.look(database, |history| {
-            let known =
-                |hash| Ok(table.is_none_or(|name| history.get(hash).is_ok_and(|s| s.tables.find(name).is_some())));
-            if !known(ours)? && !known(theirs)? {
-                return Err(EngineError::NoSuchTable(table.unwrap_or_default().to_owned()));
-            }
             let found = merge::conflicts(history, ours, theirs)?.into_iter();
             let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
             Ok(wanted.skip(skip).take(limit).collect())
@@ -253,7 +344,7 @@ impl Engine for MemoryEngine {
         to: &CommitHash,
         table: &str,
         page: &RowPage,
-    ) -> Result<Vec<RowChange>> {
+    ) -> Result<ChangedRows> {
         self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
     }
 

@@ -25,6 +25,22 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(self.state.users.get(&id).cloned())
     }
 
+    fn user_update(&mut self, user: &User) -> Result<bool> {
+        let Some(stored) = self.change()?.users.get_mut(&user.id) else { return Ok(false) };
+        stored.display_name.clone_from(&user.display_name);
+        stored.bio.clone_from(&user.bio);
+        stored.location.clone_from(&user.location);
+        stored.website_url.clone_from(&user.website_url);
+        stored.profile_pic_url.clone_from(&user.profile_pic_url);
+        stored.password_hash.clone_from(&user.password_hash);
+        stored.is_admin = user.is_admin;
+        Ok(true)
+    }
+
+    fn user_any(&mut self) -> Result<bool> {
+        Ok(!self.state.users.is_empty())
+    }
+
     fn organization_add(&mut self, organization: &Organization) -> Result<()> {
         if self.account_by_name(&organization.name)?.is_some() {
             return Err(MetadataError::Taken);

@@ -3,7 +3,10 @@
 use super::state::{Held, Logged};
 use super::{MemoryUnit, Result, count, missing, page};
 use crate::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
-use crate::ports::{DeliveryRepository, DeliveryState, HookRepository, Lease, MetadataError};
+use crate::ports::{
+    DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository as _, HookRepository, Lease, MetadataError,
+    Places,
+};
 use crate::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 
 fn state_of(delivery: &Delivery) -> DeliveryState {
@@ -26,14 +29,13 @@ impl MemoryUnit<'_> {
         self.state.deliveries.values().map(|logged| &logged.delivery).filter(move |d| d.hook_id == hook)
     }
 
-    /// Hooks that nobody holds and that have something due: when it was due first, and its first delivery by event.
-    fn due(&self, now: Timestamp) -> Vec<(Timestamp, &Hook, &Delivery)> {
-        let free =
-            self.state.hooks.values().filter(|held| held.lease.as_ref().is_none_or(|(_, _, until)| *until <= now));
+    /// Hooks that nobody holds and that have something due: when it was due first, and its due deliveries by event.
+    fn due(&self, now: Timestamp) -> Vec<(Timestamp, &Hook, Vec<&Delivery>)> {
+        let free = self.state.hooks.values().filter(|held| held.lease.as_ref().is_none_or(|(_, until)| *until <= now));
         let mut due: Vec<_> = free
             .filter_map(|held| {
                 let due = || self.deliveries_of(held.hook.id).filter(|d| due_at(d).is_some_and(|at| at <= now));
-                Some((due().filter_map(due_at).min()?, &held.hook, due().next()?))
+                Some((due().filter_map(due_at).min()?, &held.hook, due().collect()))
             })
             .collect();
         due.sort_by_key(|(at, hook, _)| (*at, hook.id));
@@ -100,14 +102,16 @@ impl HookRepository for MemoryUnit<'_> {
 }
 
 impl DeliveryRepository for MemoryUnit<'_> {
-    fn delivery_add(&mut self, delivery: &Delivery) -> Result<()> {
-        let known = self.state.hooks.contains_key(&delivery.hook_id)
-            && self.state.events.iter().any(|(event, _)| event.id == delivery.event_id);
-        if !known {
-            return Err(missing("queue a delivery"));
+    fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()> {
+        for delivery in deliveries {
+            let known = self.state.hooks.contains_key(&delivery.hook_id)
+                && self.state.events.iter().any(|(event, _)| event.id == delivery.event_id);
+            if !known {
+                return Err(missing("queue deliveries"));
+            }
+            let logged = Logged { delivery: delivery.clone(), request: None, attempts: Vec::new() };
+            self.change()?.deliveries.insert(delivery.id, logged);
         }
-        let logged = Logged { delivery: delivery.clone(), request: None, attempts: Vec::new() };
-        self.change()?.deliveries.insert(delivery.id, logged);
         Ok(())
     }
 
@@ -139,8 +143,11 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(self.state.deliveries.get(&delivery).map(|logged| logged.attempts.clone()).unwrap_or_default())
     }
 
-    fn attempt_add(&mut self, delivery: DeliveryId, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
-        let logged = self.change()?.deliveries.get_mut(&delivery).ok_or_else(|| missing("log an attempt"))?;
+    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        if !self.delivery_update(delivery)? {
+            return Err(missing("log an attempt"));
+        }
+        let logged = self.change()?.deliveries.get_mut(&delivery.id).ok_or_else(|| missing("log an attempt"))?;
         logged.request = Some(request.clone());
         logged.attempts.push(attempt.clone());
         let surplus = logged.attempts.len().saturating_sub(keep);
@@ -170,49 +177,58 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(!self.due(now).is_empty())
     }
 
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: usize,
-        failing_places: usize,
-    ) -> Result<Vec<Lease>> {
+    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>> {
         let mut failing = 0;
         let due = self.due(now).into_iter().filter(|(_, hook, _)| {
             let fails = hook.failing_since.is_some();
             failing += usize::from(fails);
-            !fails || failing <= failing_places
+            !fails || failing <= places.failing
         });
         let body = |delivery: &Delivery| {
             let event = self.state.events.iter().find(|(event, _)| event.id == delivery.event_id);
             event.map(|(event, _)| event.body.clone()).unwrap_or_default()
         };
         let leases: Vec<Lease> = due
-            .take(places)
-            .map(|(_, hook, delivery)| Lease { hook: hook.clone(), delivery: delivery.clone(), body: body(delivery) })
+            .take(places.hooks)
+            .map(|(_, hook, deliveries)| {
+                let run = if hook.failing_since.is_some() { 1 } else { places.run };
+                let deliveries = deliveries.into_iter().take(run).map(|delivery| (delivery.clone(), body(delivery)));
+                Lease { hook: hook.clone(), deliveries: deliveries.collect(), until }
+            })
             .collect();
         for lease in &leases {
             if let Some(held) = self.change()?.hooks.get_mut(&lease.hook.id) {
-                held.lease = Some((holder.to_owned(), lease.delivery.id, until));
+                held.lease = Some((holder.to_owned(), until));
             }
         }
         Ok(leases)
     }
 
-    fn delivery_release(&mut self, hook: HookId, delivery: DeliveryId, holder: &str) -> Result<bool> {
-        let Some(held) = self.change()?.hooks.get_mut(&hook) else { return Ok(false) };
-        let holds = held.lease.as_ref().is_some_and(|(by, for_delivery, _)| by == holder && *for_delivery == delivery);
-        if holds {
-            held.lease = None;
+    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>> {
+        let lease = |held: &&Held| held.lease.as_ref().is_some_and(|(by, end)| by == holder && *end == until);
+        Ok(self.state.hooks.get(&hook).filter(lease).map(|held| held.hook.clone()))
+    }
+
+    fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()> {
+        for hook in hooks {
+            if let Some(held) = self.change()?.hooks.get_mut(hook) {
+                held.lease = None;
+            }
         }
-        Ok(holds)
+        Ok(())
     }
 
     fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
         let all = self.change()?.hooks.values_mut();
-        let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _, _)| by == holder));
+        let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _)| by == holder));
         Ok(count(held.map(|held| held.lease = None).count()))
+    }
+
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+        let all = self.state.deliveries.values().filter_map(|logged| due_at(&logged.delivery));
+        let due: Vec<Timestamp> = all.filter(|at| *at <= now).collect();
+        let waiting = self.event_waiting(usize::MAX)?.len();
+        Ok(DeliveryBacklog { events: count(waiting), due: count(due.len()), oldest_due_at: due.into_iter().min() })
     }
 
     fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64> {

@@ -15,6 +15,7 @@ mod operations;
 mod pulls;
 mod refs;
 mod releases;
+mod sessions;
 mod state;
 mod tokens;
 mod uploads;

@@ -3,7 +3,7 @@
 use super::state::Leased;
 use super::{MemoryUnit, Result, count, page};
 use crate::entities::{Operation, OperationStatus, Work};
-use crate::ports::{MetadataError, OperationFilter, OperationRepository, OperationState};
+use crate::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
 fn state_of(operation: &Operation) -> OperationState {
@@ -130,10 +130,17 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(in_state)
     }
 
-    fn operation_recover(&mut self) -> Result<u64> {
+    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+        let of = |state| count(self.state.operations.values().filter(|leased| leased.is(state)).count());
+        Ok(OperationBacklog { queued: of(OperationState::Queued), running: of(OperationState::Running) })
+    }
+
+    fn operation_recover(&mut self, node: &str) -> Result<u64> {
         let mut freed = 0;
+        let of_node = format!("{node}/");
         for leased in self.change()?.operations.values_mut().filter(|l| l.is(OperationState::Running)) {
-            freed += u64::from(leased.lease.take().is_some());
+            let ended = leased.lease.take_if(|(holder, _)| holder.starts_with(&of_node));
+            freed += u64::from(ended.is_some());
         }
         Ok(freed)
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::entities::{
     Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event, Hook,
-    Instance, Interval, MemberRole, Operation, Organization, Pull, PullComment, Release, Request, Role, Tag, Token,
-    Upload, User,
+    Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request, Role,
+    Session, Tag, Token, Upload, User,
 };
 use crate::ports::{Resolution, Sample, SavedAnswer};
 use crate::values::{
-    AccountId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, OperationId, PullNumber, RefName,
-    Timestamp, TokenId, UploadId,
+    AccountId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId, OperationId,
+    PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 /// An operation with its lease.
@@ -20,11 +20,11 @@ pub(super) struct Leased {
     pub(super) lease: Option<(String, Timestamp)>,
 }
 
-/// A hook with its lease: by whom, for which delivery, until when.
+/// A hook with its lease: by whom, until when.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) hook: Hook,
-    pub(super) lease: Option<(String, DeliveryId, Timestamp)>,
+    pub(super) lease: Option<(String, Timestamp)>,
 }
 
 /// A delivery with its log.
@@ -42,6 +42,8 @@ pub(super) struct State {
     /// By organization, then user.
     pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
     pub(super) tokens: BTreeMap<TokenId, Token>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,

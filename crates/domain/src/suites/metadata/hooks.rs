@@ -7,7 +7,7 @@ use crate::entities::{
     Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
     HookEvent, PreviousSecret, Request, Sealed,
 };
-use crate::ports::{DeliveryState, Metadata, Unit};
+use crate::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Unit};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId};
 
 fn hook_id(n: u128) -> HookId {
@@ -99,8 +99,8 @@ pub fn hooks(store: &dyn Metadata) {
         assert!(!unit.hook_update(&hook(9, &menu, &both)).unwrap());
         assert_eq!(unit.hook_get(menu.id, changed.id).unwrap(), Some(changed.clone()));
         unit.event_add(&event(1, &menu)).unwrap();
-        unit.delivery_add(&delivery(7, 1, 1, 0)).unwrap();
-        unit.delivery_add(&delivery(8, 1, 1, 0)).unwrap();
+        unit.delivery_add(&[delivery(7, 1, 1, 0)]).unwrap();
+        unit.delivery_add(&[delivery(8, 1, 1, 0)]).unwrap();
         let listed = unit.hook_list(menu.id, None, 2).unwrap();
         assert_eq!(listed[0], (hook(1, &menu, &both), Some(delivery(8, 1, 1, 0))));
         assert_eq!(listed[1], (changed.clone(), None));
@@ -115,7 +115,7 @@ pub fn hooks(store: &dyn Metadata) {
         assert!(!unit.hook_remove(hook_id(1)).unwrap());
         assert_eq!(unit.delivery_get(hook_id(1), delivery_id(7)).unwrap(), None);
         unit.event_add(&event(2, &other)).unwrap();
-        unit.delivery_add(&delivery(9, 4, 2, 0)).unwrap();
+        unit.delivery_add(&[delivery(9, 4, 2, 0)]).unwrap();
         unit.hook_clear(menu.id).unwrap();
         assert_eq!((unit.hook_count(menu.id).unwrap(), unit.hook_count(other.id).unwrap()), (0, 1));
         assert_eq!(unit.event_list(menu.id, None, 9).unwrap(), []);
@@ -134,9 +134,9 @@ pub fn deliveries(store: &dyn Metadata) {
             unit.event_add(&event(n, &menu)).unwrap();
         }
         for n in [3, 5, 4, 6] {
-            unit.delivery_add(&delivery(n, 1, 1, 0)).unwrap();
+            unit.delivery_add(&[delivery(n, 1, 1, 0)]).unwrap();
         }
-        unit.delivery_add(&delivery(7, 2, 2, 0)).unwrap();
+        unit.delivery_add(&[delivery(7, 2, 2, 0)]).unwrap();
         for n in [1, 2] {
             unit.event_dispatched(EventId::from_uuid(id(n)), at(1)).unwrap();
         }
@@ -200,22 +200,25 @@ pub fn delivery_log(store: &dyn Metadata) {
     write(store, |unit| {
         unit.hook_add(&hook(1, &menu, &[HookEvent::Push])).unwrap();
         unit.event_add(&event(1, &menu)).unwrap();
-        unit.delivery_add(&delivery(1, 1, 1, 0)).unwrap();
-        unit.delivery_add(&delivery(2, 1, 1, 0)).unwrap();
+        unit.delivery_add(&[delivery(1, 1, 1, 0)]).unwrap();
+        unit.delivery_add(&[delivery(2, 1, 1, 0)]).unwrap();
         assert_eq!(unit.delivery_request(delivery_id(1)).unwrap(), Some((None, "body 1".to_owned())));
         assert_eq!(unit.delivery_request(delivery_id(9)).unwrap(), None);
         for n in 1..=5 {
-            unit.attempt_add(delivery_id(1), &attempt(n), &request(n.into()), 3).unwrap();
+            let delivery = Delivery { attempt_count: n.into(), ..finished(delivery(1, 1, 1, 0), 9) };
+            unit.attempt_add(&delivery, &attempt(n), &request(n.into()), 3).unwrap();
+            assert_eq!(unit.delivery_get(hook_id(1), delivery_id(1)).unwrap(), Some(delivery));
         }
-        for (n, error) in (20..).zip(errors) {
+        for (n, error) in (1..).zip(errors) {
+            let delivery = Delivery { attempt_count: n, ..delivery(2, 1, 1, 0) };
             let silent = Attempt {
                 response_status: None,
                 response_headers: None,
                 response_body: None,
                 error: Some(error),
-                ..attempt(n)
+                ..attempt(u8::try_from(20 + n).unwrap())
             };
-            unit.attempt_add(delivery_id(2), &silent, &request(0), 50).unwrap();
+            unit.attempt_add(&delivery, &silent, &request(0), 50).unwrap();
         }
     });
     write(store, |unit| {
@@ -230,9 +233,11 @@ pub fn delivery_log(store: &dyn Metadata) {
 /// One attempt at a time for each hook, by event; leases end by themselves; failing hooks leave places to others.
 pub fn delivery_leases(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
-    let lease = |unit: &mut dyn Unit, holder: &str, now: i64, places, failing| {
-        let found = unit.delivery_lease(holder, at(now), at(now + 30), places, failing).unwrap();
-        found.iter().map(|lease| lease.delivery.id.as_uuid().as_u128()).collect::<Vec<_>>()
+    let places = |hooks, failing| Places { hooks, failing, run: 2 };
+    let lease = |unit: &mut dyn Unit, holder: &str, now: i64, hooks, failing| {
+        let found = unit.delivery_lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
+        let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
+        firsts.collect::<Vec<_>>()
     };
     write(store, |unit| {
         for n in 1..=3 {
@@ -240,46 +245,66 @@ pub fn delivery_leases(store: &dyn Metadata) {
         }
         unit.event_add(&event(1, &menu)).unwrap();
         assert!(!unit.delivery_is_due(at(1_000)).unwrap());
-        // Hook 1: the older event waits for its next attempt, and does not hold back the newer one.
-        unit.delivery_add(&delivery(10, 1, 1, 50)).unwrap();
-        unit.delivery_add(&delivery(12, 1, 1, 8)).unwrap();
-        unit.delivery_add(&delivery(11, 1, 1, 9)).unwrap();
-        unit.delivery_add(&delivery(20, 2, 1, 5)).unwrap();
-        unit.delivery_add(&delivery(30, 3, 1, 6)).unwrap();
+        // Hook 1: the oldest event waits for its next attempt, and does not hold back the newer ones.
+        unit.delivery_add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
+        unit.delivery_add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
+        unit.delivery_add(&[]).unwrap();
         assert!(!unit.delivery_is_due(at(4)).unwrap());
         assert!(unit.delivery_is_due(at(5)).unwrap());
         assert_eq!(lease(unit, "a", 4, 9, 9), [0_u128; 0]);
         assert_eq!(lease(unit, "a", 10, 2, 9), [20, 30], "who waits longest first");
-        let leased = unit.delivery_lease("b", at(10), at(40), 9, 9).unwrap();
+        let leased = unit.delivery_lease("b", at(10), at(40), places(9, 9)).unwrap();
         assert_eq!(leased.len(), 1);
         assert_eq!(leased[0].hook, hook(1, &menu, &[HookEvent::Push]));
-        assert_eq!(leased[0].delivery, delivery(11, 1, 1, 9), "the first by event, not by time");
-        assert_eq!(leased[0].body, "body 1");
+        let run = [(delivery(11, 1, 1, 9), "body 1".to_owned()), (delivery(12, 1, 1, 8), "body 1".to_owned())];
+        assert_eq!(leased[0].deliveries, run, "the first by event, not by time, and no more than asked for");
+        assert_eq!(leased[0].until, at(40));
+        let backlog = DeliveryBacklog { events: 1, due: 5, oldest_due_at: Some(at(5)) };
+        assert_eq!(unit.delivery_backlog(at(10)).unwrap(), backlog, "with what is being attempted");
+        assert_eq!(unit.delivery_backlog(at(5)).unwrap().due, 1);
+        assert_eq!(unit.delivery_backlog(at(4)).unwrap(), DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog });
         assert!(!unit.delivery_is_due(at(39)).unwrap(), "all are held");
         assert!(unit.delivery_is_due(at(40)).unwrap(), "leases end");
     });
     write(store, |unit| {
-        assert!(!unit.delivery_release(hook_id(1), delivery_id(11), "a").unwrap(), "it is b's");
-        assert!(!unit.delivery_release(hook_id(1), delivery_id(12), "b").unwrap(), "for another delivery");
-        assert!(unit.delivery_release(hook_id(1), delivery_id(11), "b").unwrap());
-        assert!(!unit.delivery_release(hook_id(1), delivery_id(11), "b").unwrap());
-        assert!(unit.delivery_update(&finished(delivery(11, 1, 1, 9), 11)).unwrap());
-        assert_eq!(lease(unit, "b", 11, 9, 9), [12]);
+        assert_eq!(unit.delivery_held(hook_id(1), "a", at(40)).unwrap(), None, "it is b's");
+        assert_eq!(unit.delivery_held(hook_id(1), "b", at(41)).unwrap(), None, "another lease");
+        assert_eq!(unit.delivery_held(hook_id(1), "b", at(40)).unwrap(), Some(hook(1, &menu, &[HookEvent::Push])));
+        for n in [11, 12, 13] {
+            let told = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
+            let attempt = Attempt {
+                id: AttemptId::from_uuid(id(n)),
+                started_at: at(10),
+                duration_ms: 1,
+                response_status: Some(204),
+                response_headers: None,
+                response_body: None,
+                error: None,
+            };
+            let request = Request { url: "https://hook.test/".to_owned(), headers: Vec::new() };
+            unit.attempt_add(&told, &attempt, &request, 9).unwrap();
+        }
+        unit.delivery_release(&[hook_id(1), hook_id(9)]).unwrap();
+        assert_eq!(unit.delivery_held(hook_id(1), "b", at(40)).unwrap(), None);
+        assert!(!unit.delivery_is_due(at(39)).unwrap(), "nothing of hook 1 is due before 50");
         assert_eq!(unit.delivery_recover("a").unwrap(), 2);
         assert_eq!(unit.delivery_recover("a").unwrap(), 0);
         let mut failing = hook(2, &menu, &[HookEvent::Push]);
         failing.failing_since = Some(at(1));
         assert!(unit.hook_update(&failing).unwrap());
         assert_eq!(lease(unit, "c", 12, 9, 0), [30]);
-        assert_eq!(lease(unit, "c", 12, 1, 1), [20]);
-        // All leases ended: the older event of hook 1 is due by now.
+        unit.delivery_add(&[delivery(21, 2, 1, 5)]).unwrap();
+        let alone = unit.delivery_lease("c", at(12), at(42), places(1, 1)).unwrap();
+        let ids: Vec<_> = alone[0].deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+        assert_eq!(ids, [delivery_id(20)], "a hook that fails is tried with one");
+        // All leases ended: the oldest event of hook 1 is due by now.
         assert_eq!(lease(unit, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));
         assert_eq!(unit.delivery_give_up(hook_id(3), at(61)).unwrap(), 1);
         assert_eq!(unit.delivery_recover("d").unwrap(), 3);
         assert_eq!(lease(unit, "d", 61, 9, 9).len(), 2, "what was given up is not due");
-        unit.delivery_add(&delivery(31, 3, 1, 61)).unwrap();
+        unit.delivery_add(&[delivery(31, 3, 1, 61)]).unwrap();
         assert_eq!(lease(unit, "d", 61, 9, 9), [31], "and what is added is");
         assert!(unit.hook_remove(hook_id(1)).unwrap(), "also while it is held");
-        assert!(!unit.delivery_release(hook_id(1), delivery_id(10), "d").unwrap());
+        assert_eq!(unit.delivery_held(hook_id(1), "d", at(91)).unwrap(), None);
     });
 }

@@ -3,10 +3,10 @@
 use super::super::Inner;
 use super::schedule::next_attempt;
 use super::{delivery_id, queued};
-use crate::entities::{DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
+use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{Lease, Parcel, Sent, Unit};
-use crate::values::{AttemptId, HookId, Timestamp};
+use crate::ports::{DeliveryBacklog, Lease, Parcel, Places, Sent, Unit};
+use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
 const ATTEMPTS_KEPT: usize = 50;
@@ -17,14 +17,19 @@ const EVENTS_AT_ONCE: usize = 50;
 const DELIVERIES_AT_ONCE: usize = 1_000;
 /// Deliveries that are removed in one transaction.
 const PURGED_AT_ONCE: usize = 1_000;
+/// How long attempts to one hook go on before they are recorded: all of them share a commit to disk, and a hook that is switched off
+/// meanwhile is asked so much longer.
+const RUN_MS: u64 = 50;
+/// Deliveries that one lease covers at most.
+const RUN_LENGTH: usize = 64;
 /// Never again.
 const GONE: u16 = 410;
 
 /// An attempt that was made.
 #[derive(Debug, Clone)]
 pub struct Attempted {
-    /// For what.
-    pub lease: Lease,
+    /// For which delivery.
+    pub delivery: DeliveryId,
     /// Its id.
     pub id: AttemptId,
     /// Where it went.
@@ -35,6 +40,17 @@ pub struct Attempted {
     pub ended_at: Timestamp,
     /// How it went.
     pub sent: Sent,
+    /// When the event was recorded, if this was the first attempt.
+    pub event_at: Option<Timestamp>,
+}
+
+/// What was done with a lease.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The lease, without its deliveries.
+    pub lease: Lease,
+    /// The attempts, in their order. Deliveries without one are due as before.
+    pub attempted: Vec<Attempted>,
 }
 
 /// What a turn of the dispatcher brought.
@@ -44,6 +60,10 @@ pub struct Turn {
     pub leases: Vec<Lease>,
     /// Hooks that were switched off by what was recorded.
     pub disabled: Vec<(HookId, DisabledReason)>,
+    /// Deliveries that receivers have by what was recorded.
+    pub delivered: u64,
+    /// Deliveries that failed for good by it, those of hooks that were switched off included.
+    pub failed: u64,
 }
 
 /// The steps of a dispatcher.
@@ -63,17 +83,17 @@ impl<'a> Dispatch<'a> {
         Ok(!unit.event_waiting(1)?.is_empty() || unit.delivery_is_due(self.0.now())?)
     }
 
-    /// Makes the deliveries of the next events, in the order in which they were recorded; gives how many events there were. What an
+    /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
     /// event becomes is decided as a whole: no other unit sees some of its deliveries only.
     ///
     /// # Errors
     /// [`Fault`]; then nothing was made.
-    pub fn fan_out(&self) -> Result<usize, Fault> {
+    pub fn fan_out(&self) -> Result<Vec<EventName>, Fault> {
         if self.0.ports.metadata.read()?.event_waiting(1)?.is_empty() {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        let (mut events, mut deliveries) = (0, 0);
+        let (mut events, mut deliveries) = (Vec::new(), 0);
         for event in unit.event_waiting(EVENTS_AT_ONCE)? {
             let now = self.0.now();
             let name = event.kind.name();
@@ -82,12 +102,10 @@ impl<'a> Dispatch<'a> {
                 None => Vec::new(),
             };
             deliveries += wanted.len();
-            for (hook, last) in wanted {
-                let id = delivery_id(self.0, now, last);
-                unit.delivery_add(&queued(hook, event.id, name, id, now))?;
-            }
+            let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(self.0, now, last), now);
+            unit.delivery_add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
             unit.event_dispatched(event.id, now)?;
-            events += 1;
+            events.push(name);
             if deliveries >= DELIVERIES_AT_ONCE {
                 break;
             }
@@ -96,29 +114,51 @@ impl<'a> Dispatch<'a> {
         Ok(events)
     }
 
-    /// Records attempts, then leases due deliveries: `places` in all, of which `failing_places` for hooks whose last attempt failed, so
-    /// that these cannot take all places from those that work.
+    /// Records what was done with leases and ends them, then leases `places` hooks that have something due, of which `failing_places` whose
+    /// last attempt failed, so that these cannot take all places from those that work.
     ///
     /// # Errors
     /// [`Fault`]; then neither was done, and both can be asked for again.
-    pub fn turn(&self, holder: &str, done: &[Attempted], places: usize, failing_places: usize) -> Result<Turn, Fault> {
+    pub fn turn(&self, holder: &str, done: &[Run], places: usize, failing_places: usize) -> Result<Turn, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let mut disabled = Vec::new();
-        for attempted in done {
-            let reason = self.record(unit.as_mut(), holder, attempted)?;
-            disabled.extend(reason.map(|reason| (attempted.lease.hook.id, reason)));
+        let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
+        let (mut delivered, mut failed) = (0, 0);
+        for Run { lease, attempted } in done {
+            // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
+            let Some(mut hook) = unit.delivery_held(lease.hook.id, holder, lease.until)? else { continue };
+            let before = hook.clone();
+            for attempted in attempted {
+                match self.record(unit.as_mut(), &mut hook, attempted)? {
+                    Some(DeliveryStatus::Delivered { .. }) => delivered += 1,
+                    Some(DeliveryStatus::Failed { .. }) => failed += 1,
+                    Some(DeliveryStatus::Pending { .. }) | None => {}
+                }
+            }
+            if hook != before {
+                unit.hook_update(&hook)?;
+            }
+            if let (true, false, Some(last)) = (before.active, hook.active, attempted.last()) {
+                failed += unit.delivery_give_up(hook.id, last.ended_at)?;
+                disabled.extend(hook.disabled_reason.map(|reason| (hook.id, reason)));
+            }
+            released.push(hook.id);
         }
-        let now = self.0.now();
-        let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
-        let leases = unit.delivery_lease(holder, now, until, places, failing_places)?;
+        unit.delivery_release(&released)?;
+        let leases = match places {
+            0 => Vec::new(),
+            hooks => {
+                let now = self.0.now();
+                let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
+                unit.delivery_lease(holder, now, until, Places { hooks, failing: failing_places, run: RUN_LENGTH })?
+            }
+        };
         unit.save()?;
-        Ok(Turn { leases, disabled })
+        Ok(Turn { leases, disabled, delivered, failed })
     }
 
-    /// What to send for a lease, and the id of the attempt. `None` when the hook's secret cannot be read.
-    pub fn parcel(&self, lease: &Lease) -> Option<Parcel> {
+    /// What to send for a delivery, and the id of the attempt. `None` when the hook's secret cannot be read.
+    fn parcel(&self, hook: &Hook, delivery: &Delivery, body: String) -> Option<Parcel> {
         let now = self.0.now();
-        let Lease { hook, delivery, body } = lease;
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
         let sealed = std::iter::once(&hook.secret).chain(previous.map(|previous| &previous.secret));
         Some(Parcel {
@@ -127,60 +167,67 @@ impl<'a> Dispatch<'a> {
             attempt: AttemptId::from_uuid(self.0.ports.ids.uuid(now)),
             at: now,
             event: delivery.event,
-            body: body.clone(),
+            body,
             secrets: sealed.map(|sealed| self.0.ports.vault.open(hook.id, sealed)).collect::<Option<_>>()?,
         })
     }
 
-    /// Makes the attempt of a lease and waits for its end. `None` when the hook's secret cannot be read; the lease then runs out, and
+    /// Attempts the deliveries of a lease one after the other and waits for the end: as long as they succeed, `go_on` says so, the lease
+    /// covers another attempt, and no more than 50 ms have passed. `None` when the hook's secret cannot be read; the lease then runs out, and
     /// the attempt is made again.
-    pub fn attempt(&self, lease: Lease) -> Option<Attempted> {
-        let parcel = self.parcel(&lease)?;
-        let sent = self.0.ports.sender.send(&parcel);
-        let ended_at = self.0.now();
-        Some(Attempted { lease, id: parcel.attempt, url: parcel.url, started_at: parcel.at, ended_at, sent })
+    pub fn attempt(&self, mut lease: Lease, go_on: impl Fn() -> bool) -> Option<Run> {
+        let mut attempted: Vec<Attempted> = Vec::new();
+        for (delivery, body) in std::mem::take(&mut lease.deliveries) {
+            let now = self.0.now();
+            let covered = now.plus_millis(self.0.limits.hook_timeout_ms) < lease.until;
+            let in_time = attempted.first().is_none_or(|first| now < first.started_at.plus_millis(RUN_MS));
+            if !covered || !in_time || !go_on() {
+                break;
+            }
+            let parcel = self.parcel(&lease.hook, &delivery, body)?;
+            // Cut short, it is as if it had not been made: it is repeated, and the receiver knows it by its id.
+            let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
+            let (delivered, ended_at) = (sent.delivered(), self.0.now());
+            let Parcel { attempt: id, url, at: started_at, .. } = parcel;
+            let event_at = (delivery.attempt_count == 0).then(|| recorded_at(delivery.event_id)).flatten();
+            attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent, event_at });
+            if !delivered {
+                break;
+            }
+        }
+        Some(Run { lease, attempted })
     }
 
-    /// Gives why the hook was switched off, if it was.
+    /// Cuts attempts short, and has none be made any more: for a server that is to end at once.
+    pub fn abort(&self) {
+        self.0.ports.sender.abort();
+    }
+
+    /// Gives what became of the delivery, if it is still there.
     fn record(
         &self,
         unit: &mut dyn Unit,
-        holder: &str,
+        hook: &mut Hook,
         attempted: &Attempted,
-    ) -> Result<Option<DisabledReason>, Fault> {
-        let Attempted { lease, id, url, started_at, ended_at, sent } = attempted;
-        let (hook_id, delivery_id) = (lease.hook.id, lease.delivery.id);
-        // Who lost the lease has nothing to say: the attempt is made again by somebody else. So it is when hook or delivery are gone.
-        if !unit.delivery_release(hook_id, delivery_id, holder)? {
-            return Ok(None);
-        }
-        let Some(mut delivery) = unit.delivery_get(hook_id, delivery_id)? else { return Ok(None) };
-        let Some(mut hook) = unit.hook_get(lease.hook.database_id, hook_id)? else { return Ok(None) };
+    ) -> Result<Option<DeliveryStatus>, Fault> {
+        let Attempted { delivery, id, url, started_at, ended_at, sent, event_at: _ } = attempted;
+        let Some(mut delivery) = unit.delivery_get(hook.id, *delivery)? else { return Ok(None) };
         let micros = ended_at.as_micros().saturating_sub(started_at.as_micros());
         let attempt = sent.attempt(*id, *started_at, u64::try_from(micros / 1_000).unwrap_or(0));
         let request = Request { url: url.clone(), headers: sent.headers.clone() };
-        unit.attempt_add(delivery_id, &attempt, &request, ATTEMPTS_KEPT)?;
         delivery.attempt_count += 1;
         delivery.run_attempts += 1;
-        let before = hook.clone();
         // Given up while the attempt ran, it stays so, unless the receiver has it.
         if sent.delivered() {
             delivery.status = DeliveryStatus::Delivered { finished_at: *ended_at };
         } else if delivery.is_pending() {
             delivery.status = self.after_failure(&delivery.event, delivery.run_attempts, *ended_at, sent);
         }
-        unit.delivery_update(&delivery)?;
+        unit.attempt_add(&delivery, &attempt, &request, ATTEMPTS_KEPT)?;
         if delivery.event != EventName::Ping {
-            self.judge(&mut hook, !delivery.is_pending(), *ended_at, sent);
+            self.judge(hook, !delivery.is_pending(), *ended_at, sent);
         }
-        if hook != before {
-            unit.hook_update(&hook)?;
-        }
-        if before.active && !hook.active {
-            unit.delivery_give_up(hook_id, *ended_at)?;
-            return Ok(hook.disabled_reason);
-        }
-        Ok(None)
+        Ok(Some(delivery.status))
     }
 
     fn after_failure(&self, event: &EventName, attempts: u32, now: Timestamp, sent: &Sent) -> DeliveryStatus {
@@ -237,6 +284,14 @@ impl<'a> Dispatch<'a> {
         }
     }
 
+    /// What waits now.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn backlog(&self) -> Result<DeliveryBacklog, Fault> {
+        Ok(self.0.ports.metadata.read()?.delivery_backlog(self.0.now())?)
+    }
+
     /// How often something was put in the outbox here so far. Taken before looking for work, it makes [`Dispatch::wait`] miss nothing.
     pub fn signals(&self) -> u64 {
         self.0.outbox.count()
@@ -251,4 +306,11 @@ impl<'a> Dispatch<'a> {
     pub fn wake(&self) {
         self.0.outbox.one();
     }
+}
+
+/// When an event was recorded, to a millisecond: its id says so.
+fn recorded_at(event: EventId) -> Option<Timestamp> {
+    let (seconds, nanos) = event.as_uuid().get_timestamp()?.to_unix();
+    let seconds = Timestamp::from_seconds(i64::try_from(seconds).ok()?);
+    Some(seconds.plus_millis(u64::from(nanos / 1_000_000)))
 }

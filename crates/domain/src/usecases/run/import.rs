@@ -1,19 +1,18 @@
 //! Imports.
 
 use std::collections::HashSet;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Arc;
-use std::time::Duration;
+use std::io;
 
-use super::super::{Inner, pulls};
+use super::super::deadline::{Deadline, Timed};
+use super::super::pulls;
 use super::{Run, Stop, blame, failed};
 use crate::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
 };
 use crate::errors::PullError;
 use crate::ports::{
-    Clock, EngineError, FormatError, FormatInput, ImportColumn, ImportFile, ImportJob, ImportTarget, ReadSeek,
-    ScriptJob, TargetColumn, Unit,
+    EngineError, FormatError, FormatInput, ImportColumn, ImportFile, ImportJob, ImportTarget, ReadSeek, ScriptJob,
+    TargetColumn, Unit,
 };
 use crate::values::{CommitHash, Timestamp, Title};
 
@@ -62,11 +61,11 @@ fn bring_in(
 ) -> Result<CommitHash, Stop> {
     let inner = run.inner;
     let engine = inner.ports.engine.as_ref();
-    let deadline = Deadline::start(inner);
+    let deadline = Deadline::start(inner, inner.limits.import_timeout_ms);
     let (id, parts, clock) = (upload.id, upload.num_parts, deadline.clone());
     let open = move || {
         let file = inner.ports.blobs.open(id, parts).map_err(io::Error::other)?;
-        Ok(Box::new(Timed { file, deadline: clock.clone() }) as Box<dyn ReadSeek>)
+        Ok(Box::new(Timed::new(file, clock.clone())) as Box<dyn ReadSeek>)
     };
     let author = user.signature(inner.now());
     let blame = |error| match error {
@@ -111,47 +110,6 @@ fn bring_in(
         timeout: deadline.left(),
     };
     engine.import(database.id, &job, rows.as_mut()).map_err(blame)
-}
-
-/// When the time of an import is over.
-#[derive(Clone)]
-struct Deadline {
-    clock: Arc<dyn Clock>,
-    at: Timestamp,
-}
-
-impl Deadline {
-    fn start(inner: &Inner) -> Self {
-        let micros = i64::try_from(inner.limits.import_timeout_ms.saturating_mul(1_000)).unwrap_or(i64::MAX);
-        let at = Timestamp::from_micros(inner.now().as_micros().saturating_add(micros));
-        Self { clock: Arc::clone(&inner.ports.clock), at }
-    }
-
-    fn left(&self) -> Duration {
-        let micros = self.at.as_micros().saturating_sub(self.clock.now().as_micros());
-        Duration::from_micros(u64::try_from(micros).unwrap_or(0))
-    }
-}
-
-/// A file that cannot be read any more when the time is over.
-struct Timed {
-    file: Box<dyn ReadSeek>,
-    deadline: Deadline,
-}
-
-impl Read for Timed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.deadline.left().is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.file.read(buffer)
-    }
-}
-
-impl Seek for Timed {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.file.seek(to)
-    }
 }
 
 /// Where each file column goes, and what happens to the table.

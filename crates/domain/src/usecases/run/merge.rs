@@ -25,13 +25,13 @@ pub(super) fn run(
     let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
     drop(unit);
 
-    let at = pulls::edges(inner, &database, &pull, ours, theirs).map_err(pull_failure)?;
+    let at = pulls::edges(inner, &database, pull.from_database_id, ours, theirs).map_err(pull_failure)?;
     let author = user.signature(inner.now());
     let timeout = Duration::from_millis(inner.limits.merge_timeout_ms);
     let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };
     let head = match inner.ports.engine.merge(database.id, &job).map_err(|error| blame(error, false))? {
         MergeOutcome::Head(head) => head,
-        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
+        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, resolve)),
     };
 
     let now = inner.now();

@@ -37,7 +37,7 @@ pub(super) fn run(
     };
     let head = match written.outcome {
         MergeOutcome::Head(head) => head,
-        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables)),
+        MergeOutcome::Conflicts(tables) => return Err(conflict(&tables, &BTreeMap::new())),
     };
 
     let now = inner.now();

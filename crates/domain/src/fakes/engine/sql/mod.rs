@@ -4,6 +4,8 @@ mod parse;
 mod run;
 mod tokens;
 
+pub(super) use run::{all_columns, value};
+
 use super::Result;
 use super::table::Snapshot;
 use crate::ports::{EngineError, RowSink, SqlFailure};

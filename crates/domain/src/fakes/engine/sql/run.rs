@@ -161,17 +161,8 @@ pub(super) fn select(tables: &Snapshot, select: &Select, sink: &mut dyn RowSink)
             return Ok(());
         }
     };
-    let shown = |at: &usize| {
-        let definition = &table.definition.columns[*at];
-        let declared = definition.declared_type.to_ascii_uppercase();
-        Column {
-            name: definition.name.clone(),
-            declared_type: (!declared.is_empty()).then_some(declared),
-            is_primary_key: table.definition.key.contains(at),
-            source_table: table.definition.name.clone(),
-        }
-    };
-    if sink.columns(&places.iter().map(shown).collect::<Vec<_>>()) == Flow::Stop {
+    let all = all_columns(table);
+    if sink.columns(&places.iter().map(|at| all[*at].clone()).collect::<Vec<_>>()) == Flow::Stop {
         return Ok(());
     }
     for row in rows {
@@ -183,7 +174,23 @@ pub(super) fn select(tables: &Snapshot, select: &Select, sink: &mut dyn RowSink)
     Ok(())
 }
 
-fn value(cell: &Cell) -> ValueRef<'_> {
+/// The columns of a table as a result has them.
+pub(in super::super) fn all_columns(table: &Table) -> Vec<Column> {
+    let columns = table.definition.columns.iter().enumerate();
+    columns
+        .map(|(at, definition)| {
+            let declared = definition.declared_type.to_ascii_uppercase();
+            Column {
+                name: definition.name.clone(),
+                declared_type: (!declared.is_empty()).then_some(declared),
+                is_primary_key: table.definition.key.contains(&at),
+                source_table: table.definition.name.clone(),
+            }
+        })
+        .collect()
+}
+
+pub(in super::super) fn value(cell: &Cell) -> ValueRef<'_> {
     match cell {
         Cell::Null => ValueRef::Null,
         Cell::Integer(number) => ValueRef::Integer(*number),

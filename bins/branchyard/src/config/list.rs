@@ -1,0 +1,33 @@
+//! Lists, which the environment can only hold as text.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+
+/// A list; as text a JSON array, or its items with commas between them.
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + FromStr<Err: Display>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Written<T> {
+        Items(Vec<T>),
+        Text(String),
+        One(T),
+    }
+    match Written::deserialize(deserializer)? {
+        Written::Items(items) => Ok(items),
+        Written::One(item) => Ok(vec![item]),
+        Written::Text(text) if text.trim_start().starts_with('[') => {
+            serde_json::from_str(&text).map_err(D::Error::custom)
+        }
+        Written::Text(text) => {
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            items.map(|item| item.parse().map_err(|error| D::Error::custom(format!("'{item}': {error}")))).collect()
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Operations.
+
+use branchyard_domain::entities::OperationKind;
+use branchyard_domain::usecases::Ended;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Histograms, Labels, seconds};
+
+const KINDS: [OperationKind; 4] =
+    [OperationKind::SqlWrite, OperationKind::Merge, OperationKind::Fork, OperationKind::Import];
+const ENDS: [Ended; 3] = [Ended::Succeeded, Ended::Failed, Ended::Unsettled];
+
+/// Counts runs of operations.
+pub(crate) struct OperationMetrics {
+    runs: Family<Labels<2>, Counter>,
+    duration: Histograms<1>,
+}
+
+impl OperationMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let made = Self { runs: Family::default(), duration: Family::new_with_constructor(seconds) };
+        for kind in KINDS {
+            drop(made.duration.get_or_create(&[labelled(kind)]));
+            for ended in ENDS {
+                drop(made.runs.get_or_create(&[labelled(kind), ("outcome", outcome(ended).to_owned())]));
+            }
+        }
+        registry.register("operation_runs", "Runs of operations that ended", made.runs.clone());
+        registry.register_with_unit(
+            "operation_run_duration",
+            "Time a run of an operation took",
+            Unit::Seconds,
+            made.duration.clone(),
+        );
+        made
+    }
+
+    pub(crate) fn ran(&self, kind: OperationKind, ended: Ended, seconds: f64) {
+        self.runs.get_or_create(&[labelled(kind), ("outcome", outcome(ended).to_owned())]).inc();
+        self.duration.get_or_create(&[labelled(kind)]).observe(seconds);
+    }
+}
+
+fn labelled(kind: OperationKind) -> (&'static str, String) {
+    let word = match kind {
+        OperationKind::SqlWrite => "sql_write",
+        OperationKind::Merge => "merge",
+        OperationKind::Fork => "fork",
+        OperationKind::Import => "import",
+    };
+    ("kind", word.to_owned())
+}
+
+fn outcome(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Succeeded => "succeeded",
+        Ended::Failed => "failed",
+        Ended::Unsettled => "unsettled",
+    }
+}

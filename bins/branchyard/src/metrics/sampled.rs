@@ -1,0 +1,137 @@
+//! What is looked at when somebody asks: queues, pools, connections, the process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use branchyard_api_common::AppState;
+use branchyard_domain::errors::Fault;
+use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_storage::Store;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::Labels;
+
+/// Not a number where the store did not answer.
+type Level = Gauge<f64, AtomicU64>;
+type Levels<const N: usize> = Family<Labels<N>, Level>;
+
+/// What there is to look at.
+pub(crate) struct Sources {
+    pub(crate) state: AppState,
+    pub(crate) engine: Arc<DoltliteEngine>,
+    pub(crate) metadata: Arc<Store>,
+    pub(crate) started: Instant,
+}
+
+/// The values last seen.
+#[derive(Default)]
+pub(super) struct Sampled {
+    pool_places: Levels<2>,
+    pool_queued: Levels<1>,
+    pool_refused: Family<Labels<1>, Counter>,
+    operations: Levels<1>,
+    outbox_rows: Level,
+    deliveries_due: Level,
+    oldest_due: Level,
+    metadata_connections: Levels<2>,
+    engine_connections: Levels<1>,
+    uptime: Level,
+    memory: Level,
+    open_files: Level,
+}
+
+impl Sampled {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let made = Self::default();
+        let ours = registry.sub_registry_with_prefix("branchyard");
+        ours.register("build", "What runs", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        ours.register_with_unit("uptime", "Time since the server started", Unit::Seconds, made.uptime.clone());
+        ours.register("pool_places", "Places for calls, by what they do now", made.pool_places.clone());
+        ours.register("pool_queued", "Calls that wait for a place", made.pool_queued.clone());
+        ours.register("pool_refused", "Calls turned away for want of a place", made.pool_refused.clone());
+        ours.register("operations", "Operations that are not settled", made.operations.clone());
+        ours.register("hook_outbox_rows", "Events whose deliveries are to be made", made.outbox_rows.clone());
+        ours.register("hook_deliveries_due", "Deliveries due or being attempted", made.deliveries_due.clone());
+        let (name, help) = ("hook_oldest_due", "How long the oldest of them has been due");
+        ours.register_with_unit(name, help, Unit::Seconds, made.oldest_due.clone());
+        let connections = made.metadata_connections.clone();
+        ours.register("metadata_connections", "Connections to the metadata store", connections);
+        let (name, help) = ("engine_idle_connections", "Connections to database files kept open");
+        ours.register(name, help, made.engine_connections.clone());
+        let (name, help) = ("process_resident_memory", "Memory of the process");
+        registry.register_with_unit(name, help, Unit::Bytes, made.memory.clone());
+        registry.register("process_open_fds", "Open files and sockets of the process", made.open_files.clone());
+        made
+    }
+
+    pub(super) fn take(&self, sources: &Sources) {
+        let Sources { state, engine, metadata, started } = sources;
+        self.uptime.set(started.elapsed().as_secs_f64());
+        let pools =
+            [("reads", &state.reads), ("writes", &state.writes), ("uploads", &state.uploads), ("sql", &state.sql)];
+        for (name, pool) in pools {
+            let (load, pool) = (pool.load(), || ("pool", name.to_owned()));
+            let of = |word: &str| [pool(), ("state", word.to_owned())];
+            self.pool_places.get_or_create(&of("busy")).set(float(load.busy));
+            self.pool_places.get_or_create(&of("free")).set(float(load.size - load.busy));
+            self.pool_queued.get_or_create(&[pool()]).set(float(load.queued));
+            self.pool_refused.get_or_create(&[pool()]).inner().store(load.refused, Ordering::Relaxed);
+        }
+        let connections = metadata.connections();
+        for (purpose, load) in [("read", connections.readers), ("write", connections.writers)] {
+            let of = |word: &str| [("purpose", purpose.to_owned()), ("state", word.to_owned())];
+            self.metadata_connections.get_or_create(&of("busy")).set(f64::from(load.busy));
+            self.metadata_connections.get_or_create(&of("idle")).set(f64::from(load.idle));
+        }
+        let (readers, writers) = engine.idle_connections();
+        for (purpose, idle) in [("read", readers), ("write", writers)] {
+            self.engine_connections.get_or_create(&[("purpose", purpose.to_owned())]).set(float(idle));
+        }
+        if let Err(error) = self.take_backlogs(state) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "no metrics of what waits");
+            for level in [&self.outbox_rows, &self.deliveries_due, &self.oldest_due] {
+                level.set(f64::NAN);
+            }
+            for word in ["queued", "running"] {
+                self.operations.get_or_create(&[("state", word.to_owned())]).set(f64::NAN);
+            }
+        }
+        self.memory.set(resident_bytes().unwrap_or(f64::NAN));
+        self.open_files.set(std::fs::read_dir("/proc/self/fd").map_or(f64::NAN, |files| float(files.count())));
+    }
+
+    fn take_backlogs(&self, state: &AppState) -> Result<(), Fault> {
+        let operations = state.hub.operations().backlog()?;
+        self.operations.get_or_create(&[("state", "queued".to_owned())]).set(whole(operations.queued));
+        self.operations.get_or_create(&[("state", "running".to_owned())]).set(whole(operations.running));
+        let hooks = state.hub.dispatch().backlog()?;
+        self.outbox_rows.set(whole(hooks.events));
+        self.deliveries_due.set(whole(hooks.due));
+        let micros = hooks.oldest_due_at.map_or(0, |at| state.hub.now().as_micros().saturating_sub(at.as_micros()));
+        self.oldest_due.set(whole(u64::try_from(micros).unwrap_or(0)) / 1e6);
+        Ok(())
+    }
+}
+
+/// Counts stay below where this would round.
+#[expect(clippy::cast_precision_loss, reason = "no count comes near 2^53")]
+fn whole(count: u64) -> f64 {
+    count as f64
+}
+
+fn float(count: usize) -> f64 {
+    whole(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+/// As Linux tells it; nothing elsewhere.
+fn resident_bytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(whole(kib * 1024))
+}

@@ -1,0 +1,142 @@
+//! Where a page of changed rows ends, in a form that page tokens hold.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{Cell, RowChange};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::RowPage;
+use branchyard_domain::values::CommitHash;
+use serde::{Deserialize, Serialize};
+
+use crate::paging::Listed;
+
+/// Bytes of a row's key that a page token may hold; rows with longer ones are counted from the last shorter one.
+const KEY_MAX_BYTES: usize = 2_000;
+
+/// Bytes of values that one look at the engine brings; what is shown of them is cut.
+const PAGE_BYTES: usize = 8 << 20;
+
+/// A cell of a key, exactly.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+enum KeyCell {
+    N,
+    I(i64),
+    R(u64),
+    T(String),
+    B(String),
+}
+
+impl From<&Cell> for KeyCell {
+    fn from(cell: &Cell) -> Self {
+        match cell {
+            Cell::Null => Self::N,
+            Cell::Integer(number) => Self::I(*number),
+            Cell::Real(number) => Self::R(number.to_bits()),
+            Cell::Text(bytes) => Self::T(STANDARD_NO_PAD.encode(bytes)),
+            Cell::Blob(bytes) => Self::B(STANDARD_NO_PAD.encode(bytes)),
+        }
+    }
+}
+
+impl KeyCell {
+    fn cell(&self) -> Option<Cell> {
+        Some(match self {
+            Self::N => Cell::Null,
+            Self::I(number) => Cell::Integer(*number),
+            Self::R(bits) => Cell::Real(f64::from_bits(*bits)),
+            Self::T(text) => Cell::Text(STANDARD_NO_PAD.decode(text).ok()?),
+            Self::B(text) => Cell::Blob(STANDARD_NO_PAD.decode(text).ok()?),
+        })
+    }
+}
+
+/// A place among the changed rows of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowKey {
+    /// The table.
+    pub table: String,
+    after: Option<Vec<KeyCell>>,
+    skip: usize,
+}
+
+impl RowKey {
+    /// Before the first row of a table.
+    pub fn before(table: &str) -> Self {
+        Self { table: table.to_owned(), after: None, skip: 0 }
+    }
+
+    fn cells(&self) -> Option<Vec<Cell>> {
+        self.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect())
+    }
+
+    /// Moves behind the next row.
+    fn pass(&mut self, primary_key: &[(String, Cell)]) {
+        if key_bytes(primary_key) <= KEY_MAX_BYTES {
+            self.after = Some(primary_key.iter().map(|(_, cell)| cell.into()).collect());
+            self.skip = 0;
+        } else {
+            self.skip += 1;
+        }
+    }
+}
+
+/// At most `limit` changed rows between two commits from a place on, each with the place behind it. Fewer when they hold a lot, but one at least if there
+/// is one. Blocks.
+///
+/// # Errors
+/// [`ReadError`].
+pub fn changed_rows_from<L: Level>(
+    hub: &Hub,
+    access: &DatabaseAccess<L>,
+    (from, to): (&CommitHash, &CommitHash),
+    place: &RowKey,
+    limit: usize,
+) -> Result<Listed<(RowChange, RowKey)>, ReadError> {
+    let mut place = place.clone();
+    let mut rows = Vec::new();
+    let mut after = place.cells();
+    // Rows that the place could only count.
+    let mut passed = place.skip;
+    loop {
+        let page = RowPage { after, limit: limit.saturating_add(passed), bytes: PAGE_BYTES };
+        let found = hub.history().changed_rows(access, from, to, &place.table, &page)?;
+        after = found.rows.last().map(|row| row.primary_key.iter().map(|(_, cell)| cell.clone()).collect());
+        let given = found.rows.len();
+        for row in found.rows.into_iter().skip(passed) {
+            place.pass(&row.primary_key);
+            rows.push((row, place.clone()));
+        }
+        passed = passed.saturating_sub(given);
+        let more = found.more && given > 0;
+        if !more || !rows.is_empty() {
+            return Ok(Listed { items: rows, more });
+        }
+    }
+}
+
+fn key_bytes(key: &[(String, Cell)]) -> usize {
+    let bytes = key.iter().map(|(_, cell)| match cell {
+        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 24,
+        Cell::Text(bytes) | Cell::Blob(bytes) => bytes.len() * 4 / 3 + 10,
+    });
+    bytes.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RowKey;
+    use branchyard_domain::entities::Cell;
+
+    #[test]
+    fn rows_with_long_keys_are_counted_from_the_last_short_one() {
+        let key = |cell: Cell| vec![("id".to_owned(), cell)];
+        let mut place = RowKey::before("t");
+        place.pass(&key(Cell::Integer(7)));
+        place.pass(&key(Cell::Text(vec![b'x'; 5_000])));
+        assert_eq!((place.cells(), place.skip), (Some(vec![Cell::Integer(7)]), 1));
+        place.pass(&key(Cell::Blob(vec![0, 255])));
+        assert_eq!((place.cells(), place.skip), (Some(vec![Cell::Blob(vec![0, 255])]), 0));
+    }
+}

@@ -1,0 +1,91 @@
+//! A request to every operation that is answered well, if only its caller may make it.
+
+use branchyard_shapes::{Asked, Content};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Who stands for a caller, where it is somebody.
+pub(crate) fn person(caller: &str) -> Option<&'static str> {
+    match caller {
+        "stranger" => Some("sam"),
+        "reader" => Some("rita"),
+        "writer" => Some("walt"),
+        "owner" => Some("olga"),
+        _ => None,
+    }
+}
+
+/// The token of a caller.
+pub(crate) fn token(world: &World, caller: &str) -> Option<String> {
+    match (caller, person(caller)) {
+        (_, Some(name)) => Some(world.token(name)),
+        // Well formed, and nobody's.
+        ("bad-token", None) => Some(format!("hsat.v1.{}3mhf8X", "A".repeat(43))),
+        ("anonymous", None) => None,
+        (other, None) => panic!("{other} is no caller"),
+    }
+}
+
+/// The request of `caller` to a route, given as method and template.
+pub(crate) fn good(world: &World, caller: &str, method: &str, path: &str) -> Asked {
+    let filled = [
+        ("{owner}/{database}", "olga/rivers"),
+        ("{username}", "olga"),
+        ("{from_branch}/{to_branch}", "main/main"),
+        ("{branch}", "spare"),
+        ("{pull_id}", "1"),
+        ("{ref}", "work"),
+        ("{table}", "t"),
+    ];
+    let mut address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
+    assert!(!address.contains('{'), "{address}: say what stands there");
+    let polls = method == "GET" && ["/fork", "/write", "/upload", "/merge"].iter().any(|end| address.ends_with(end));
+    if polls {
+        address = format!("{address}?operationName=users/olga/userOperations/{}", world.waiting);
+    }
+    let content = content(method, path, person(caller).unwrap_or("olga"));
+    Asked::new(token(world, caller), method, "", address, content)
+}
+
+fn content(method: &str, path: &str, name: &str) -> Content {
+    let start = |more: Value| {
+        let mut whole = json!({"revisionType": "branch", "revisionName": "main"});
+        whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        whole
+    };
+    // Whom somebody may fork for: themselves. The owner has the database already, and forks for an organization.
+    let new_owner = if name == "olga" { "delta" } else { name };
+    let short = path.strip_prefix("/api/v1alpha1").unwrap_or(path);
+    let body = match (method, short.strip_prefix("/{owner}/{database}").unwrap_or(short)) {
+        ("GET" | "DELETE", _) => return Content::None,
+        ("POST", "/upload") => return Content::Text(FORM, upload("t.csv", "main", "id\n9\n")),
+        ("POST", "/database") => json!({"ownerName": "olga", "repoName": "lakes", "visibility": "public"}),
+        ("POST", "/fork") => {
+            json!({"parentOwnerName": "olga", "parentDatabaseName": "rivers", "ownerName": new_owner})
+        }
+        ("POST", "/forks") => json!({"ownerName": new_owner}),
+        ("POST", "/write/{from_branch}/{to_branch}") => json!({"query": "INSERT INTO t VALUES (3)"}),
+        ("POST", "/branches") => start(json!({"newBranchName": "fresh"})),
+        ("POST", "/tags" | "/releases") => start(json!({"tagName": "v1", "tagMessage": ""})),
+        ("POST", "/pulls") => json!({"title": "Other", "fromBranchName": "work", "toBranchName": "spare"}),
+        ("PATCH", "/pulls/{pull_id}") => json!({"state": "closed"}),
+        ("POST", "/pulls/{pull_id}/comments") => json!({"comment": "Fine."}),
+        ("POST", "/pulls/{pull_id}/merge") => json!({}),
+        other => panic!("{other:?} needs a body"),
+    };
+    Content::Json(body)
+}
+
+pub(crate) const FORM: &str = "multipart/form-data; boundary=xx";
+
+/// The form that uploads a file to a table `t`.
+pub(crate) fn upload(name: &str, branch: &str, file: &str) -> String {
+    let params = json!({
+        "fileName": name, "branchName": branch, "fileType": "Csv", "importOp": "Update", "tableName": "t",
+    });
+    format!(
+        "--xx\r\nContent-Disposition: form-data; name=\"params\"\r\n\r\n{params}\r\n\
+         --xx\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{file}\r\n--xx--\r\n"
+    )
+}

@@ -1,0 +1,107 @@
+//! Secrets without a shape of their own: what a session cookie or an invitation link carries.
+
+use crate::HashedToken;
+use crate::base62;
+use secrecy::zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Characters in a secret, all of them base62 digits: 43 · log₂ 62 = 256.03 bits.
+pub const SECRET_LENGTH: usize = 43;
+
+/// 256 random bits as text, for cookies and links. No scanner has to find it, so it has neither prefix nor check digits.
+///
+/// The value is wiped from memory on drop. It has no `Clone` and no comparison: two secrets are compared by their hashes.
+pub struct PlainSecret(SecretString);
+
+/// The text is not [`SECRET_LENGTH`] base62 digits. The message does not repeat it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the secret is not {SECRET_LENGTH} characters of 0-9, A-Z and a-z")]
+pub struct SecretFormatError;
+
+impl PlainSecret {
+    /// A new secret; `fill` fills a buffer with random bytes, as unpredictable as the secret is to be.
+    #[must_use]
+    pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
+        // With the capacity exact, the text is never moved and leaves no copy behind.
+        let mut secret = String::with_capacity(SECRET_LENGTH);
+        let mut random = Zeroizing::new([0; 64]);
+        while secret.len() < SECRET_LENGTH {
+            fill(random.as_mut_slice());
+            let missing = SECRET_LENGTH - secret.len();
+            secret.extend(random.iter().copied().filter_map(base62::uniform_digit).take(missing));
+        }
+        Self(SecretString::from(secret))
+    }
+
+    /// Reads a secret that a client sent. Needs no look-up.
+    ///
+    /// # Errors
+    /// [`SecretFormatError`] for what was never minted.
+    pub fn parse(text: &str) -> Result<Self, SecretFormatError> {
+        if text.len() != SECRET_LENGTH || !text.bytes().all(base62::is_digit) {
+            return Err(SecretFormatError);
+        }
+        Ok(Self(SecretString::from(text)))
+    }
+
+    /// The secret in clear, for the one answer that carries it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// What to store, and what to look up.
+    #[must_use]
+    pub fn hash(&self) -> HashedToken {
+        HashedToken::from_bytes(Sha256::digest(self.expose()).into())
+    }
+}
+
+impl fmt::Debug for PlainSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PlainSecret([redacted])")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PlainSecret, SECRET_LENGTH, SecretFormatError};
+    use proptest::prelude::*;
+    use rand::rngs::StdRng;
+    use rand::{RngCore, SeedableRng};
+    use sha2::{Digest, Sha256};
+
+    crate::assert_not_impl!(PlainSecret: std::fmt::Display, Clone, PartialEq);
+
+    fn mint(seed: u64) -> PlainSecret {
+        let mut rng = StdRng::seed_from_u64(seed);
+        PlainSecret::mint_from(&mut |buffer| rng.fill_bytes(buffer))
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let good = "A".repeat(SECRET_LENGTH);
+        assert!(PlainSecret::parse(&good).is_ok());
+        for bad in ["", &good[1..], &format!("{good}A"), &good.replacen('A', "-", 1), &good.replacen("AA", "é", 1)] {
+            assert_eq!(PlainSecret::parse(bad).unwrap_err(), SecretFormatError, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_hash_is_sha_256_of_the_text_and_nothing_prints_it() {
+        let secret = mint(1);
+        let expected: [u8; 32] = Sha256::digest(secret.expose()).into();
+        assert_eq!(secret.hash().as_bytes(), &expected);
+        assert_eq!(format!("{secret:?}"), "PlainSecret([redacted])");
+    }
+
+    proptest! {
+        #[test]
+        fn minted_secrets_parse(seed: u64) {
+            let secret = mint(seed);
+            prop_assert_eq!(PlainSecret::parse(secret.expose()).unwrap().hash(), secret.hash());
+        }
+    }
+}

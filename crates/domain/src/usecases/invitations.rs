@@ -1,0 +1,191 @@
+//! Invitations, and signing up with and without one.
+
+use branchyard_auth::{PasswordHash, PlainSecret};
+
+use super::{Inner, NewUser, people};
+use crate::entities::{Invitation, User};
+use crate::errors::{Fault, SignUpError};
+use crate::ports::Unit;
+use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
+
+/// Who may sign up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SignUp {
+    /// Everybody.
+    Open,
+    /// Whoever an administrator invites.
+    #[default]
+    Invitation,
+    /// Nobody but the first user, who administers the server.
+    Closed,
+}
+
+/// Somebody who wants an account.
+#[derive(Debug, Clone)]
+pub struct Applicant {
+    /// The name they want.
+    pub name: OwnerName,
+    /// Their address.
+    pub email: EmailAddress,
+    /// Their password, hashed.
+    pub password: PasswordHash,
+}
+
+/// A fresh invitation: the secret is known only now.
+#[derive(Debug)]
+pub struct MintedInvitation {
+    /// What is kept of it.
+    pub invitation: Invitation,
+    /// For the link.
+    pub secret: PlainSecret,
+}
+
+/// Invitations.
+pub struct Invitations<'a>(&'a Inner);
+
+impl<'a> Invitations<'a> {
+    /// Invitations that may be open at once.
+    pub const OPEN: usize = 1_000;
+
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// While the server has no user, makes the invitation with which its administrator signs up, and takes the one before back.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn administrator(&self) -> Result<Option<MintedInvitation>, Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        if unit.user_any()? {
+            return Ok(None);
+        }
+        for old in unit.invitation_list()? {
+            unit.invitation_remove(old.id)?;
+        }
+        let minted = self.mint(unit.as_mut(), true, None)?;
+        unit.save()?;
+        Ok(Some(minted))
+    }
+
+    /// Invites one person.
+    ///
+    /// # Errors
+    /// [`SignUpError::NotYours`] unless `by` administers the server, [`SignUpError::Closed`] where nobody may sign up,
+    /// [`SignUpError::TooManyInvitations`].
+    pub fn create(&self, by: &User) -> Result<MintedInvitation, SignUpError> {
+        must_administer(by)?;
+        if self.0.limits.sign_up == SignUp::Closed {
+            return Err(SignUpError::Closed);
+        }
+        let mut unit = self.0.ports.metadata.write()?;
+        unit.invitation_purge(self.0.now())?;
+        if unit.invitation_list()?.len() >= Self::OPEN {
+            return Err(SignUpError::TooManyInvitations(Self::OPEN));
+        }
+        let minted = self.mint(unit.as_mut(), false, Some(by.id))?;
+        unit.save()?;
+        Ok(minted)
+    }
+
+    /// Invitations that are open, newest first.
+    ///
+    /// # Errors
+    /// [`SignUpError::NotYours`] unless `by` administers the server.
+    pub fn list(&self, by: &User) -> Result<Vec<Invitation>, SignUpError> {
+        must_administer(by)?;
+        let now = self.0.now();
+        let mut open = self.0.ports.metadata.read()?.invitation_list()?;
+        open.retain(|invitation| !invitation.expired(now));
+        Ok(open)
+    }
+
+    /// Takes an invitation back; gives whether it was open.
+    ///
+    /// # Errors
+    /// [`SignUpError::NotYours`] unless `by` administers the server.
+    pub fn revoke(&self, by: &User, id: InvitationId) -> Result<bool, SignUpError> {
+        must_administer(by)?;
+        let mut unit = self.0.ports.metadata.write()?;
+        let removed = unit.invitation_remove(id)?;
+        unit.save()?;
+        Ok(removed)
+    }
+
+    /// Whether somebody may sign up with this invitation, or without one; what it says of them.
+    ///
+    /// # Errors
+    /// As [`Invitations::sign_up`], without those about the name.
+    pub fn check(&self, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
+        let mut unit = self.0.ports.metadata.read()?;
+        self.admit(unit.as_mut(), secret)
+    }
+
+    /// Makes a user of somebody who was invited, or who comes where everybody may. An invitation works once.
+    ///
+    /// # Errors
+    /// [`SignUpError::Closed`], [`SignUpError::InvitationNeeded`], [`SignUpError::NoSuchInvitation`], [`SignUpError::People`].
+    pub fn sign_up(&self, who: Applicant, secret: Option<&str>) -> Result<User, SignUpError> {
+        people::refuse_reserved(self.0, &who.name)?;
+        let mut unit = self.0.ports.metadata.write()?;
+        let invitation = self.admit(unit.as_mut(), secret)?;
+        let user = people::new_user(
+            self.0,
+            NewUser {
+                name: who.name,
+                email: who.email.into_string(),
+                display_name: None,
+                password: Some(who.password),
+                is_admin: invitation.as_ref().is_some_and(|invitation| invitation.is_admin),
+            },
+        );
+        people::taken(unit.user_add(&user), &user.name)?;
+        if let Some(invitation) = invitation {
+            unit.invitation_remove(invitation.id)?;
+        }
+        unit.save()?;
+        Ok(user)
+    }
+
+    fn admit(&self, unit: &mut dyn Unit, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
+        let mode = self.0.limits.sign_up;
+        let Some(secret) = secret else {
+            return match mode {
+                SignUp::Open => Ok(None),
+                SignUp::Invitation => Err(SignUpError::InvitationNeeded),
+                SignUp::Closed => Err(SignUpError::Closed),
+            };
+        };
+        let secret = PlainSecret::parse(secret).map_err(|_| SignUpError::NoSuchInvitation)?;
+        let now = self.0.now();
+        let found = unit.invitation_by_hash(&secret.hash())?.filter(|invitation| !invitation.expired(now));
+        match found.ok_or(SignUpError::NoSuchInvitation)? {
+            invitation if mode == SignUp::Closed && !invitation.is_admin => Err(SignUpError::Closed),
+            invitation => Ok(Some(invitation)),
+        }
+    }
+
+    fn mint(
+        &self,
+        unit: &mut dyn Unit,
+        is_admin: bool,
+        created_by: Option<AccountId>,
+    ) -> Result<MintedInvitation, Fault> {
+        let now = self.0.now();
+        let secret = PlainSecret::mint_from(&mut |buffer| self.0.ports.ids.fill(buffer));
+        let invitation = Invitation {
+            id: InvitationId::from_uuid(self.0.ports.ids.uuid(now)),
+            hash: secret.hash(),
+            is_admin,
+            created_by,
+            created_at: now,
+            expires_at: now.plus_seconds(self.0.limits.invitation_seconds),
+        };
+        unit.invitation_add(&invitation)?;
+        Ok(MintedInvitation { invitation, secret })
+    }
+}
+
+fn must_administer(user: &User) -> Result<(), SignUpError> {
+    if user.is_admin { Ok(()) } else { Err(SignUpError::NotYours) }
+}

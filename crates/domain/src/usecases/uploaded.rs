@@ -1,0 +1,209 @@
+//! A file that has arrived whole: looked at first, then imported. Who sent it needs no secret to go on with it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+use super::deadline::{Deadline, Timed};
+use super::imports::{self, Imports};
+use super::{CompletedPart, NewImport, StoredFile};
+use crate::access::{DatabaseAccess, Write};
+use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
+use crate::errors::{Fault, ImportError};
+use crate::ports::{FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
+use crate::values::UploadId;
+
+/// What is to become of a file that has arrived; nothing is checked yet.
+#[derive(Debug, Clone)]
+pub struct ArrivedImport {
+    /// Existing branch.
+    pub branch: String,
+    /// The table; may be empty for a script.
+    pub table: String,
+    /// Name of the file.
+    pub file_name: String,
+    /// How to treat the table.
+    pub mode: ImportMode,
+    /// Columns of the primary key.
+    pub primary_keys: Vec<String>,
+    /// Message of the commit.
+    pub message: Option<String>,
+    /// Land here and open a pull.
+    pub pull_branch: Option<String>,
+}
+
+/// What a file holds, as far as can be told before it is imported.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Preview {
+    /// Records.
+    Rows {
+        /// Its columns, with the types a new table would have.
+        columns: Vec<InferredColumn>,
+        /// The columns of its key, for formats that tell one.
+        primary_key: Vec<String>,
+        /// Its first records.
+        rows: Vec<Vec<Cell>>,
+    },
+    /// A script, which only running it understands.
+    Script,
+    /// An import of it would fail.
+    Refused {
+        /// Why.
+        detail: String,
+        /// The records at fault, if it is records; not all of them when there are many.
+        problems: Vec<RowProblem>,
+    },
+    /// Reading it takes longer than a preview may; an import has more time.
+    TooSlow,
+}
+
+impl Imports<'_> {
+    /// Keeps a stored file for a later import, for as long as an upload session lives.
+    ///
+    /// # Errors
+    /// [`ImportError::Fields`] for a format this server cannot read, [`ImportError::TooManyUploads`].
+    pub fn keep_file(
+        &self,
+        access: &DatabaseAccess<Write>,
+        mut file: StoredFile<'_>,
+        file_type: FileType,
+    ) -> Result<Upload, ImportError> {
+        let now = self.0.now();
+        if file_type != FileType::Sql && !self.0.ports.formats.supports(file_type) {
+            return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
+        }
+        let session = Upload { file_type, ..file.session(access.database().id, access.who().id, now) };
+        let mut unit = self.0.ports.metadata.write()?;
+        super::databases::live(unit.as_mut(), session.database_id)?;
+        let limit = self.0.limits.open_uploads_per_user;
+        if unit.upload_count_open(session.user_id, now)? >= limit {
+            return Err(ImportError::TooManyUploads(limit));
+        }
+        unit.upload_add(&Upload { parts: Vec::new(), ..session.clone() })?;
+        for part in &session.parts {
+            unit.upload_part_put(session.id, part)?;
+        }
+        unit.save()?;
+        file.taken = true;
+        Ok(session)
+    }
+
+    /// Takes a part of a session that the holder of the access opened for this database.
+    ///
+    /// # Errors
+    /// As [`Imports::put_part`].
+    pub fn put_own_part(
+        &self,
+        access: &DatabaseAccess<Write>,
+        id: UploadId,
+        number: u32,
+        bytes: &mut dyn Read,
+    ) -> Result<[u8; 16], ImportError> {
+        self.theirs(access, id)?;
+        self.put_part(id, number, None, bytes)
+    }
+
+    /// A session of the holder of the access, for this database.
+    fn theirs(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Upload, ImportError> {
+        let session = self.0.ports.metadata.read()?.upload_get(id)?;
+        let theirs = session.filter(|s| s.user_id == access.who().id && s.database_id == access.database().id);
+        theirs.ok_or(ImportError::NoSuchUpload)
+    }
+
+    /// A file that the holder of the access sent to this database, when all of it is there and no import has used it.
+    ///
+    /// # Errors
+    /// [`ImportError::NoSuchUpload`], [`ImportError::UploadUsed`].
+    pub fn arrived(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Upload, ImportError> {
+        let session = self.theirs(access, id)?;
+        if let Some(operation) = session.used_by {
+            return Err(ImportError::UploadUsed(operation.to_string()));
+        }
+        let size: u64 = session.parts.iter().map(|part| part.size).sum();
+        if session.expires_at <= self.0.now() || size != session.content_length {
+            return Err(ImportError::NoSuchUpload);
+        }
+        Ok(session)
+    }
+
+    /// Reads a file that has arrived, from beginning to end, for at most [`super::Limits::preview_timeout_ms`]; gives its
+    /// columns and its first `limit` records. `table` chooses among the sheets or tables of a file.
+    ///
+    /// # Errors
+    /// As [`Imports::arrived`]; what is wrong with the file is [`Preview::Refused`].
+    pub fn preview(
+        &self,
+        access: &DatabaseAccess<Write>,
+        id: UploadId,
+        table: &str,
+        limit: usize,
+    ) -> Result<Preview, ImportError> {
+        let session = self.arrived(access, id)?;
+        if session.file_type == FileType::Sql {
+            return Ok(Preview::Script);
+        }
+        let deadline = Deadline::start(self.0, self.0.limits.preview_timeout_ms);
+        let (parts, clock) = (session.num_parts, deadline.clone());
+        let open = move || {
+            let file = self.0.ports.blobs.open(id, parts).map_err(io::Error::other)?;
+            Ok(Box::new(Timed::new(file, clock.clone())) as Box<dyn ReadSeek>)
+        };
+        let input = FormatInput { file_type: session.file_type, table, open: Box::new(open), timeout: deadline.left() };
+        match self.look(input, limit) {
+            Ok(preview) => Ok(preview),
+            Err(FormatError::File(detail)) => Ok(Preview::Refused { detail, problems: Vec::new() }),
+            Err(error @ FormatError::Rows(_)) => {
+                let detail = error.to_string();
+                let FormatError::Rows(problems) = error else { return Ok(Preview::TooSlow) };
+                Ok(Preview::Refused { detail, problems })
+            }
+            Err(FormatError::Io(_)) if deadline.left().is_zero() => Ok(Preview::TooSlow),
+            Err(error @ FormatError::Io(_)) => Err(Fault::from(error).into()),
+        }
+    }
+
+    fn look(&self, input: FormatInput<'_>, limit: usize) -> Result<Preview, FormatError> {
+        let file = self.0.ports.formats.scan(input)?;
+        let columns = file.columns().to_vec();
+        let targets: Vec<TargetColumn> =
+            columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
+        let mut source = file.rows(&targets)?;
+        let (mut rows, mut row) = (Vec::new(), Vec::new());
+        while rows.len() < limit && source.next(&mut row)?.is_some() {
+            rows.push(std::mem::take(&mut row));
+        }
+        let primary_key = file.primary_key().to_vec();
+        Ok(Preview::Rows { columns, primary_key, rows })
+    }
+
+    /// Accepts the import of a file that has arrived as an operation.
+    ///
+    /// # Errors
+    /// As [`Imports::arrived`] and [`Imports::start`].
+    pub fn start_arrived(
+        &self,
+        access: &DatabaseAccess<Write>,
+        id: UploadId,
+        wanted: ArrivedImport,
+    ) -> Result<Operation, ImportError> {
+        let session = self.arrived(access, id)?;
+        let ArrivedImport { branch, table, file_name, mode, primary_keys, message, pull_branch } = wanted;
+        let parts = session.parts.iter();
+        let request = NewImport {
+            secret: String::new(),
+            upload: Some(id),
+            branch,
+            table,
+            file_name,
+            file_size: session.content_length,
+            file_type: session.file_type,
+            mode,
+            parts: parts.map(|p| CompletedPart { number: p.number.into(), etag: imports::hex(&p.md5) }).collect(),
+            checksum: imports::checksum(&session.parts),
+            primary_keys,
+            message,
+            pull_branch,
+            column_map: BTreeMap::new(),
+        };
+        self.begin(access, request, None, &|_| true)
+    }
+}

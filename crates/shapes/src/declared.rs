@@ -1,0 +1,95 @@
+//! What an OpenAPI document declares.
+
+use serde_json::Value;
+
+/// An operation and its answers.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its id.
+    pub id: String,
+    /// Method, in capitals.
+    pub method: String,
+    /// Template below the API.
+    pub path: String,
+    /// Methods its path has.
+    pub methods: Vec<String>,
+    /// Names of its parameters.
+    pub parameters: Vec<String>,
+    /// Whether it takes a JSON body.
+    pub has_json_body: bool,
+    /// Its answers.
+    pub declared: Vec<Declared>,
+}
+
+/// One answer: a status, and the key of its example where there are several.
+#[derive(Debug, Clone)]
+pub struct Declared {
+    /// Status.
+    pub status: u16,
+    /// Key of the example; for problem documents, the code.
+    pub code: Option<String>,
+    /// In one line, where the example has a summary.
+    pub summary: String,
+}
+
+impl Declared {
+    /// The name of its snapshot.
+    pub fn name(&self) -> String {
+        let what = match (&self.code, self.status) {
+            (Some(code), _) => code,
+            (None, 304) => "unmodified",
+            (None, _) => "success",
+        };
+        format!("{}-{what}", self.status)
+    }
+}
+
+/// The operations of a document whose paths begin with `base`; paths that do not are left as they are.
+///
+/// # Panics
+/// When the text is no OpenAPI document.
+pub fn operations(document: &str, base: &str) -> Vec<Operation> {
+    let document: Value = serde_json::from_str(document).unwrap();
+    let mut all = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let methods: Vec<String> = item.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
+        for (method, operation) in item.as_object().unwrap() {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let parameters = parameters.map(|parameter| resolved(&document, parameter)["name"].as_str().unwrap());
+            all.push(Operation {
+                id: operation["operationId"].as_str().unwrap().to_owned(),
+                method: method.to_uppercase(),
+                path: path.strip_prefix(base).unwrap_or(path).to_owned(),
+                methods: methods.clone(),
+                parameters: parameters.map(str::to_owned).collect(),
+                has_json_body: operation.pointer("/requestBody/content/application~1json").is_some(),
+                declared: answers(&document, &operation["responses"]),
+            });
+        }
+    }
+    all
+}
+
+fn answers(document: &Value, responses: &Value) -> Vec<Declared> {
+    let mut all = Vec::new();
+    for (status, response) in responses.as_object().unwrap() {
+        let status = status.parse().unwrap();
+        let contents = resolved(document, response)["content"].as_object().into_iter().flatten();
+        let examples = contents.filter_map(|(_, content)| content["examples"].as_object()).flatten();
+        let named = examples.map(|(code, example)| {
+            let summary = example["summary"].as_str().unwrap_or_default().to_owned();
+            Declared { status, code: Some(code.clone()), summary }
+        });
+        let before = all.len();
+        all.extend(named);
+        if all.len() == before {
+            all.push(Declared { status, code: None, summary: String::new() });
+        }
+    }
+    all
+}
+
+fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
+    let target = value["$ref"].as_str().map(|target| target.trim_start_matches('#'));
+    target.map_or(value, |pointer| document.pointer(pointer).unwrap())
+}

@@ -1,0 +1,203 @@
+//! Sessions and invitations.
+
+use branchyard_auth::HashedToken;
+use branchyard_domain::entities::{Invitation, LastUse, Session, User};
+use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository};
+use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
+use diesel::prelude::*;
+
+use crate::accounts::{AccountRow, EmailRow, UserRow, user};
+use crate::convert::{Read, all, one, read, read_if, time};
+use crate::schema::{accounts, emails, invitations, sessions, users};
+use crate::unit::SqlUnit;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = sessions)]
+struct SessionRow {
+    id: String,
+    user_id: String,
+    hash: Vec<u8>,
+    created_at: i64,
+    expires_at: i64,
+    last_used_at: i64,
+    last_used_address: String,
+    last_used_agent: String,
+}
+
+impl SessionRow {
+    fn new(session: &Session) -> Self {
+        Self {
+            id: session.id.to_string(),
+            user_id: session.user_id.to_string(),
+            hash: session.hash.as_bytes().to_vec(),
+            created_at: session.created_at.as_micros(),
+            expires_at: session.expires_at.as_micros(),
+            last_used_at: session.last_use.at.as_micros(),
+            last_used_address: session.last_use.address.clone(),
+            last_used_agent: session.last_use.user_agent.clone(),
+        }
+    }
+
+    fn session(self) -> Read<Session> {
+        Ok(Session {
+            id: read("sessions.id", self.id)?,
+            user_id: read("sessions.user_id", self.user_id)?,
+            hash: HashedToken::from_bytes(read("sessions.hash", self.hash)?),
+            created_at: time(self.created_at),
+            expires_at: time(self.expires_at),
+            last_use: LastUse {
+                at: time(self.last_used_at),
+                address: self.last_used_address,
+                user_agent: self.last_used_agent,
+            },
+        })
+    }
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = invitations)]
+struct InvitationRow {
+    id: String,
+    hash: Vec<u8>,
+    is_admin: bool,
+    created_by: Option<String>,
+    created_at: i64,
+    expires_at: i64,
+}
+
+impl InvitationRow {
+    fn new(invitation: &Invitation) -> Self {
+        Self {
+            id: invitation.id.to_string(),
+            hash: invitation.hash.as_bytes().to_vec(),
+            is_admin: invitation.is_admin,
+            created_by: invitation.created_by.map(|user| user.to_string()),
+            created_at: invitation.created_at.as_micros(),
+            expires_at: invitation.expires_at.as_micros(),
+        }
+    }
+
+    fn invitation(self) -> Read<Invitation> {
+        Ok(Invitation {
+            id: read("invitations.id", self.id)?,
+            hash: HashedToken::from_bytes(read("invitations.hash", self.hash)?),
+            is_admin: self.is_admin,
+            created_by: read_if("invitations.created_by", self.created_by)?,
+            created_at: time(self.created_at),
+            expires_at: time(self.expires_at),
+        })
+    }
+}
+
+impl SessionRepository for SqlUnit {
+    fn session_add(&mut self, session: &Session) -> Result<()> {
+        self.run("add a session", |conn| {
+            diesel::insert_into(sessions::table).values(SessionRow::new(session)).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
+        self.run("find a session", |conn| {
+            // One statement, because every request begins with it: a row for each address of the user.
+            let rows: Vec<(SessionRow, AccountRow, UserRow, Option<EmailRow>)> = sessions::table
+                .inner_join(users::table.on(users::id.eq(sessions::user_id)))
+                .inner_join(accounts::table.on(accounts::id.eq(sessions::user_id)))
+                .left_join(emails::table.on(emails::user_id.eq(sessions::user_id)))
+                .filter(sessions::hash.eq(hash.as_bytes().as_slice()))
+                .order(emails::position)
+                .select((
+                    SessionRow::as_select(),
+                    AccountRow::as_select(),
+                    UserRow::as_select(),
+                    Option::<EmailRow>::as_select(),
+                ))
+                .load(conn)?;
+            let mut rows = rows.into_iter();
+            let Some((session, account, user_row, first)) = rows.next() else { return Ok(None) };
+            let emails = first.into_iter().chain(rows.filter_map(|(_, _, _, email)| email)).collect();
+            Ok(Some((session.session()?, user(account, user_row, emails)?)))
+        })
+    }
+
+    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>> {
+        self.run("list sessions", |conn| {
+            let rows = sessions::table
+                .filter(sessions::user_id.eq(user.to_string()))
+                .order(sessions::id.desc())
+                .select(SessionRow::as_select())
+                .load(conn)?;
+            all(rows, SessionRow::session)
+        })
+    }
+
+    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
+        self.run("note the use of a session", |conn| {
+            diesel::update(sessions::table.find(session.to_string()))
+                .set((
+                    sessions::expires_at.eq(expires_at.as_micros()),
+                    sessions::last_used_at.eq(last_use.at.as_micros()),
+                    sessions::last_used_address.eq(&last_use.address),
+                    sessions::last_used_agent.eq(&last_use.user_agent),
+                ))
+                .execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+        self.run("remove a session", |conn| {
+            let of_user = sessions::table.find(session.to_string()).filter(sessions::user_id.eq(user.to_string()));
+            Ok(diesel::delete(of_user).execute(conn)? > 0)
+        })
+    }
+
+    fn session_purge(&mut self, now: Timestamp) -> Result<u64> {
+        self.run("remove sessions that ended", |conn| {
+            let ended = sessions::table.filter(sessions::expires_at.le(now.as_micros()));
+            Ok(u64::try_from(diesel::delete(ended).execute(conn)?).unwrap_or(u64::MAX))
+        })
+    }
+}
+
+impl InvitationRepository for SqlUnit {
+    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()> {
+        self.run("add an invitation", |conn| {
+            diesel::insert_into(invitations::table).values(InvitationRow::new(invitation)).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
+        self.run("find an invitation", |conn| {
+            let row = invitations::table
+                .filter(invitations::hash.eq(hash.as_bytes().as_slice()))
+                .select(InvitationRow::as_select())
+                .first(conn)
+                .optional()?;
+            one(row, InvitationRow::invitation)
+        })
+    }
+
+    fn invitation_list(&mut self) -> Result<Vec<Invitation>> {
+        self.run("list invitations", |conn| {
+            let newest = invitations::table.order(invitations::id.desc());
+            all(newest.select(InvitationRow::as_select()).load(conn)?, InvitationRow::invitation)
+        })
+    }
+
+    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool> {
+        self.run("remove an invitation", |conn| {
+            Ok(diesel::delete(invitations::table.find(invitation.to_string())).execute(conn)? > 0)
+        })
+    }
+
+    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64> {
+        self.run("remove invitations that expired", |conn| {
+            let expired = invitations::table.filter(invitations::expires_at.le(now.as_micros()));
+            Ok(u64::try_from(diesel::delete(expired).execute(conn)?).unwrap_or(u64::MAX))
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! A browser, driven by chromedriver.
+
+use std::fmt;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::Server;
+use fantoccini::elements::Element;
+use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// How long anything may take to appear.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A command of the DevTools protocol, which chromedriver passes on.
+struct DevTools(&'static str, Value);
+
+impl fmt::Debug for DevTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
+        (http::Method::POST, Some(json!({"cmd": self.0, "params": self.1}).to_string()))
+    }
+}
+
+/// Whether pages may run scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum JavaScript {
+    On,
+    Off,
+}
+
+/// Colours, as the system asks for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Theme {
+    Light,
+    Dark,
+}
+
+/// A window at a server. Ends with its driver when dropped.
+pub(super) struct Chromium {
+    client: Option<Client>,
+    runtime: Runtime,
+    driver: Child,
+    origin: String,
+    axe: Option<String>,
+}
+
+fn command(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+impl Chromium {
+    /// Opens a window; `None` where there is no browser and none is required.
+    pub(super) fn open(server: &Server, javascript: JavaScript) -> Option<Self> {
+        let (Some(browser), Some(driver)) = (command("chromium"), command("chromedriver")) else {
+            let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_BROWSER").is_some();
+            assert!(!required, "chromium and chromedriver are required here, and are not there");
+            eprintln!("no chromium or no chromedriver: nothing was tested");
+            return None;
+        };
+        let mut driver =
+            Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let told = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let told = told.filter_map(|line| line.split_once("successfully on port ").map(|(_, port)| port.to_owned()));
+        let port = told.map(|port| port.trim_end_matches('.').to_owned()).next().expect("chromedriver starts");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let options = json!({
+            "binary": browser.to_str().unwrap(),
+            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                     "--disable-background-networking", "--no-first-run"],
+        });
+        let capabilities: Capabilities = [("goog:chromeOptions".to_owned(), options)].into_iter().collect();
+        let client = runtime.block_on(
+            ClientBuilder::new(HttpConnector::new())
+                .capabilities(capabilities)
+                .connect(&format!("http://127.0.0.1:{port}")),
+        );
+        let axe = std::env::var_os("BRANCHYARD_TEST_AXE").map(|file| std::fs::read_to_string(file).unwrap());
+        let chromium =
+            Self { client: Some(client.expect("chromium starts")), runtime, driver, origin: server.address(), axe };
+        if javascript == JavaScript::Off {
+            chromium.devtools("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+        }
+        chromium.width(1280);
+        Some(chromium)
+    }
+
+    fn client(&self) -> &Client {
+        self.client.as_ref().unwrap()
+    }
+
+    fn devtools(&self, name: &'static str, parameters: Value) -> Value {
+        self.runtime.block_on(self.client().issue_cmd(DevTools(name, parameters))).unwrap()
+    }
+
+    /// A window of this width.
+    pub(super) fn width(&self, width: u32) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics);
+    }
+
+    /// Colours, as if the system asked for them.
+    pub(super) fn theme(&self, theme: Theme) {
+        let value = if theme == Theme::Dark { "dark" } else { "light" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
+        self.devtools("Emulation.setEmulatedMedia", features);
+    }
+
+    /// Goes to a path of the server.
+    pub(super) fn go(&self, path: &str) {
+        self.runtime.block_on(self.client().goto(&format!("{}{path}", self.origin))).unwrap();
+    }
+
+    /// Where the window is: path and query.
+    pub(super) fn path(&self) -> String {
+        let address = self.runtime.block_on(self.client().current_url()).unwrap();
+        address.as_str().strip_prefix(&self.origin).unwrap_or_else(|| panic!("elsewhere: {address}")).to_owned()
+    }
+
+    /// Waits until something holds.
+    #[track_caller]
+    pub(super) fn wait(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let began = Instant::now();
+        while !holds(self) {
+            assert!(began.elapsed() < PATIENCE, "not in time: {what}, at {}: {}", self.path(), self.all_text());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn all_text(&self) -> String {
+        self.now("body").and_then(|body| self.runtime.block_on(body.text()).ok()).unwrap_or_default()
+    }
+
+    /// An element that is there now.
+    fn now(&self, css: &str) -> Option<Element> {
+        self.runtime.block_on(self.client().find(Locator::Css(css))).ok()
+    }
+
+    /// Whether there is such an element now.
+    pub(super) fn has(&self, css: &str) -> bool {
+        self.now(css).is_some()
+    }
+
+    #[track_caller]
+    fn find(&self, css: &str) -> Element {
+        self.wait(css, |this| this.has(css));
+        self.now(css).unwrap()
+    }
+
+    /// The text of an element; empty while it is not there.
+    pub(super) fn text(&self, css: &str) -> String {
+        self.now(css).and_then(|element| self.runtime.block_on(element.text()).ok()).unwrap_or_default()
+    }
+
+    /// Waits until an element has this text in it.
+    #[track_caller]
+    pub(super) fn shows(&self, css: &str, text: &str) {
+        self.wait(&format!("'{text}' in {css}"), |this| this.text(css).contains(text));
+    }
+
+    /// An attribute or property of an element.
+    #[track_caller]
+    pub(super) fn property(&self, css: &str, name: &str) -> String {
+        self.runtime.block_on(self.find(css).prop(name)).unwrap().unwrap_or_default()
+    }
+
+    /// Types into a field that is cleared before.
+    #[track_caller]
+    pub(super) fn fill(&self, css: &str, text: &str) {
+        let field = self.find(css);
+        self.runtime.block_on(field.clear()).unwrap();
+        self.runtime.block_on(field.send_keys(text)).unwrap();
+    }
+
+    /// Chooses a file.
+    #[track_caller]
+    pub(super) fn choose(&self, css: &str, file: &Path) {
+        self.runtime.block_on(self.find(css).send_keys(file.to_str().unwrap())).unwrap();
+    }
+
+    /// Clicks.
+    #[track_caller]
+    pub(super) fn click(&self, css: &str) {
+        self.runtime.block_on(self.find(css).click()).unwrap();
+    }
+
+    /// Sends the form that holds this button, and waits for the page that follows.
+    #[track_caller]
+    pub(super) fn send(&self, css: &str) {
+        let button = self.find(css);
+        self.runtime.block_on(button.click()).unwrap();
+        self.wait("the next page", |this| {
+            // An element of a page that is left is stale.
+            this.runtime.block_on(button.tag_name()).is_err()
+        });
+    }
+
+    /// Signs somebody up, who is signed in then.
+    pub(super) fn sign_up(&self, name: &str) {
+        self.go("/sign-up");
+        self.fill("#name", name);
+        self.fill("#email", &format!("{name}@example.test"));
+        self.fill("#password", "correct horse");
+        self.send("#sign-up-form button");
+        self.shows("#account-menu summary", name);
+    }
+
+    /// What axe-core finds serious on the page.
+    pub(super) fn serious_faults(&self) -> Vec<String> {
+        let Some(axe) = &self.axe else { return Vec::new() };
+        self.runtime.block_on(self.client().execute(axe, Vec::new())).unwrap();
+        let run = "const done = arguments[0]; axe.run(document, {resultTypes: ['violations']}).then(found => done(found.violations), fault => done([{id: String(fault), impact: 'serious', nodes: []}]));";
+        let found = self.runtime.block_on(self.client().execute_async(run, Vec::new())).unwrap();
+        let serious = |one: &&Value| matches!(one["impact"].as_str(), Some("serious" | "critical"));
+        let told = |one: &Value| {
+            let nodes = one["nodes"].as_array().into_iter().flatten();
+            let nodes = nodes.map(|node| format!("{} {}", node["html"], node["any"][0]["message"])).collect::<Vec<_>>();
+            format!("{} ({}): {}", one["id"], one["help"], nodes.join("\n    "))
+        };
+        let path = self.path();
+        found.as_array().into_iter().flatten().filter(serious).map(|one| format!("{path}: {}", told(one))).collect()
+    }
+
+    /// A picture of the whole page, where pictures are wanted.
+    pub(super) fn screenshot(&self, name: &str, theme: Theme, width: u32) {
+        let Some(folder) = std::env::var_os("BRANCHYARD_TEST_SCREENSHOTS").map(PathBuf::from) else { return };
+        let measured = self.devtools("Page.getLayoutMetrics", json!({}));
+        let height = measured["cssContentSize"]["height"].as_f64().unwrap_or(900.0).clamp(600.0, 3_000.0);
+        let whole = json!({"width": width, "height": height.round(), "deviceScaleFactor": 1, "mobile": width < 600});
+        self.devtools("Emulation.setDeviceMetricsOverride", whole);
+        let picture = self.runtime.block_on(self.client().screenshot()).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        let theme = if theme == Theme::Dark { "dark" } else { "light" };
+        std::fs::write(folder.join(format!("{name}-{theme}-{width}.png")), picture).unwrap();
+        self.width(width);
+    }
+
+    /// Whether the page is wider than the window: then a phone scrolls sideways.
+    pub(super) fn overflows(&self) -> bool {
+        let measured = self.devtools("Page.getLayoutMetrics", json!({}));
+        let width = |of: &str, name: &str| measured[of][name].as_f64().unwrap();
+        width("cssContentSize", "width") > width("cssLayoutViewport", "clientWidth") + 1.0
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            let _ = self.runtime.block_on(client.close());
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}

@@ -1,0 +1,158 @@
+//! What people do, over several pages.
+
+use branchyard_testkit::{Actor, Receiver, Server};
+
+use super::chromium::{Chromium, JavaScript};
+
+fn yard() -> Server {
+    Server::start_with(|config| {
+        config.web.sign_up = "open".to_owned();
+        config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
+    })
+}
+
+/// Somebody signed up in a browser, with a database.
+fn at_work(server: &Server, javascript: JavaScript) -> Option<(Chromium, Actor)> {
+    let chromium = Chromium::open(server, javascript)?;
+    chromium.sign_up("ada");
+    let actor = server.actor_of("ada");
+    actor.database("rivers");
+    Some((chromium, actor))
+}
+
+fn from_sign_up_to_the_first_call_and_back(javascript: JavaScript) {
+    let server = yard();
+    let Some(chromium) = Chromium::open(&server, javascript) else { return };
+    chromium.sign_up("ada");
+    chromium.go("/settings/tokens");
+    chromium.fill("#token-form [name=name]", "laptop");
+    chromium.send("#token-form button");
+    let token = chromium.property("#token-secret", "value");
+    let program = Actor::new(server.address(), Some(token), "ada");
+    assert_eq!(program.get("/user").expect(200).data()["username"], "ada");
+    chromium.go("/settings/tokens");
+    assert!(!chromium.has("#token-secret"), "a secret is shown once");
+    chromium.shows("#tokens", "laptop");
+    chromium.send("#tokens a.danger");
+    chromium.send("#delete-form button");
+    program.get("/user").expect(401);
+    assert!(!chromium.text("main").contains("laptop"));
+}
+
+#[test]
+fn sign_up_to_first_call_and_token_deletion() {
+    from_sign_up_to_the_first_call_and_back(JavaScript::On);
+}
+
+#[test]
+fn sign_up_to_first_call_and_token_deletion_without_javascript() {
+    from_sign_up_to_the_first_call_and_back(JavaScript::Off);
+}
+
+/// A file of so many rows.
+fn file(server: &Server, rows: usize) -> std::path::PathBuf {
+    let mut text = "id,name,length\n".to_owned();
+    for id in 0..rows {
+        text.push_str(&format!("{id},river number {id} with a name that takes some room,{}.5\n", id % 1_000));
+    }
+    let path = server.dir.path().join("Rivers.csv");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn import(chromium: &Chromium) {
+    chromium.shows("#preview-table", "river number 1 with");
+    chromium.shows("#preview-table", "INTEGER");
+    assert_eq!(chromium.property("#table_name", "value"), "rivers");
+    chromium.click("#preview-table input[value=id]");
+    chromium.send("#start-import");
+}
+
+#[test]
+fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
+    let server = yard();
+    let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
+    let rows = 200_000;
+    chromium.go("/ada/rivers/imports/new");
+    assert!(!chromium.text("#file-hint").contains("without JavaScript"));
+    chromium.choose("#file", &file(&server, rows));
+    chromium.click("#send-file");
+    chromium.wait("progress, or what follows", |this| {
+        this.text("#upload-text").contains('%') || this.has("#preview-table")
+    });
+    import(&chromium);
+    // Nobody reloads: the page follows the operation.
+    chromium.shows("#operation-status", "Succeeded");
+    chromium.shows("#operation-results", "Commit");
+    let count = actor.read("ada/rivers", "main", "select count(*) as n from rivers");
+    assert_eq!(count[0][0], rows.to_string());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_refused_where_it_was_chosen() {
+    let server = yard();
+    let Some((chromium, _)) = at_work(&server, JavaScript::On) else { return };
+    let path = server.dir.path().join("notes.txt");
+    std::fs::write(&path, "hello").unwrap();
+    chromium.go("/ada/rivers/imports/new");
+    chromium.choose("#file", &path);
+    chromium.click("#send-file");
+    chromium.shows("#upload-error", "choose its format");
+}
+
+#[test]
+fn a_file_is_imported_without_javascript() {
+    let server = yard();
+    let Some((chromium, actor)) = at_work(&server, JavaScript::Off) else { return };
+    chromium.go("/ada/rivers/imports/new");
+    chromium.shows("#file-hint", "without JavaScript");
+    chromium.choose("#file", &file(&server, 1_000));
+    chromium.send("#send-file");
+    import(&chromium);
+    let page = chromium.path();
+    chromium.wait("the end of the import", |this| {
+        this.go(&page);
+        this.text("#operation-status") == "Succeeded"
+    });
+    let count = actor.read("ada/rivers", "main", "select count(*) as n from rivers");
+    assert_eq!(count[0][0], "1000");
+}
+
+fn hook_to_redelivery(javascript: JavaScript) {
+    let server = yard();
+    let Some((chromium, _)) = at_work(&server, javascript) else { return };
+    let receiver = Receiver::start();
+    chromium.go("/ada/rivers/settings/hooks");
+    chromium.send("#new-hook");
+    chromium.fill("#url", &receiver.url());
+    chromium.send("#hook-form button");
+    assert!(chromium.text("#secret").starts_with("whsec_"));
+    chromium.send("#to-hook");
+    chromium.send("#ping");
+    let ends = |number: usize| {
+        receiver.wait_for(number);
+        let page = chromium.path();
+        chromium.wait("the delivery", |this| {
+            if javascript == JavaScript::Off {
+                this.go(&page);
+            }
+            this.text("#delivery-state") == "Delivered" && this.text("#tries").contains(&format!("{number}."))
+        });
+    };
+    ends(1);
+    assert!(chromium.text("#delivery-body").contains("ping"));
+    chromium.send("#redeliver");
+    ends(2);
+    let received = receiver.received();
+    assert_eq!(received[0].header("webhook-id"), received[1].header("webhook-id"));
+}
+
+#[test]
+fn a_hook_is_set_up_pinged_and_its_delivery_sent_again() {
+    hook_to_redelivery(JavaScript::On);
+}
+
+#[test]
+fn a_hook_is_set_up_pinged_and_its_delivery_sent_again_without_javascript() {
+    hook_to_redelivery(JavaScript::Off);
+}

@@ -1,0 +1,219 @@
+//! A browser without JavaScript: it keeps cookies, follows links, fills in the forms it finds, and checks what every page promises.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use branchyard_testkit::Server;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
+use reqwest::blocking::{Client, RequestBuilder};
+use reqwest::header::HeaderMap;
+use reqwest::redirect::Policy;
+
+/// Bytes that no page without data exceeds.
+const PAGE_BYTES: usize = 100_000;
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn encode(fields: &[(String, String)]) -> String {
+    let quote = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{}={}", quote(name), quote(value))).collect();
+    pairs.join("&")
+}
+
+/// A response, read whole.
+pub(super) struct Page {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+    /// Where a redirect leads.
+    pub(super) location: Option<String>,
+}
+
+impl Page {
+    #[track_caller]
+    pub(super) fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    #[track_caller]
+    pub(super) fn shows(self, text: &str) -> Self {
+        assert!(self.text.contains(text), "no '{text}' in {}", self.text);
+        self
+    }
+
+    /// The hidden fields of the form with this action.
+    pub(super) fn hidden_fields(&self, action: &str) -> Vec<(String, String)> {
+        let start = self.text.find(&format!("action=\"{action}\"")).unwrap_or_else(|| panic!("no form to {action}"));
+        let form = &self.text[start..];
+        let form = &form[..form.find("</form>").unwrap()];
+        let attribute = |tag: &str, name: &str| {
+            let value = tag.split_once(&format!("{name}=\"")).map(|(_, rest)| rest);
+            value.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
+        };
+        let tags = form.split("<input ").skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
+        let hidden = tags.filter(|tag| attribute(tag, "type") == "hidden");
+        hidden.map(|tag| (attribute(tag, "name"), attribute(tag, "value"))).collect()
+    }
+
+    /// The value of the field with this id.
+    pub(super) fn value_of(&self, id: &str) -> String {
+        let (_, rest) = self.text.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no field {id}"));
+        let tag = rest.split('>').next().unwrap();
+        tag.split_once("value=\"").unwrap().1.split('"').next().unwrap().to_owned()
+    }
+}
+
+/// A browser at a server.
+pub(super) struct Browser {
+    origin: String,
+    client: Client,
+    pub(super) cookies: RefCell<BTreeMap<String, String>>,
+}
+
+impl Browser {
+    pub(super) fn at(server: &Server) -> Self {
+        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
+        Self { origin: server.address(), client, cookies: RefCell::default() }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let cookies: Vec<String> =
+            self.cookies.borrow().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = self.client.request(method, format!("{}{path}", self.origin));
+        if cookies.is_empty() { request } else { request.header("Cookie", cookies.join("; ")) }
+    }
+
+    fn send(&self, request: RequestBuilder) -> Page {
+        let response = request.send().unwrap();
+        for cookie in response.headers().get_all("set-cookie") {
+            let cookie = cookie.to_str().unwrap();
+            assert!(cookie.contains("; HttpOnly; SameSite=Lax"), "{cookie}");
+            let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
+            match cookie.contains("Max-Age=0;") {
+                true => self.cookies.borrow_mut().remove(name),
+                false => self.cookies.borrow_mut().insert(name.to_owned(), value.to_owned()),
+            };
+        }
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let location = headers.get("location").map(|value| value.to_str().unwrap().to_owned());
+        let page = Page { status, text: response.text().unwrap(), headers, location };
+        page.keeps_its_promises();
+        page
+    }
+
+    /// GET.
+    pub(super) fn get(&self, path: &str) -> Page {
+        self.send(self.request(Method::GET, path))
+    }
+
+    /// Follows the redirect of a page.
+    pub(super) fn follow(&self, page: &Page) -> Page {
+        self.get(page.location.as_deref().unwrap_or_else(|| panic!("no redirect: {} {}", page.status, page.text)))
+    }
+
+    /// Fills in the form with this action on a page, and sends it.
+    pub(super) fn submit(&self, on: &Page, action: &str, fields: &[(&str, &str)]) -> Page {
+        let mut all = on.hidden_fields(action);
+        all.retain(|(name, _)| fields.iter().all(|(given, _)| given != name));
+        all.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        self.send(
+            self.request(Method::POST, action)
+                .header("Origin", &self.origin)
+                .header("Content-Type", FORM)
+                .body(encode(&all)),
+        )
+    }
+
+    /// Sends the form with this action as one with a file in it.
+    pub(super) fn submit_file(&self, on: &Page, action: &str, fields: &[(&str, &str)], file: (&str, &[u8])) -> Page {
+        let mut body = Vec::new();
+        let hidden = on.hidden_fields(action);
+        let given = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        for (name, value) in hidden.into_iter().chain(given) {
+            let part = format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
+            body.extend_from_slice(part.as_bytes());
+        }
+        let head = format!(
+            "--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\nContent-Type: text/plain\r\n\r\n",
+            file.0.replace('"', "%22")
+        );
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(file.1);
+        body.extend_from_slice(b"\r\n--edge--\r\n");
+        let request = self.request(Method::POST, action).header("Origin", &self.origin);
+        self.send(request.header("Content-Type", "multipart/form-data; boundary=edge").body(body))
+    }
+
+    /// Sends bytes as a script of ours does, with the token of forms in a header.
+    pub(super) fn put(&self, address: &str, token: &str, bytes: &[u8]) -> Page {
+        self.send(self.request(Method::PUT, address).header("X-CSRF-Token", token).body(bytes.to_vec()))
+    }
+
+    /// Waits until a page says that what it shows is over.
+    pub(super) fn settled(&self, path: &str) -> Page {
+        let began = std::time::Instant::now();
+        loop {
+            let page = self.get(path).expect(200);
+            if !page.text.contains(" data-live") {
+                return page;
+            }
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "still not over: {}", page.text);
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Sends a form that is put together freely, with headers.
+    pub(super) fn forge(&self, action: &str, fields: &[(String, String)], headers: &[(&str, &str)]) -> Page {
+        let request = headers
+            .iter()
+            .fold(self.request(Method::POST, action), |request, (name, value)| request.header(*name, *value));
+        self.send(request.header("Content-Type", FORM).body(encode(fields)))
+    }
+}
+
+impl Page {
+    /// The tags of the page without the values of their attributes: text is escaped, so nothing else is between `<` and `>`.
+    fn bare_tags(&self) -> String {
+        let tags = self.text.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
+        let bare = tags.map(|tag| tag.split('"').step_by(2).collect::<String>());
+        bare.map(|tag| format!("<{tag}>").to_lowercase()).collect()
+    }
+
+    /// What holds for every page.
+    fn keeps_its_promises(&self) {
+        let policy = self.headers.get("content-security-policy").map(|value| value.to_str().unwrap().to_owned());
+        let policy = policy.unwrap_or_else(|| panic!("no policy: {}", self.text));
+        assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"), "{policy}");
+        assert_eq!(self.headers["x-content-type-options"], "nosniff");
+        let is_html =
+            self.headers.get("content-type").is_some_and(|kind| kind.to_str().unwrap().starts_with("text/html"));
+        if !is_html {
+            return;
+        }
+        assert!(self.text.len() < PAGE_BYTES, "{} bytes", self.text.len());
+        let (text, tags) = (self.text.to_lowercase(), self.bare_tags());
+        for inline in [" style=", "<style", " onclick", " onload", " onerror"] {
+            assert!(!tags.contains(inline), "{inline} in {}", self.text);
+        }
+        assert_eq!(text.matches("<script").count(), 1, "{}", self.text);
+        for element in ["<main", "<h1", "<title>", "href=\"#content\"", "lang=\"en\""] {
+            assert!(text.contains(element), "no {element} in {}", self.text);
+        }
+        assert!(!text.contains("=\"javascript:"), "{}", self.text);
+        // Nothing is loaded from elsewhere, and no two elements share an id.
+        assert!(
+            !text.contains("src=\"http") && !text.contains("<link rel=\"stylesheet\" href=\"http"),
+            "{}",
+            self.text
+        );
+        let mut ids: Vec<&str> =
+            self.text.split(" id=\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default()).collect();
+        ids.sort_unstable();
+        let count = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "an id is there twice: {}", self.text);
+    }
+}

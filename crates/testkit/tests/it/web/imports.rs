@@ -1,0 +1,162 @@
+//! Files on their way into tables.
+
+use branchyard_testkit::Server;
+use serde_json::Value;
+
+use super::browser::{Browser, Page};
+use super::{database, open_server, sign_up};
+
+const NEW: &str = "/ada/rivers/imports/new";
+
+fn send(browser: &Browser, name: &str, bytes: &[u8]) -> Page {
+    let page = browser.get(NEW).expect(200);
+    browser.submit_file(&page, NEW, &[("file_type", "")], (name, bytes))
+}
+
+/// What a page that looks at a file sends when nothing is changed on it.
+fn options<'a>(page: &'a Page, table: &'a str, mode: &'a str) -> Vec<(&'a str, &'a str)> {
+    assert!(page.text.contains("id=\"import-options\""), "{}", page.text);
+    vec![("table_name", table), ("import_operation", mode), ("branch_name", "main"), ("landing", "branch")]
+}
+
+fn yard() -> (Server, Browser, branchyard_testkit::Actor) {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    (server, ada, actor)
+}
+
+#[test]
+fn a_file_is_looked_at_then_imported_without_javascript() {
+    let (_server, ada, actor) = yard();
+    let done = send(&ada, "Big <i>Cities.csv", b"id,name,people\n1,Paris,2.1\n2,<script>x</script>,\n").expect(303);
+    let at = done.location.clone().unwrap();
+    let page = ada.follow(&done).expect(200);
+    let page = page.shows("INTEGER").shows("REAL").shows("TEXT").shows("&#60;script&#62;x").shows(">NULL<");
+    let page = page.shows("Big &#60;i&#62;Cities.csv").shows("value=\"big__i_cities\"");
+    let action = at.split('?').next().unwrap();
+    let mut fields = options(&page, "cities", "create");
+    fields.extend([("primary_keys", "id"), ("file_name", "Big <i>Cities.csv")]);
+    let wrong =
+        [("table_name", "sqlite_x"), ("import_operation", "create"), ("branch_name", "nope"), ("landing", "branch")];
+    ada.submit(&page, action, &wrong).expect(422).shows("are reserved");
+    let done = ada.submit(&page, action, &fields).expect(303);
+    let ended = ada.settled(done.location.as_deref().unwrap());
+    ended.shows(">Succeeded<").shows("Import of Big &#60;i&#62;Cities.csv into cities").shows("Primary key");
+    let rows = actor.read("ada/rivers", "main", "select id, name, people from cities order by id");
+    assert_eq!(rows[0][2], "2.1");
+    // A file is imported once.
+    ada.get(&at).expect(409).shows("already used");
+    ada.get("/ada/rivers/imports").expect(200).shows(">Succeeded<");
+}
+
+#[test]
+fn a_pull_is_opened_where_that_was_chosen_and_a_table_that_is_there_is_known() {
+    let (_server, ada, _actor) = yard();
+    let done = send(&ada, "r.csv", b"id,name\n7,Loire\n").expect(303);
+    let page = ada.follow(&done).expect(200).shows("<option value=\"update\" selected>");
+    let branch = page.value_of("pull_request_branch_name");
+    assert!(branch.starts_with("ada/import-"), "{branch}");
+    let action = done.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
+    let mut fields = options(&page, "r", "update");
+    fields.retain(|(name, _)| *name != "landing");
+    fields.extend([("landing", "pull"), ("pull_request_branch_name", branch.as_str())]);
+    let done = ada.submit(&page, &action, &fields).expect(303);
+    ada.settled(done.location.as_deref().unwrap()).shows("href=\"/ada/rivers/pulls/1\"");
+    let done = send(&ada, "r.csv", b"id,name\n8,Seine\n").expect(303);
+    let page = ada.follow(&done).expect(200);
+    let action = done.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
+    let mut fields = options(&page, "r", "update");
+    fields.retain(|(name, _)| *name != "landing");
+    fields.extend([("landing", "pull"), ("pull_request_branch_name", "main")]);
+    ada.submit(&page, &action, &fields).expect(422).shows("must differ from branch_name");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_by_line_and_early() {
+    let (_server, ada, _actor) = yard();
+    let done = send(&ada, "bad.csv", b"id,name\n1,a\n2\n3,b,c\n").expect(303);
+    let page = ada.follow(&done).expect(200).shows("id=\"preview-refused\"");
+    assert!(
+        page.text.contains("<td class=\"number\">3</td>") && page.text.contains("<td class=\"number\">4</td>"),
+        "{}",
+        page.text
+    );
+    send(&ada, "notes.txt", b"x").expect(422).shows("choose its format");
+    send(&ada, "empty.csv", b"").expect(422).shows("the file is empty");
+    let script =
+        send(&ada, "make.sql", b"create table s (id integer primary key); insert into s values (1)").expect(303);
+    let page = ada.follow(&script).expect(200).shows("A script");
+    let action = script.location.as_deref().unwrap().split('?').next().unwrap().to_owned();
+    let fields = [("table_name", ""), ("import_operation", "create"), ("branch_name", "main"), ("landing", "branch")];
+    let done = ada.submit(&page, &action, &fields).expect(303);
+    ada.settled(done.location.as_deref().unwrap()).shows(">Succeeded<");
+}
+
+#[test]
+fn a_form_takes_sixteen_mebibytes_and_not_a_byte_more() {
+    let (_server, ada, _actor) = yard();
+    let mut file = b"id\n1\n".to_vec();
+    file.resize(16 << 20, b'\n');
+    send(&ada, "long.csv", &file).expect(303);
+    file.push(b'\n');
+    send(&ada, "long.csv", &file).expect(422).shows("has more than 16777216 bytes");
+}
+
+#[test]
+fn a_script_sends_parts_and_lands_on_the_same_page() {
+    let (server, ada, _actor) = yard();
+    let page = ada.get(NEW).expect(200);
+    let token = page.hidden_fields(NEW).remove(0).1;
+    let open = "/ada/rivers/imports/uploads";
+    let csv = b"id,name\n1,Rhine\n2,Rhone\n".as_slice();
+    let size = csv.len().to_string();
+    let fields = |name: &str, size: &str| {
+        [("csrf", token.as_str()), ("name", name), ("size", size), ("file_type", "")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    };
+    let told = |page: Page| serde_json::from_str::<Value>(&page.text).unwrap();
+    assert!(
+        told(ada.forge(open, &fields("a.bin", &size), &[]).expect(422))["error"].as_str().unwrap().contains("format")
+    );
+    ada.forge(open, &fields("a.csv", "0"), &[]).expect(422);
+    ada.forge(open, &fields("a.csv", "99999999999999"), &[]).expect(422).shows("A file may have");
+    let session = told(ada.forge(open, &fields("a.csv", &size), &[]).expect(201));
+    let (part, next) = (session["parts"][0].as_str().unwrap(), session["next"].as_str().unwrap());
+    assert_eq!(session["parts"].as_array().unwrap().len(), 1);
+
+    ada.get(next).expect(404);
+    ada.put(part, "nope", csv).expect(403);
+    let bob = sign_up(&server, "bob");
+    let theirs = bob.get("/").expect(200).hidden_fields("/settings/theme");
+    let theirs = theirs.into_iter().find(|(name, _)| name == "csrf").unwrap().1;
+    bob.put(part, &theirs, csv).expect(403);
+    ada.put(part, &token, csv).expect(204);
+    ada.get(next).expect(200).shows("Rhone").shows("INTEGER");
+    // Somebody else who may write, too, sees no files of others.
+    let put = serde_json::json!({"role": "write"});
+    let put =
+        server.actor_of("ada").request(reqwest::Method::PUT, "/databases/ada/rivers/collaborators/bob").json(&put);
+    assert!(put.send().unwrap().status().is_success());
+    bob.put(part, &theirs, csv).expect(403);
+    bob.get(next).expect(404);
+}
+
+#[test]
+fn imports_are_for_writers_and_a_form_with_a_file_wants_its_token_first() {
+    let (server, ada, _actor) = yard();
+    let bob = sign_up(&server, "bob");
+    bob.get(NEW).expect(403);
+    assert_eq!(
+        Browser::at(&server).get(NEW).expect(303).location.as_deref(),
+        Some("/sign-in?next=%2Fada%2Frivers%2Fimports%2Fnew")
+    );
+    let page = ada.get(NEW).expect(200);
+    bob.submit_file(&page, NEW, &[], ("a.csv", b"a\n1\n")).expect(403);
+    let stale = ada.forge(NEW, &[("csrf".to_owned(), "x".to_owned())], &[]).expect(403);
+    stale.shows("This form is out of date");
+    let forged = Page { text: page.text.replace("name=\"csrf\" value=\"", "name=\"csrf\" value=\"x"), ..page };
+    ada.submit_file(&forged, NEW, &[("file_type", "csv")], ("a.csv", b"a\n1\n"))
+        .expect(403)
+        .shows("This form is out of date");
+}

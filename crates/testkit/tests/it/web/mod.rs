@@ -1,0 +1,68 @@
+//! The pages, as a browser without JavaScript sees them.
+
+mod account;
+mod browser;
+mod changes;
+mod data;
+mod guards;
+mod hooks;
+mod imports;
+mod operations;
+mod organizations;
+mod pulls;
+mod refs;
+mod rivers;
+mod settings;
+mod workbench;
+
+use branchyard_auth::PlainPassword;
+use branchyard_domain::usecases::NewUser;
+use branchyard_domain::values::OwnerName;
+use branchyard_testkit::{Actor, Server};
+
+use browser::{Browser, Page};
+
+const PASSWORD: &str = "correct horse";
+
+/// A server on which everybody may sign up.
+fn open_server() -> Server {
+    Server::start_with(|config| config.web.sign_up = "open".to_owned())
+}
+
+/// Signs somebody up, who is signed in then.
+fn sign_up(server: &Server, name: &str) -> Browser {
+    let browser = Browser::at(server);
+    let page = browser.get("/sign-up").expect(200);
+    let email = format!("{name}@example.test");
+    let done = browser.submit(&page, "/sign-up", &[("name", name), ("email", &email), ("password", PASSWORD)]);
+    browser.follow(&done.expect(303)).expect(200).shows("Your databases");
+    browser
+}
+
+fn sign_in(browser: &Browser, name: &str, password: &str) -> Page {
+    let page = browser.get("/sign-in").expect(200);
+    browser.submit(&page, "/sign-in", &[("name", name), ("password", password)])
+}
+
+/// A public database of somebody signed in, with one table.
+fn database(server: &Server, owner: &Browser, name: &str) -> Actor {
+    let actor = server.actor_of(name);
+    actor.database("rivers");
+    actor.write(&format!("{name}/rivers"), "main", "create table r (id integer primary key, name text)");
+    owner.get(&format!("/{name}/rivers")).expect(200);
+    actor
+}
+
+/// Makes a user with a password behind the pages.
+fn user(server: &Server, name: &str, is_admin: bool) {
+    let password = PlainPassword::new(PASSWORD.to_owned()).unwrap();
+    let hash = password.hash_from(&mut |buffer| server.hub().random(buffer)).unwrap();
+    let wanted = NewUser {
+        name: OwnerName::parse(name).unwrap(),
+        email: format!("{name}@example.test"),
+        display_name: None,
+        password: Some(hash),
+        is_admin,
+    };
+    server.hub().people().create_user(wanted).unwrap();
+}

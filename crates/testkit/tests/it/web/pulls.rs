@@ -1,0 +1,257 @@
+//! Pulls, from a write to the merge.
+
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::{Actor, Server};
+
+use super::browser::{Browser, Page};
+use super::rivers::{HOSTILE, assert_hidden, branch, escaped, rivers, signed_in};
+
+const PULLS: &str = "/ada/rivers/pulls";
+
+/// Opens a pull of a branch of `ada/rivers` into its main one; gives its page.
+fn open(browser: &Browser, branch: &str, title: &str) -> String {
+    let page = browser.get(&format!("{PULLS}/new?from={branch}&to=main")).expect(200);
+    let sent = browser.submit(&page, PULLS, &[("title", title), ("description", "Why *not*")]);
+    sent.expect(303).location.unwrap()
+}
+
+/// Reloads a page until it shows what is waited for.
+fn wait_for(browser: &Browser, path: &str, text: &str) -> Page {
+    let began = Instant::now();
+    loop {
+        let page = browser.get(path).expect(200);
+        if page.text.contains(text) {
+            return page;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "never '{text}': {}", page.text);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn from_a_write_over_a_conflict_to_the_merge() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+
+    // A write to a branch of its own leads to the form of a pull.
+    let form = browser.get("/ada/rivers/sql/write").expect(200);
+    let q = "UPDATE rivers SET km = 1000, name = 'Rhine' WHERE id = 1; INSERT INTO rivers VALUES (4,'Lech',256)";
+    let fields = [("q", q), ("branch", "main"), ("target", "pull"), ("new_branch", "measure"), ("message", "Measure")];
+    let sent = browser.submit(&form, "/ada/rivers/sql/write", &fields).expect(303);
+    let written = wait_for(&browser, sent.location.as_deref().unwrap(), "id=\"open-pull\"").shows("2 rows changed");
+    let link = written.text.split_once("/ada/rivers/pulls/new?").unwrap().1.split('"').next().unwrap();
+    let address = format!("{PULLS}/new?{}", link.replace("&#38;", "&"));
+    let page = browser.get(&address).expect(200).shows("merge without a conflict").shows("Rhine").shows("Measure");
+    assert_eq!(page.value_of("title"), "Measure");
+
+    // Meanwhile main changes the same row.
+    ada.write("ada/rivers", "main", "UPDATE rivers SET km = 1111 WHERE id = 1");
+    browser.get(&address).expect(200).shows("somebody has to decide who wins");
+    let sent = browser.submit(&page, PULLS, &[("title", "Measure again")]).expect(303);
+    let pull = sent.location.clone().unwrap();
+    browser.follow(&sent).expect(200).shows("Both branches changed the same things");
+    browser.get(&format!("{pull}/diff")).expect(200).shows("Lech").shows("<span class=\"cell number\">1000</span>");
+    browser.get(&format!("{pull}/commits")).expect(200).shows("Measure");
+
+    // Merging without a decision changes nothing and says so.
+    let conflicts = browser.get(&format!("{pull}/conflicts")).expect(200).shows("1 conflict").shows("id = 1");
+    let conflicts = conflicts.shows("<mark><span class=\"cell number\">1111</span></mark>");
+    let conflicts = conflicts.shows("<mark><span class=\"cell number\">1000</span></mark>").shows("Rhein");
+    let merge = format!("{pull}/merge");
+    browser.submit(&conflicts, &merge, &[]).expect(303);
+    wait_for(&browser, &pull, "The last merge changed nothing");
+
+    browser.submit(&conflicts, &merge, &[("side-0", "theirs"), ("message", "Trust the new gauge")]).expect(303);
+    wait_for(&browser, &pull, "id=\"end\"")
+        .shows("<strong>ada</strong> merged it")
+        .shows("state merged\" id=\"state\"");
+    let rows = ada.read("ada/rivers", "main", "SELECT id, name, km FROM rivers WHERE id IN (1, 4) ORDER BY id");
+    assert_eq!(rows, serde_json::json!([["1", "Rhine", "1000"], ["4", "Lech", "256"]]));
+    browser.get("/ada/rivers/commits").expect(200).shows("Trust the new gauge");
+    browser.get(&format!("{pull}/diff")).expect(200).shows("Lech");
+    browser.get(&format!("{pull}/conflicts")).expect(200).shows("a pull that is merged");
+}
+
+#[test]
+fn pulls_are_listed_by_state_and_found_by_words() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+    browser.get(PULLS).expect(200).shows("None is open");
+    browser.get(&format!("{PULLS}?state=all")).expect(200).shows("No pulls yet");
+    for n in 0..32 {
+        branch(&ada, &format!("b{n}"));
+        ada.write("ada/rivers", &format!("b{n}"), &format!("INSERT INTO rivers VALUES ({},'x',1)", 100 + n));
+        open(&browser, &format!("b{n}"), &format!("Change number {n}"));
+    }
+    let page = browser.get(PULLS).expect(200).shows("Change number 31").shows("?before=3\"");
+    assert!(!page.text.contains("Change number 1<"));
+    browser.get(&format!("{PULLS}?before=3")).expect(200).shows("Change number 1<").shows("Change number 0<");
+    let found = browser.get(&format!("{PULLS}?q=number+17")).expect(200).shows("Change number 17");
+    assert_eq!(found.text.matches("<a class=\"title\"").count(), 1);
+    let pull = browser.get(&format!("{PULLS}/1")).expect(200);
+    browser.submit(&pull, &format!("{PULLS}/1/state"), &[("state", "closed")]).expect(303);
+    browser.get(&format!("{PULLS}?state=closed")).expect(200).shows("Change number 0<");
+    browser.get(&format!("{PULLS}?state=merged")).expect(200).shows("None is merged");
+    browser.get(&format!("{PULLS}?q=nothing+like+it")).expect(200).shows("Nothing found");
+}
+
+#[test]
+fn a_pull_is_discussed_edited_closed_and_reopened() {
+    let (server, ada, _) = rivers();
+    branch(&ada, "work");
+    ada.write("ada/rivers", "work", "DELETE FROM rivers WHERE id = 3");
+    let (browser, ben) = (signed_in(&server, "ada"), signed_in(&server, "ben"));
+    let pull = open(&browser, "work", "Less rivers");
+    let page = ben.get(&pull).expect(200).shows("<em>not</em>").shows("can merge it");
+    assert!(!page.text.contains("id=\"close\"") && !page.text.contains("id=\"merge\""));
+    let comments = format!("{pull}/comments");
+    let said = ben.submit(&page, &comments, &[("body", "It should be **fewer**")]).expect(303);
+    assert!(said.location.as_deref().unwrap().starts_with(&format!("{pull}#comment-")));
+    ben.get(&pull).expect(200).shows("<strong>fewer</strong>");
+    ben.submit(&page, &comments, &[("body", "  ")]).expect(422).shows("write something first");
+    let long = ben.submit(&page, &comments, &[("body", &"x".repeat(65_537))]);
+    assert_eq!(long.status, 422);
+    ben.get(&format!("{pull}/edit")).expect(403);
+
+    let edit = browser.get(&format!("{pull}/edit")).expect(200);
+    let action = format!("{pull}/edit");
+    browser
+        .submit(&edit, &action, &[("title", ""), ("description", "x")])
+        .expect(422)
+        .shows("the title must not be blank");
+    browser.submit(&edit, &action, &[("title", "Fewer rivers"), ("description", "")]).expect(303);
+    let page = browser.get(&pull).expect(200).shows("Fewer rivers").shows("No description.");
+    let state = format!("{pull}/state");
+    let closed = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
+    let page = browser.follow(&closed).expect(200).shows("id=\"reopen\"");
+    browser.submit(&page, &state, &[("state", "nonsense")]).expect(404);
+    let merge = browser.submit(&page, &state, &[("state", "open")]).expect(303);
+    let page = browser.follow(&merge).expect(200).shows("id=\"close\"");
+    browser.submit(&page, &format!("{pull}/merge"), &[]).expect(303);
+    wait_for(&browser, &pull, "id=\"end\"");
+    let late = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
+    browser.follow(&late).expect(200).shows("Nothing was changed: the pull is merged");
+    for missing in ["/99", "/0", "/x", "/1/nothing"] {
+        browser.get(&format!("{PULLS}{missing}")).expect(404);
+    }
+}
+
+#[test]
+fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
+    let (server, ada, ben) = rivers();
+    let forked = ben.finish(&ben.post("/databases/ada/rivers/forks", &serde_json::json!({"owner": "ben"})));
+    assert_eq!(forked["status"], "succeeded", "{forked}");
+    ben.write("ben/rivers", "main", "INSERT INTO rivers VALUES (9,'Spree',400)");
+    ben.database("lakes");
+    let browser = signed_in(&server, "ben");
+    let new = |query: &str| browser.get(&format!("{PULLS}/new?{query}"));
+    new("").expect(200).shows("Choose a branch").shows("ben/rivers");
+    let page = new("source=ben/rivers&from=main&to=main").expect(200).shows("Spree").shows("merge without a conflict");
+    for (query, text) in [
+        ("from=main&to=main", "the two branches are the same"),
+        ("from=nope&to=main", "no branch"),
+        ("source=ben/nothere&from=main&to=main", "There is no such source database"),
+        ("source=ben/lakes&from=main&to=main", "is not of the same fork network"),
+    ] {
+        new(query).expect(200).shows("id=\"refused\"").shows(&escaped(text));
+    }
+    let action = PULLS;
+    browser.submit(&page, action, &[("title", " ")]).expect(422).shows("the title must not be blank").shows("Spree");
+    let opened = browser.submit(&page, action, &[("title", "A river of ours")]).expect(303);
+    browser.follow(&opened).expect(200).shows("ben/rivers:main");
+    new("source=ben/rivers&from=main&to=main").expect(200).shows("Such a pull is open already");
+    let again = browser.submit(&page, action, &[("title", "Again")]).expect(422);
+    assert!(again.text.contains("/ada/rivers/pulls/1"));
+    let owner = signed_in(&server, "ada");
+    let page = owner.get(&format!("{PULLS}/1")).expect(200);
+    owner.submit(&page, &format!("{PULLS}/1/merge"), &[]).expect(303);
+    wait_for(&owner, &format!("{PULLS}/1"), "id=\"end\"");
+    assert_eq!(ada.read("ada/rivers", "main", "SELECT name FROM rivers WHERE id = 9")[0][0], "Spree");
+}
+
+fn with_pull() -> (Server, Actor, Browser, String) {
+    let (server, ada, _) = rivers();
+    branch(&ada, "work");
+    ada.write("ada/rivers", "work", "DELETE FROM rivers WHERE id = 3");
+    let browser = signed_in(&server, "ada");
+    let pull = open(&browser, "work", "Less");
+    (server, ada, browser, pull)
+}
+
+#[test]
+fn forms_of_others_and_of_those_without_the_role_change_nothing() {
+    let (server, _, ada, pull) = with_pull();
+    let ben = signed_in(&server, "ben");
+    let token = |browser: &Browser| {
+        let fields = browser.get("/").hidden_fields("/settings/theme");
+        fields.into_iter().find(|(name, _)| name == "csrf").unwrap()
+    };
+    let (of_ben, of_ada) = (token(&ben), token(&ada));
+    let forms = ["/merge", "/comments", "/state", "/edit"].map(|below| format!("{pull}{below}"));
+    let fields = [("body", "x"), ("state", "closed"), ("title", "x"), ("from", "work"), ("to", "main")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for action in forms.iter().cloned().chain([PULLS.to_owned()]) {
+        ada.forge(&action, &fields, &[]).expect(403).shows("This form is out of date");
+        let foreign: Vec<_> = fields.iter().cloned().chain([of_ben.clone()]).collect();
+        ada.forge(&action, &foreign, &[]).expect(403).shows("This form is out of date");
+        let own: Vec<_> = fields.iter().cloned().chain([of_ada.clone()]).collect();
+        ada.forge(&action, &own, &[("Origin", "https://evil.test")]).expect(403);
+        let stranger = Browser::at(&server);
+        stranger.forge(&action, &fields, &[]).expect(403);
+    }
+    let own: Vec<_> = fields.iter().cloned().chain([of_ben]).collect();
+    for below in ["/merge", "/state", "/edit"] {
+        ben.forge(&format!("{pull}{below}"), &own, &[]).expect(403).shows("You may look, but not do this");
+    }
+    let page = ada.get(&pull).expect(200).shows("id=\"close\"").shows("Less");
+    assert_eq!(page.text.matches("<article").count(), 1, "only the description");
+    Browser::at(&server).get(&format!("{PULLS}/new")).expect(303);
+}
+
+#[test]
+fn nothing_stored_is_taken_for_markup() {
+    let (server, ada, browser, pull) = with_pull();
+    let both = format!("CREATE TABLE \"t{HOSTILE}\" (id INTEGER PRIMARY KEY, \"c{HOSTILE}\" TEXT)");
+    ada.write("ada/rivers", "main", &format!("{both}; INSERT INTO \"t{HOSTILE}\" VALUES (1, 'a')"));
+    branch(&ada, "hostile");
+    ada.write("ada/rivers", "hostile", &format!("UPDATE \"t{HOSTILE}\" SET \"c{HOSTILE}\" = '{HOSTILE}'"));
+    ada.write("ada/rivers", "main", &format!("UPDATE \"t{HOSTILE}\" SET \"c{HOSTILE}\" = 'b'"));
+    let page = browser.get(&format!("{PULLS}/new?from=hostile&to=main")).expect(200);
+    assert!(!page.text.contains(HOSTILE) && page.text.contains(&escaped(HOSTILE)), "{}", page.text);
+    let fields = [("title", HOSTILE), ("description", HOSTILE)];
+    let hostile = browser.submit(&page, PULLS, &fields).expect(303).location.unwrap();
+    let page = browser.get(&hostile).expect(200);
+    browser.submit(&page, &format!("{hostile}/comments"), &[("body", HOSTILE)]).expect(303);
+    for path in [
+        PULLS.to_owned(),
+        hostile.clone(),
+        format!("{hostile}/diff"),
+        format!("{hostile}/conflicts"),
+        format!("{hostile}/edit"),
+        format!("{hostile}/commits"),
+    ] {
+        let page = browser.get(&path).expect(200);
+        assert!(!page.text.contains(HOSTILE), "{path}: {}", page.text);
+        assert!(page.text.contains("marquee"), "{path}: {}", page.text);
+    }
+    browser.get(&format!("{PULLS}?q=%3Cmarquee%3E%26lt%3B")).expect(200).shows(&escaped(HOSTILE));
+    drop((server, pull));
+}
+
+#[test]
+fn hidden_databases_look_like_missing_ones() {
+    let (server, ada, _) = rivers();
+    let body = serde_json::json!({"owner": "ada", "name": "secret", "visibility": "private"});
+    ada.post("/databases", &body).expect(201);
+    let paths = [
+        "/pulls",
+        "/pulls/new",
+        "/pulls/1",
+        "/pulls/1/diff",
+        "/pulls/1/conflicts",
+        "/pulls/1/commits",
+        "/pulls/1/edit",
+    ];
+    assert_hidden(&server, &paths);
+}

@@ -1,0 +1,110 @@
+//! Branches, tags and releases.
+
+use super::browser::Browser;
+use super::{database, open_server, sign_up};
+
+#[test]
+fn branches_are_made_from_any_ref_and_deleted_after_a_question() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    let page = ada.get("/ada/rivers/branches").expect(200).shows(">Default<");
+    let form = "/ada/rivers/branches";
+    let done = ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]);
+    ada.follow(&done.expect(303)).expect(200).shows("Branch draft/one was created.").shows(">draft/one<");
+    ada.submit(&page, form, &[("name", "draft/one"), ("from", "main")]).expect(422).shows("exists already");
+    ada.submit(&page, form, &[("name", "a..b"), ("from", "main")]).expect(422).shows("holds no &#39;..&#39;");
+    let nowhere = ada.submit(&page, form, &[("name", "two"), ("from", "nope")]).expect(422);
+    nowhere.shows("No branch, tag or commit &#39;nope&#39;").shows("value=\"two\"");
+    let head = actor.get("/databases/ada/rivers/branches/main").expect(200).data()["head_commit_sha"].clone();
+    let head = head.as_str().unwrap();
+    ada.submit(&page, form, &[("name", "two"), ("from", head)]).expect(303);
+
+    let address = "/ada/rivers/branches/draft%2Fone/delete";
+    let question = ada.get(address).expect(200).shows("Delete branch draft/one?");
+    actor.write("ada/rivers", "draft/one", "insert into r values (1, 'Rhine')");
+    let moved = ada.submit(&question, address, &[]).expect(422).shows("It changed since it was read");
+    let done = ada.submit(&moved, address, &[]).expect(303);
+    ada.follow(&done).expect(200).shows("Branch draft/one was deleted.");
+    ada.get(address).expect(404);
+    let main = "/ada/rivers/branches/main/delete";
+    let question = ada.get(main).expect(200);
+    ada.submit(&question, main, &[]).expect(422).shows("is the default branch");
+    ada.get("/ada/rivers/branches").expect(200).shows(">main<");
+}
+
+#[test]
+fn long_lists_of_branches_go_on_on_the_next_page() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    for number in 0..51 {
+        let body = serde_json::json!({"name": format!("b{number:02}"), "from": {"branch": "main"}});
+        actor.post("/databases/ada/rivers/branches", &body).expect(201);
+    }
+    let first = ada.get("/ada/rivers/branches").expect(200).shows(">b49<").shows("id=\"next-page\"");
+    assert!(!first.text.contains(">b50<"));
+    ada.get("/ada/rivers/branches?after=b49").expect(200).shows(">b50<").shows(">main<");
+}
+
+#[test]
+fn tags_keep_what_a_release_stands_on() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let page = ada.get("/ada/rivers/tags").expect(200).shows("No tags yet");
+    let fields = [("name", "v1"), ("from", "main"), ("message", "<b>first</b>")];
+    let done = ada.submit(&page, "/ada/rivers/tags", &fields).expect(303);
+    ada.follow(&done).expect(200).shows("&#60;b&#62;first&#60;/b&#62;");
+    ada.submit(&page, "/ada/rivers/tags", &fields).expect(422).shows("exists already");
+
+    let new = "/ada/rivers/releases/new";
+    let page = ada.get(&format!("{new}?tag=v1")).expect(200).shows("value=\"v1\"");
+    let notes = "# News\n\n<script>alert(1)</script>\n\n- more **rivers**";
+    let fields = [("tag", "v1"), ("from", ""), ("title", "<i>One</i>"), ("description", notes)];
+    let done = ada.submit(&page, new, &fields).expect(303);
+    let shown = ada.follow(&done).expect(200);
+    let shown = shown.shows("<h1>News</h1>").shows("<strong>rivers</strong>").shows("&#60;i&#62;One&#60;/i&#62;");
+    assert!(!shown.text.contains("<script>alert"), "{}", shown.text);
+    ada.submit(&page, new, &fields).expect(422).shows("has a release already");
+    ada.submit(&page, new, &[("tag", "v2"), ("from", "main"), ("title", " ")]).expect(422).shows("must not be blank");
+
+    let tag = "/ada/rivers/tags/v1/delete";
+    let question = ada.get(tag).expect(200);
+    ada.submit(&question, tag, &[]).expect(422).shows("A release uses tag");
+
+    let release = "/ada/rivers/releases/tag/v1";
+    let (edit, delete) = (format!("{release}/edit"), format!("{release}/delete"));
+    let page = ada.get(&edit).expect(200);
+    ada.submit(&page, &edit, &[("title", "Two"), ("description", "")]).expect(303);
+    ada.get(release).expect(200).shows("Two").shows("No notes.");
+    ada.submit(&page, &edit, &[("title", "Three"), ("description", "")]).expect(422).shows("changed since it was read");
+    let question = ada.get(&delete).expect(200);
+    ada.submit(&question, &delete, &[]).expect(303);
+    ada.get("/ada/rivers/releases").expect(200).shows("No releases yet");
+    let question = ada.get(tag).expect(200);
+    ada.submit(&question, tag, &[]).expect(303);
+    ada.get("/ada/rivers/tags").expect(200).shows("No tags yet");
+}
+
+#[test]
+fn readers_see_refs_and_change_none() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let page = ada.get("/ada/rivers/tags").expect(200);
+    ada.submit(&page, "/ada/rivers/tags", &[("name", "v1"), ("from", "main")]).expect(303);
+    let (bob, nobody) = (sign_up(&server, "bob"), Browser::at(&server));
+    for page in ["branches", "tags", "releases"] {
+        let path = format!("/ada/rivers/{page}");
+        for reader in [&bob, &nobody] {
+            let seen = reader.get(&path).expect(200);
+            assert!(!seen.text.contains(&format!("action=\"{path}\"")) && !seen.text.contains("/delete"), "{path}");
+        }
+    }
+    let mine = bob.get("/ada/rivers/branches").expect(200).hidden_fields("/settings/theme");
+    let token: Vec<_> = mine.into_iter().filter(|(name, _)| name == "csrf").collect();
+    for form in ["branches", "tags", "tags/v1/delete", "releases/new"] {
+        bob.forge(&format!("/ada/rivers/{form}"), &token, &[]).expect(403).shows("You may look, but not do this");
+    }
+}

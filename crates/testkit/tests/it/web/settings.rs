@@ -1,0 +1,159 @@
+//! Settings of a database: general, visibility, collaborators, the end.
+
+use super::browser::Browser;
+use super::{database, open_server, sign_up};
+
+const SETTINGS: &str = "/ada/rivers/settings";
+
+#[test]
+fn description_and_default_branch_are_changed_as_they_were_seen() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let page = ada.get(SETTINGS).expect(200);
+    let done = ada.submit(&page, SETTINGS, &[("description", "Rivers of <Europe>"), ("default_branch", "main")]);
+    ada.follow(&done.expect(303)).expect(200).shows("The settings were saved.").shows("Rivers of &#60;Europe&#62;");
+    let fields = [("description", "Other"), ("default_branch", "main")];
+    ada.submit(&page, SETTINGS, &fields).expect(422).shows("The database changed since it was read");
+    let page = ada.get(SETTINGS).expect(200);
+    ada.submit(&page, SETTINGS, &[("description", ""), ("default_branch", "nope")]).expect(422).shows("No branch");
+    let long = "x".repeat(4_097);
+    ada.submit(&page, SETTINGS, &[("description", &long), ("default_branch", "main")]).expect(422).shows("4096");
+    let full = "x".repeat(4_096);
+    ada.submit(&page, SETTINGS, &[("description", &full), ("default_branch", "main")]).expect(303);
+}
+
+#[test]
+fn visibility_changes_after_a_question_and_sent_twice_does_not_change_back() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let address = "/ada/rivers/settings/visibility";
+    let page = ada.get(address).expect(200).shows("Make it private?");
+    for _ in 0..2 {
+        ada.submit(&page, address, &[]).expect(303);
+        Browser::at(&server).get("/ada/rivers").expect(404);
+    }
+    ada.submit(&page, address, &[("visibility", "secret")]).expect(422);
+    let page = ada.get(address).expect(200).shows("Make it public?");
+    ada.submit(&page, address, &[]).expect(303);
+    Browser::at(&server).get("/ada/rivers").expect(200);
+}
+
+#[test]
+fn collaborators_come_change_and_go() {
+    let server = open_server();
+    let (ada, bob) = (sign_up(&server, "ada"), sign_up(&server, "bob"));
+    database(&server, &ada, "ada");
+    let address = "/ada/rivers/settings/collaborators";
+    let remove = "/ada/rivers/settings/collaborators/remove";
+    let page = ada.get(address).expect(200).shows("Nobody else");
+    ada.submit(&page, address, &[("username", "nobody"), ("role", "read")]).expect(422).shows("No user");
+    ada.submit(&page, address, &[("username", "bob"), ("role", "king")]).expect(422).shows("is read, write or admin");
+    ada.submit(&page, address, &[("username", "ada"), ("role", "read")]).expect(422).shows("owns the database");
+    bob.get(SETTINGS).expect(403);
+    ada.submit(&page, address, &[("username", "BOB"), ("role", "admin")]).expect(303);
+    bob.get(SETTINGS).expect(200);
+    let page = ada.get(address).expect(200).shows("Role of bob");
+    ada.submit(&page, address, &[("username", "bob"), ("role", "write")]).expect(303);
+    bob.get(SETTINGS).expect(403);
+    bob.get("/ada/rivers/branches").expect(200).shows("Create branch");
+    let page = ada.get(address).expect(200);
+    ada.submit(&page, remove, &[("username", "bob")]).expect(303);
+    ada.submit(&page, remove, &[("username", "bob")]).expect(422).shows("No collaborator");
+    let seen = bob.get("/ada/rivers/branches").expect(200);
+    assert!(!seen.text.contains("Create branch"));
+}
+
+#[test]
+fn a_database_is_deleted_by_who_types_its_name() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let address = "/ada/rivers/settings/delete";
+    let page = ada.get(address).expect(200);
+    for wrong in ["", "rivers", "ada/river"] {
+        ada.submit(&page, address, &[("name", wrong)]).expect(422).shows("Nothing was deleted");
+    }
+    let done = ada.submit(&page, address, &[("name", "ada/rivers")]).expect(303);
+    ada.follow(&done).expect(200).shows("The database ada/rivers was deleted.");
+    ada.get("/ada/rivers").expect(404);
+}
+
+#[test]
+fn pages_of_keeping_house_are_for_those_who_may_and_hidden_from_strangers() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    let actor = database(&server, &ada, "ada");
+    let bob = sign_up(&server, "bob");
+    let reading = ["branches", "tags", "releases", "forks", "operations", "imports"];
+    let writing = ["imports/new", "releases/new", "branches/main/delete"];
+    let administering = [
+        "settings",
+        "settings/visibility",
+        "settings/delete",
+        "settings/collaborators",
+        "settings/hooks",
+        "settings/hooks/new",
+    ];
+    let at = |below: &str| format!("/ada/rivers/{below}");
+    let nobody = Browser::at(&server);
+    for below in reading {
+        nobody.get(&at(below)).expect(200);
+        bob.get(&at(below)).expect(200);
+    }
+    for below in writing.iter().chain(&administering) {
+        nobody.get(&at(below)).expect(303);
+        bob.get(&at(below)).expect(403);
+        ada.get(&at(below)).expect(200);
+    }
+    actor.patch("/databases/ada/rivers", &serde_json::json!({"visibility": "private"})).expect(200);
+    for below in reading.iter().chain(&writing).chain(&administering) {
+        let hidden = bob.get(&at(below)).expect(404);
+        let missing = bob.get(&at(below).replace("rivers", "mirage")).expect(404);
+        assert_eq!(hidden.text.replace("rivers", "mirage"), missing.text, "{below}");
+    }
+}
+
+#[test]
+fn no_form_of_keeping_house_is_taken_without_its_token() {
+    let server = open_server();
+    let ada = sign_up(&server, "ada");
+    database(&server, &ada, "ada");
+    let id = "00000000-0000-7000-8000-000000000000";
+    let forms = [
+        "branches".to_owned(),
+        "branches/main/delete".to_owned(),
+        "tags".to_owned(),
+        "tags/v1/delete".to_owned(),
+        "releases/new".to_owned(),
+        "releases/tag/v1/edit".to_owned(),
+        "releases/tag/v1/delete".to_owned(),
+        "forks".to_owned(),
+        "imports/new".to_owned(),
+        "imports/uploads".to_owned(),
+        format!("imports/uploads/{id}"),
+        format!("operations/{id}/cancel"),
+        "settings".to_owned(),
+        "settings/visibility".to_owned(),
+        "settings/delete".to_owned(),
+        "settings/collaborators".to_owned(),
+        "settings/collaborators/remove".to_owned(),
+        "settings/hooks/new".to_owned(),
+        format!("settings/hooks/{id}/edit"),
+        format!("settings/hooks/{id}/ping"),
+        format!("settings/hooks/{id}/rotate"),
+        format!("settings/hooks/{id}/delete"),
+        format!("settings/hooks/{id}/deliveries/{id}/redeliver"),
+    ];
+    let organizations = ["new", "acme/settings", "acme/settings/delete", "acme/members", "acme/members/remove"];
+    let forms = forms.iter().map(|below| format!("/ada/rivers/{below}"));
+    for form in forms.chain(organizations.iter().map(|below| format!("/organizations/{below}"))) {
+        let fields = [("name".to_owned(), "ada/rivers".to_owned())];
+        ada.forge(&form, &fields, &[]).expect(403).shows("This form is out of date");
+        // A form with a file is read only for those who may send one.
+        let stranger = Browser::at(&server).forge(&form, &fields, &[]).status;
+        assert_eq!(stranger, if form.ends_with("imports/new") { 303 } else { 403 }, "{form}");
+    }
+    ada.get("/ada/rivers").expect(200);
+}

@@ -1,0 +1,59 @@
+//! Style sheet, script and icon. Their names hold a hash of what is in them, so browsers keep them for good.
+
+use std::sync::LazyLock;
+
+use actix_web::http::header;
+use actix_web::{HttpResponse, web};
+use sha2::{Digest as _, Sha256};
+
+use crate::error_page::Stop;
+
+struct Asset {
+    path: String,
+    media_type: &'static str,
+    text: &'static str,
+}
+
+impl Asset {
+    fn new(stem: &str, extension: &str, media_type: &'static str, text: &'static str) -> Self {
+        let digest: [u8; 32] = Sha256::digest(text).into();
+        let hash: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { path: format!("/static/{stem}.{hash}.{extension}"), media_type, text }
+    }
+}
+
+/// One file: it is small, and no page waits for a second one.
+const SCRIPTS: &str = concat!(include_str!("../assets/script.js"), include_str!("../assets/upload.js"));
+
+static STYLE: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css")));
+static SCRIPT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", SCRIPTS));
+static ICON: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("icon", "svg", "image/svg+xml", include_str!("../assets/icon.svg")));
+
+/// The path of the style sheet.
+pub fn style() -> &'static str {
+    &STYLE.path
+}
+
+/// The path of the script.
+pub fn script() -> &'static str {
+    &SCRIPT.path
+}
+
+/// The path of the icon.
+pub fn icon() -> &'static str {
+    &ICON.path
+}
+
+/// `GET /static/{file}`
+pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, Stop> {
+    let wanted = format!("/static/{file}");
+    let all = [&*STYLE, &*SCRIPT, &*ICON];
+    let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(Stop::nothing_here)?;
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CACHE_CONTROL, "public, max-age=31536000, immutable"))
+        .content_type(asset.media_type)
+        .body(asset.text))
+}

@@ -1,0 +1,416 @@
+//! What differs between two commits: definitions first, then rows, table by table.
+
+use branchyard_api_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{Cell, Change, RowChange, TableChange, TableColumn, TableKind, TableSchema};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::values::CommitHash;
+
+use crate::format;
+use crate::paths;
+use crate::rows;
+use crate::visit::Visit;
+
+/// Tables of which a page shows definitions and rows; the others it names.
+const TABLES: usize = 8;
+/// Tables it names.
+const NAMED: usize = 300;
+/// Rows of each of several tables.
+const SOME_ROWS: usize = 10;
+/// Rows of a page about one table.
+const PAGE_ROWS: usize = 100;
+/// Columns of a row.
+const COLUMNS: usize = 30;
+/// Characters of a cell.
+pub(crate) const CHARACTERS: usize = 200;
+
+/// Where a page of a difference begins: the two commits, pinned for all pages, and a place among the rows of a table.
+pub(crate) type Place = (String, String, RowKey);
+
+/// What a page of changes is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) from: CommitHash,
+    pub(crate) to: CommitHash,
+    /// The only table that is wanted.
+    pub(crate) table: Option<String>,
+    place: Option<RowKey>,
+}
+
+impl Asked {
+    /// What the query asks for, of these two commits.
+    pub(crate) fn of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, from: CommitHash, to: CommitHash) -> Self {
+        match pinned(visit, access) {
+            Some((from, to, place)) => Self { from, to, table: Some(place.table.clone()), place: Some(place) },
+            None => Self { from, to, table: visit.parameter("table"), place: None },
+        }
+    }
+}
+
+/// The commits and the place that the token of the page holds.
+fn pinned<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
+    let (from, to, place): Place = open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
+    Some((CommitHash::parse(&from).ok()?, CommitHash::parse(&to).ok()?, place))
+}
+
+fn bound_of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> String {
+    bound(&["changes", &access.database().id.to_string(), visit.request().path()])
+}
+
+/// What was found.
+pub(crate) struct Found {
+    tables: Vec<TableChange>,
+    details: Vec<Detail>,
+}
+
+struct Detail {
+    change: TableChange,
+    before: Option<TableSchema>,
+    after: Option<TableSchema>,
+    rows: Vec<RowChange>,
+    next: Option<RowKey>,
+}
+
+/// Finds what differs.
+pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Asked) -> Result<Found, ReadError> {
+    let (from, to) = (&asked.from, &asked.to);
+    let mut tables = hub.history().changed_tables(access, from, to)?;
+    // Definitions come first.
+    tables.sort_by_key(|change| !has_other_definition(change));
+    let (before, after) = (hub.history().tables(access, from)?, hub.history().tables(access, to)?);
+    let wanted: Vec<&TableChange> = match &asked.table {
+        Some(name) => vec![
+            tables.iter().find(|change| change.table == *name).ok_or_else(|| ReadError::NoSuchTable(name.clone()))?,
+        ],
+        None => tables.iter().take(TABLES).collect(),
+    };
+    let limit = if asked.table.is_some() { PAGE_ROWS } else { SOME_ROWS };
+    let mut details = Vec::new();
+    for change in wanted {
+        let named = |schemas: &[TableSchema]| schemas.iter().find(|schema| schema.name == change.table).cloned();
+        let (before, after) = (named(&before), named(&after));
+        let is_view = after.as_ref().or(before.as_ref()).is_some_and(|schema| schema.kind == TableKind::View);
+        let place = asked.place.clone().unwrap_or_else(|| RowKey::before(&change.table));
+        let mut found = Listed::from(Vec::new());
+        if !is_view {
+            found = changed_rows_from(hub, access, (from, to), &place, limit + 1)?;
+        }
+        let has_more = found.more || found.items.len() > limit;
+        found.items.truncate(limit);
+        let next = found.items.last().filter(|_| has_more).map(|(_, place)| place.clone());
+        let rows = found.items.into_iter().map(|(row, _)| row).collect();
+        details.push(Detail { change: change.clone(), before, after, rows, next });
+    }
+    Ok(Found { tables, details })
+}
+
+fn has_other_definition(change: &TableChange) -> bool {
+    change.schema_changed || change.change != Change::Modified
+}
+
+/// A table in the list of what changed.
+#[derive(Debug)]
+pub(crate) struct TableLine {
+    pub(crate) name: String,
+    pub(crate) href: String,
+    /// `added`, `removed` or `changed`.
+    pub(crate) word: &'static str,
+    pub(crate) has_other_definition: bool,
+    pub(crate) counts: Option<Counts>,
+}
+
+/// Rows, with their thousands set apart.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) added: String,
+    pub(crate) removed: String,
+    pub(crate) changed: String,
+}
+
+/// A line of a changed definition.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SchemaLine {
+    /// `added` or `removed`.
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
+}
+
+/// A cell of a changed row.
+#[derive(Debug)]
+pub(crate) struct CellChange {
+    pub(crate) before: Option<rows::Cell>,
+    pub(crate) after: Option<rows::Cell>,
+}
+
+impl CellChange {
+    /// What is shown where nothing changed.
+    pub(crate) fn same(&self) -> Option<&rows::Cell> {
+        match (&self.before, &self.after) {
+            (Some(one), None) | (None, Some(one)) => Some(one),
+            _ => None,
+        }
+    }
+}
+
+/// A changed row.
+#[derive(Debug)]
+pub(crate) struct RowLine {
+    /// `added`, `removed` or `changed`.
+    pub(crate) kind: &'static str,
+    pub(crate) sign: &'static str,
+    pub(crate) cells: Vec<CellChange>,
+}
+
+/// Definition and rows of a changed table.
+#[derive(Debug)]
+pub(crate) struct TableDetail {
+    pub(crate) line: TableLine,
+    pub(crate) schema: Vec<SchemaLine>,
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+    pub(crate) columns: Vec<(String, bool)>,
+    pub(crate) hidden_columns: usize,
+    pub(crate) rows: Vec<RowLine>,
+    pub(crate) next: Option<String>,
+}
+
+/// What differs, as pages show it.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) tables: Vec<TableLine>,
+    pub(crate) total: String,
+    /// Tables that are not even named.
+    pub(crate) unnamed: usize,
+    pub(crate) details: Vec<TableDetail>,
+    /// The page about all tables, where this one is about a single one.
+    pub(crate) all: Option<String>,
+}
+
+impl Changes {
+    /// With links to pages at `path`.
+    pub(crate) fn new<L: Level>(
+        visit: &Visit,
+        access: &DatabaseAccess<L>,
+        asked: &Asked,
+        found: &Found,
+        path: &str,
+    ) -> Self {
+        let line = |change: &TableChange| TableLine {
+            name: change.table.clone(),
+            href: paths::with_query(path, &[("table", &change.table)]),
+            word: word(change.change),
+            has_other_definition: has_other_definition(change),
+            counts: change.rows.map(|(added, removed, changed)| Counts {
+                added: format::count(added),
+                removed: format::count(removed),
+                changed: format::count(changed),
+            }),
+        };
+        let details = found.details.iter().map(|detail| {
+            let next = detail.next.as_ref().map(|place| {
+                let place: Place = (asked.from.to_string(), asked.to.to_string(), place.clone());
+                let page = token(&visit.state, &bound_of(visit, access), &place);
+                paths::with_query(path, &[("page", &page)])
+            });
+            let next = match asked.table {
+                Some(_) => next,
+                None => next.map(|_| paths::with_query(path, &[("table", &detail.change.table)])),
+            };
+            show(detail, line(&detail.change), next)
+        });
+        Self {
+            tables: found.tables.iter().take(NAMED).map(line).collect(),
+            total: format::counted(found.tables.len() as u64, "table", "tables"),
+            unnamed: found.tables.len().saturating_sub(NAMED),
+            details: details.collect(),
+            all: asked.table.as_ref().map(|_| path.to_owned()),
+        }
+    }
+}
+
+fn word(change: Change) -> &'static str {
+    match change {
+        Change::Added => "added",
+        Change::Removed => "removed",
+        Change::Modified => "changed",
+    }
+}
+
+fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
+    let statement = |schema: &Option<TableSchema>| schema.as_ref().map(|schema| schema.create_statement.clone());
+    let (before, after) = (statement(&detail.before), statement(&detail.after));
+    let differs = before != after;
+    let columns = columns(&detail.rows);
+    let hidden_columns = columns.len().saturating_sub(COLUMNS);
+    let columns: Vec<(String, bool)> = columns.into_iter().take(COLUMNS).collect();
+    let rows = detail.rows.iter().map(|row| row_line(row, &columns)).collect();
+    TableDetail {
+        line,
+        schema: if differs { schema_lines(detail.before.as_ref(), detail.after.as_ref()) } else { Vec::new() },
+        before: before.filter(|_| differs),
+        after: after.filter(|_| differs),
+        columns,
+        hidden_columns,
+        rows,
+        next,
+    }
+}
+
+type Cells = Option<Vec<(String, Cell)>>;
+
+fn cell_of<'a>(cells: &'a Cells, column: &str) -> Option<&'a Cell> {
+    cells.as_ref()?.iter().find(|(name, _)| name == column).map(|(_, cell)| cell)
+}
+
+/// All columns of these rows and whether they are of the key, in table order; where there are too many to show, those of keys
+/// and those that changed come first.
+fn columns(rows: &[RowChange]) -> Vec<(String, bool)> {
+    let mut columns: Vec<(String, bool)> = Vec::new();
+    for row in rows {
+        for (name, _) in row.to.iter().chain(&row.from).flatten() {
+            if !columns.iter().any(|(known, _)| known == name) {
+                let is_key = row.primary_key.iter().any(|(key, _)| key == name);
+                columns.push((name.clone(), is_key));
+            }
+        }
+    }
+    if columns.len() > COLUMNS {
+        let changed = |name: &str| {
+            let mut modified = rows.iter().filter(|row| row.change == Change::Modified);
+            modified.any(|row| cell_of(&row.from, name) != cell_of(&row.to, name))
+        };
+        columns.sort_by_cached_key(|(name, is_key)| (!is_key, !changed(name)));
+    }
+    columns
+}
+
+fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
+    let (kind, sign) = match row.change {
+        Change::Added => ("added", "+"),
+        Change::Removed => ("removed", "−"),
+        Change::Modified => ("changed", "~"),
+    };
+    let shown = |cell: Option<&Cell>| cell.map(|cell| rows::Cell::of(cell, CHARACTERS));
+    let cells = columns.iter().map(|(name, _)| {
+        let (before, after) = (cell_of(&row.from, name), cell_of(&row.to, name));
+        match row.change {
+            Change::Modified => {
+                // A column that one side has not counts as NULL there.
+                let (before, after) = (before.unwrap_or(&Cell::Null), after.unwrap_or(&Cell::Null));
+                CellChange { before: shown(Some(before).filter(|_| before != after)), after: shown(Some(after)) }
+            }
+            Change::Added => CellChange { before: None, after: shown(after) },
+            Change::Removed => CellChange { before: shown(before), after: None },
+        }
+    });
+    RowLine { kind, sign, cells: cells.collect() }
+}
+
+/// What became of a definition, a column, key, index or reference on each line.
+fn schema_lines(before: Option<&TableSchema>, after: Option<&TableSchema>) -> Vec<SchemaLine> {
+    let (old, new) = (before.map(parts).unwrap_or_default(), after.map(parts).unwrap_or_default());
+    let gone = old.iter().filter(|part| !new.contains(part)).map(|part| ("removed", part));
+    let come = new.iter().filter(|part| !old.contains(part)).map(|part| ("added", part));
+    gone.chain(come).map(|(kind, text)| SchemaLine { kind, text: text.clone() }).collect()
+}
+
+fn parts(schema: &TableSchema) -> Vec<String> {
+    if schema.kind == TableKind::View {
+        return vec![schema.create_statement.clone()];
+    }
+    let mut parts: Vec<String> = schema.columns.iter().map(column).collect();
+    if !schema.primary_key.is_empty() {
+        parts.push(format!("PRIMARY KEY ({})", schema.primary_key.join(", ")));
+    }
+    for index in &schema.indexes {
+        let unique = if index.unique { "UNIQUE " } else { "" };
+        parts.push(format!("{unique}INDEX {} ({})", index.name, index.columns.join(", ")));
+    }
+    for key in &schema.foreign_keys {
+        let columns = match key.references_columns.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", key.references_columns.join(", ")),
+        };
+        parts.push(format!("FOREIGN KEY ({}) REFERENCES {}{columns}", key.columns.join(", "), key.references_table));
+    }
+    parts
+}
+
+fn column(column: &TableColumn) -> String {
+    let mut text = column.name.clone();
+    if !column.declared_type.is_empty() {
+        text.push(' ');
+        text.push_str(&column.declared_type);
+    }
+    if !column.nullable {
+        text.push_str(" NOT NULL");
+    }
+    if let Some(default) = &column.default {
+        text.push_str(" DEFAULT ");
+        text.push_str(default);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SchemaLine, columns, row_line, schema_lines};
+    use branchyard_domain::entities::{Cell, Change, Index, RowChange, TableColumn, TableKind, TableSchema};
+
+    fn schema(columns: &[(&str, &str)]) -> TableSchema {
+        let columns = columns.iter().map(|(name, declared)| TableColumn {
+            name: (*name).to_owned(),
+            declared_type: (*declared).to_owned(),
+            nullable: true,
+            default: None,
+            in_primary_key: false,
+        });
+        TableSchema {
+            name: "t".to_owned(),
+            kind: TableKind::Table,
+            columns: columns.collect(),
+            primary_key: vec!["id".to_owned()],
+            indexes: Vec::new(),
+            foreign_keys: Vec::new(),
+            create_statement: String::new(),
+        }
+    }
+
+    #[test]
+    fn definitions_are_compared_part_by_part() {
+        let (before, mut after) = (schema(&[("id", "INT"), ("a", "TEXT")]), schema(&[("id", "INT"), ("a", "REAL")]));
+        after.indexes.push(Index { name: "i".to_owned(), columns: vec!["a".to_owned()], unique: true });
+        let line = |kind, text: &str| SchemaLine { kind, text: text.to_owned() };
+        assert_eq!(
+            schema_lines(Some(&before), Some(&after)),
+            [line("removed", "a TEXT"), line("added", "a REAL"), line("added", "UNIQUE INDEX i (a)")]
+        );
+        assert_eq!(schema_lines(None, Some(&before)).len(), 3);
+        assert_eq!(schema_lines(Some(&before), Some(&before)), []);
+    }
+
+    #[test]
+    fn of_wide_rows_keys_and_changes_come_first() {
+        let row = |value: i64| {
+            let cells = (0..40).map(|n| (format!("c{n}"), Cell::Integer(if n == 35 { value } else { n })));
+            Some(cells.collect::<Vec<_>>())
+        };
+        let change = RowChange {
+            table: "t".to_owned(),
+            change: Change::Modified,
+            primary_key: vec![("c39".to_owned(), Cell::Integer(39))],
+            from: row(1),
+            to: row(2),
+        };
+        let columns = columns(std::slice::from_ref(&change));
+        assert_eq!(columns.len(), 40);
+        assert_eq!((columns[0].0.as_str(), columns[1].0.as_str(), columns[2].0.as_str()), ("c39", "c35", "c0"));
+        let wider = [&columns[..3], &[("new".to_owned(), false)]].concat();
+        let line = row_line(&change, &wider);
+        assert_eq!(line.cells[3].same().unwrap().text, "NULL", "absent on both sides, or NULL on one, is no change");
+        assert!(line.cells[0].same().is_some() && line.cells[1].same().is_none());
+        assert_eq!(line.cells[1].before.as_ref().unwrap().text, "1");
+        assert_eq!(line.cells[1].after.as_ref().unwrap().text, "2");
+    }
+}

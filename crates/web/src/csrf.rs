@@ -1,0 +1,68 @@
+//! Proof that a form was ours: where it was sent from, and a token that only pages of the same session hold.
+
+use actix_web::HttpRequest;
+use actix_web::http::header;
+use branchyard_api_common::AppState;
+
+/// The field that carries the token; scripts may send the header instead.
+pub(crate) const FIELD: &str = "csrf";
+const HEADER: &str = "x-csrf-token";
+
+/// Whether a form may have been sent by one of our pages, as far as the browser says where it comes from.
+pub(crate) fn is_from_here(state: &AppState, request: &HttpRequest) -> bool {
+    let sent = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or_default());
+    if sent("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
+        return false;
+    }
+    match sent(header::ORIGIN.as_str()) {
+        None => true,
+        // `null` is what a sandboxed page says, and a page of ours whose referrer policy hides it: the token decides.
+        Some("null") => sent("sec-fetch-site") == Some("same-origin"),
+        Some(origin) => is_our_origin(state, request, origin),
+    }
+}
+
+/// The public origin, or the one the browser spoke to: behind a proxy, and in a development server without `public_url`, they
+/// differ.
+fn is_our_origin(state: &AppState, request: &HttpRequest, origin: &str) -> bool {
+    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let named = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+    origin.eq_ignore_ascii_case(&state.config.public_url)
+        || named.is_some_and(|named| !host.is_empty() && named.eq_ignore_ascii_case(host))
+}
+
+/// Whether a form carries the token of this browser's secret.
+pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, field: Option<&str>) -> bool {
+    let header = request.headers().get(HEADER).and_then(|value| value.to_str().ok());
+    field.or(header).is_some_and(|token| state.keys.is_form_token(secret, token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_from_here;
+    use actix_web::test::TestRequest;
+    use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
+
+    fn check(headers: &[(&str, &str)]) -> bool {
+        let config = HttpConfig::new("https://yard.test".to_owned());
+        let state = AppState::new(branchyard_domain::fakes::hub().hub, config, ServerKeys::from_secret([1; 32]));
+        let mut request = TestRequest::post().insert_header(("host", "10.0.0.5:8080"));
+        for (name, value) in headers {
+            request = request.append_header((*name, *value));
+        }
+        is_from_here(&state, &request.to_http_request())
+    }
+
+    #[test]
+    fn only_our_own_pages_send_our_forms() {
+        assert!(check(&[]), "a client that says nothing; the token decides");
+        assert!(check(&[("origin", "https://yard.test"), ("sec-fetch-site", "same-origin")]));
+        assert!(check(&[("origin", "http://10.0.0.5:8080")]));
+        assert!(check(&[("origin", "null"), ("sec-fetch-site", "same-origin")]));
+        assert!(!check(&[("origin", "null")]));
+        assert!(!check(&[("origin", "https://evil.test")]));
+        assert!(!check(&[("origin", "https://yard.test.evil.test")]));
+        assert!(!check(&[("sec-fetch-site", "cross-site")]));
+        assert!(!check(&[("sec-fetch-site", "same-site"), ("origin", "https://yard.test")]));
+    }
+}

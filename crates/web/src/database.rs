@@ -1,0 +1,254 @@
+//! The head that the pages of one database share: name, tabs, and the ref that is shown.
+
+use branchyard_api_common::segment;
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{Role, Visibility};
+use branchyard_domain::errors::{DatabaseError, ReadError, RefError};
+use branchyard_domain::usecases::DatabaseView;
+use branchyard_domain::values::CommitHash;
+
+use crate::error_page::Stop;
+use crate::format;
+use crate::paths;
+use crate::visit::Visit;
+
+/// Branches, and tags, that the list of refs offers; any other can be typed.
+const OFFERED: usize = 50;
+
+/// The tabs of a database, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tab {
+    Tables,
+    Sql,
+    Commits,
+    Pulls,
+    Branches,
+    Releases,
+    Forks,
+    Imports,
+    Operations,
+    Settings,
+}
+
+impl Tab {
+    const ALL: [Self; 10] = [
+        Self::Tables,
+        Self::Sql,
+        Self::Commits,
+        Self::Pulls,
+        Self::Branches,
+        Self::Releases,
+        Self::Forks,
+        Self::Imports,
+        Self::Operations,
+        Self::Settings,
+    ];
+
+    /// Its label, and its path below that of the database.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Tables => ("Tables", ""),
+            Self::Sql => ("SQL", "/sql"),
+            Self::Commits => ("Commits", "/commits"),
+            Self::Pulls => ("Pulls", "/pulls"),
+            Self::Branches => ("Branches", "/branches"),
+            Self::Releases => ("Releases", "/releases"),
+            Self::Forks => ("Forks", "/forks"),
+            Self::Imports => ("Imports", "/imports"),
+            Self::Operations => ("Operations", "/operations"),
+            Self::Settings => ("Settings", "/settings"),
+        }
+    }
+
+    /// Whether it shows the database at a ref, so that the ref goes along.
+    const fn has_ref(self) -> bool {
+        matches!(self, Self::Tables | Self::Sql | Self::Commits)
+    }
+}
+
+/// A tab as a link.
+#[derive(Debug)]
+pub(crate) struct TabLink {
+    pub(crate) label: &'static str,
+    pub(crate) href: String,
+    pub(crate) is_active: bool,
+}
+
+/// What is above the content of every page of a database.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// Its owner.
+    pub(crate) owner: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its page.
+    pub(crate) path: String,
+    /// Whether only some people see it.
+    pub(crate) is_private: bool,
+    /// What it says of itself.
+    pub(crate) description: Option<String>,
+    /// What it was forked from, with its page.
+    pub(crate) parent: Option<(String, String)>,
+    /// Forks in its network.
+    pub(crate) forks: String,
+    /// Bytes on disk, in words.
+    pub(crate) size: String,
+    /// Whether the viewer may change data and refs.
+    pub(crate) may_write: bool,
+    /// Whether the viewer may change settings.
+    pub(crate) may_administer: bool,
+    /// The branch an absent ref means.
+    pub(crate) default_branch: String,
+    /// The ref that was asked for; empty for the default branch.
+    pub(crate) asked_ref: String,
+    active: Tab,
+}
+
+impl Frame {
+    fn new(visit: &Visit, view: &DatabaseView, role: Role, active: Tab) -> Self {
+        let database = &view.database;
+        Self {
+            owner: database.locator.owner.to_string(),
+            name: database.locator.name.to_string(),
+            path: paths::database(&database.locator),
+            is_private: database.visibility == Visibility::Private,
+            description: database.description.clone(),
+            parent: view.parent.as_ref().map(|parent| (parent.to_string(), paths::database(parent))),
+            forks: format::count(view.fork_network_count),
+            size: format::size(database.size_bytes),
+            may_write: role >= Role::Write,
+            may_administer: role >= Role::Admin,
+            default_branch: database.default_branch.to_string(),
+            asked_ref: visit.parameter("ref").unwrap_or_default(),
+            active,
+        }
+    }
+
+    /// The same with another tab.
+    pub(crate) fn on(self, active: Tab) -> Self {
+        Self { active, ..self }
+    }
+
+    /// The tabs the viewer has.
+    pub(crate) fn tabs(&self) -> Vec<TabLink> {
+        let shown = Tab::ALL.into_iter().filter(|tab| *tab != Tab::Settings || self.may_administer);
+        shown
+            .map(|tab| {
+                let (label, below) = tab.words();
+                let path = format!("{}{below}", self.path);
+                let href = if tab.has_ref() { self.at_ref(&path) } else { path };
+                TabLink { label, href, is_active: tab == self.active }
+            })
+            .collect()
+    }
+
+    /// A page below that of the database, at the ref that is shown.
+    pub(crate) fn below(&self, path: &str) -> String {
+        self.at_ref(&format!("{}{path}", self.path))
+    }
+
+    /// A path with the ref that is shown.
+    pub(crate) fn at_ref(&self, path: &str) -> String {
+        paths::with_query(path, &[("ref", &self.asked_ref)])
+    }
+
+    /// The page of a table or view, at no ref in particular.
+    pub(crate) fn table_path(&self, name: &str) -> String {
+        format!("{}/tables/{}", self.path, segment(name))
+    }
+
+    /// The page of a table or view at the ref that is shown.
+    pub(crate) fn table(&self, name: &str) -> String {
+        self.at_ref(&self.table_path(name))
+    }
+
+    /// A table as CSV, at the commit that is shown.
+    pub(crate) fn csv(&self, table: &str, at: &At) -> String {
+        let path = format!("{}/tables/{}/csv", self.path, segment(table));
+        paths::with_query(&path, &[("ref", at.commit.as_str())])
+    }
+
+    /// The page of a commit.
+    pub(crate) fn commit(&self, hash: &CommitHash) -> String {
+        format!("{}/commits/{hash}", self.path)
+    }
+}
+
+/// A ref to choose.
+#[derive(Debug)]
+pub(crate) struct RefLink {
+    pub(crate) name: String,
+    pub(crate) href: String,
+    pub(crate) is_shown: bool,
+}
+
+/// The commit that a page shows, and what else it could show.
+#[derive(Debug)]
+pub(crate) struct At {
+    /// The commit.
+    pub(crate) commit: CommitHash,
+    /// Branch, tag or commit.
+    pub(crate) kind: &'static str,
+    /// How it is called.
+    pub(crate) name: String,
+    /// This page without its query.
+    pub(crate) action: String,
+    /// Branches to choose.
+    pub(crate) branches: Vec<RefLink>,
+    /// Tags to choose.
+    pub(crate) tags: Vec<RefLink>,
+    /// Whether there are more than are listed.
+    pub(crate) has_more: bool,
+}
+
+/// Access to the database of the path at level `L`, and its head with this tab.
+pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(DatabaseAccess<L>, Frame), Stop> {
+    let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("database"));
+    let opened = visit
+        .read(move |hub| -> Result<_, DatabaseError> {
+            let access = hub.databases().access::<L>(&caller, &owner, &name)?;
+            let view = hub.databases().get(&access)?;
+            Ok((access, view))
+        })
+        .await?;
+    let (access, view) = opened;
+    let frame = Frame::new(visit, &view, access.role(), active);
+    Ok((access, frame))
+}
+
+/// The commit of the ref in the query (`?ref=`), by default the head of the default branch.
+pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, frame: &Frame) -> Result<At, Stop> {
+    let (access, asked) = (access.clone(), visit.parameter("ref"));
+    let named = asked.clone();
+    let found = visit
+        .read(move |hub| -> Result<_, ReadError> {
+            let commit = match hub.sql().resolve(&access, named.as_deref()) {
+                Ok(commit) => commit,
+                Err(ReadError::Ref(RefError::NoSuchRef { name, .. })) => return Ok(Err(name)),
+                Err(other) => return Err(other),
+            };
+            let branches = hub.branches().list(&access, None, OFFERED + 1)?;
+            let tags = hub.tags().list(&access, None, OFFERED + 1)?;
+            Ok(Ok((commit, branches, tags)))
+        })
+        .await?;
+    let (commit, branches, tags) = found.map_err(|name| Stop::NoSuchRef { name, database: frame.path.clone() })?;
+    let name = asked.unwrap_or_else(|| frame.default_branch.clone());
+    let action = visit.request().path().to_owned();
+    let link = |text: &str| {
+        let asked = if text == frame.default_branch { "" } else { text };
+        RefLink { name: text.to_owned(), href: paths::with_query(&action, &[("ref", asked)]), is_shown: text == name }
+    };
+    let has_more = branches.len() > OFFERED || tags.len() > OFFERED;
+    let branches: Vec<RefLink> = branches.iter().take(OFFERED).map(|branch| link(branch.name.as_str())).collect();
+    let tags: Vec<RefLink> = tags.iter().take(OFFERED).map(|tag| link(tag.name.as_str())).collect();
+    let kind = if CommitHash::looks_like(&name) {
+        "commit"
+    } else if !branches.iter().any(|branch| branch.is_shown) && tags.iter().any(|tag| tag.is_shown) {
+        "tag"
+    } else {
+        "branch"
+    };
+    let name = if kind == "commit" { format::short(&commit) } else { name };
+    Ok(At { commit, kind, name, action, branches, tags, has_more })
+}

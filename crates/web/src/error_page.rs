@@ -1,0 +1,188 @@
+//! Refusals as pages that say what to do next.
+
+use std::rc::Rc;
+
+use actix_web::body::BoxBody;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
+use askama::Template;
+use branchyard_api_common::{Failure, PoolError, Refusal, segment};
+use branchyard_problem_details::{ErrorCode, Problem};
+
+use crate::layout::Shell;
+
+/// How a handler ends when it shows no page of its own.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    /// A refusal.
+    #[error(transparent)]
+    Failure(#[from] Failure),
+    /// Nobody is signed in, and somebody must be.
+    #[error("nobody is signed in")]
+    SignIn,
+    /// The database is there and visible, the ref is not.
+    #[error("no branch, tag or commit '{name}'")]
+    NoSuchRef {
+        /// What was asked for.
+        name: String,
+        /// The page of the database.
+        database: String,
+    },
+    /// A form that none of our pages sent, or one of another session.
+    #[error("the form was not sent by a page of this session")]
+    ForeignForm,
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Self {
+        Self::Failure(problem.into())
+    }
+}
+
+impl From<PoolError> for Stop {
+    fn from(error: PoolError) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+impl Stop {
+    /// A refusal of the domain outside a call.
+    pub(crate) fn refused(refusal: Refusal, request: &HttpRequest) -> Self {
+        Self::Failure(Failure::of(refusal, request))
+    }
+
+    /// Nothing is at this address.
+    pub(crate) fn nothing_here() -> Self {
+        Self::Failure(Failure::not_found("nothing is here"))
+    }
+
+    pub(crate) fn unexpected_method() -> Self {
+        Problem::new(ErrorCode::MethodNotAllowed, "this address takes another method").into()
+    }
+
+    fn told(&self) -> Told {
+        match self {
+            Self::Failure(Failure::Problem(problem)) => told(problem),
+            Self::Failure(Failure::Replay(_)) => told(&Problem::internal()),
+            Self::SignIn => Told {
+                status: StatusCode::UNAUTHORIZED,
+                title: "Sign in to go on",
+                text: "Only people who are signed in can do this.".to_owned(),
+                retry_after: None,
+            },
+            Self::NoSuchRef { name, .. } => Told {
+                status: StatusCode::NOT_FOUND,
+                title: "No such branch, tag or commit",
+                text: format!("Nothing is called '{name}' here. It may have been deleted since; its commits can still be \
+                               reached by their hashes."),
+                retry_after: None,
+            },
+            Self::ForeignForm => Told {
+                status: StatusCode::FORBIDDEN,
+                title: "This form is out of date",
+                text: "You signed in or out since the page was loaded, or it was not a page of this server that sent the form. \
+                       Nothing was changed. Go back, reload the page and send the form again."
+                    .to_owned(),
+                retry_after: None,
+            },
+        }
+    }
+}
+
+struct Told {
+    status: StatusCode,
+    title: &'static str,
+    text: String,
+    retry_after: Option<String>,
+}
+
+fn told(problem: &Problem) -> Told {
+    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let detail = sentence(problem.detail());
+    let (title, text) = match problem.code() {
+        // Always the same words: what is hidden looks like what is not there.
+        ErrorCode::NotFound => (
+            "Nothing is here",
+            "The address leads nowhere, or to something that only others may see. Check its spelling, or sign in with an \
+             account that may see it."
+                .to_owned(),
+        ),
+        ErrorCode::PermissionDenied => (
+            "You may look, but not do this",
+            format!("{detail} Ask somebody who administers it for a higher role."),
+        ),
+        ErrorCode::RateLimited => ("Too many requests", detail),
+        ErrorCode::ServiceUnavailable => ("The server is busy", format!("{detail} Reload the page in a moment.")),
+        ErrorCode::Internal => (
+            "Something went wrong here",
+            "The fault is the server's, and its log says more. Reload the page; if that does not help, tell whoever runs the \
+             server when it happened."
+                .to_owned(),
+        ),
+        ErrorCode::Conflict | ErrorCode::PreconditionFailed => ("It has changed meanwhile", detail),
+        _ => ("That did not work", detail),
+    };
+    let retry_after = problem.headers().find(|(name, _)| *name == "retry-after").map(|(_, value)| value);
+    Told { status, title, text, retry_after }
+}
+
+/// A text of a problem as a sentence.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", chars.as_str())
+}
+
+impl ResponseError for Stop {
+    fn status_code(&self) -> StatusCode {
+        self.told().status
+    }
+
+    /// Bare; [`show`] makes a page of it.
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::new(self.status_code())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage {
+    shell: Rc<Shell>,
+    title: &'static str,
+    text: String,
+    status: u16,
+    back: Option<String>,
+}
+
+/// Makes a page of a refusal; anything else stays.
+pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
+    let Some(stop) = response.response().error().and_then(|error| error.as_error::<Stop>()) else { return response };
+    let request = response.request().clone();
+    let needs_sign_in = match stop {
+        Stop::SignIn => true,
+        Stop::Failure(Failure::Problem(problem)) => problem.code() == ErrorCode::Unauthenticated,
+        _ => false,
+    };
+    if needs_sign_in {
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        // A form cannot be sent again by following a link.
+        let next = if request.method().is_safe() { target } else { "/" };
+        let to = format!("/sign-in?next={}", segment(next));
+        return response.into_response(HttpResponse::SeeOther().insert_header((header::LOCATION, to)).finish());
+    }
+    let told = stop.told();
+    let back = match stop {
+        Stop::NoSuchRef { database, .. } => Some(database.clone()),
+        _ => None,
+    };
+    let shell = request.extensions().get::<Rc<Shell>>().map(Rc::clone).unwrap_or_default();
+    let page = ErrorPage { shell, title: told.title, text: told.text, status: told.status.as_u16(), back };
+    let mut bare = HttpResponse::build(told.status);
+    if let Some(seconds) = told.retry_after {
+        bare.insert_header((header::RETRY_AFTER, seconds));
+    }
+    let body = page.render().unwrap_or_else(|_| told.title.to_owned());
+    response.into_response(bare.content_type("text/html; charset=utf-8").body(body))
+}

@@ -1,0 +1,146 @@
+//! Times, sizes and counts in words, and markup that is known to be safe.
+
+use std::fmt;
+
+use branchyard_domain::values::{CommitHash, Timestamp};
+use chrono::DateTime;
+
+/// HTML that needs no escaping.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Markup(String);
+
+impl Markup {
+    /// HTML that was built from escaped pieces.
+    pub(crate) fn trusted(html: String) -> Self {
+        Self(html)
+    }
+}
+
+impl fmt::Display for Markup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl askama::filters::HtmlSafe for Markup {}
+
+/// A time as `<time>`: in words how long ago, and in full on hovering.
+pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {
+    let exact = exact(at);
+    Markup(format!("<time datetime=\"{}\" title=\"{}\">{}</time>", exact.0, exact.1, distance(at, now)))
+}
+
+/// RFC 3339, and the same for people; UTC.
+fn exact(at: Timestamp) -> (String, String) {
+    let time = DateTime::from_timestamp_micros(at.as_micros()).unwrap_or_default();
+    (time.format("%Y-%m-%dT%H:%M:%SZ").to_string(), time.format("%-d %B %Y, %H:%M UTC").to_string())
+}
+
+/// How far a time is from now, by its largest unit.
+pub(crate) fn distance(at: Timestamp, now: Timestamp) -> String {
+    let seconds = (now.as_micros() - at.as_micros()) / 1_000_000;
+    let (past, seconds) = (seconds >= 0, seconds.unsigned_abs());
+    let (count, unit) = match seconds {
+        0..45 => return if past { "just now" } else { "in a moment" }.to_owned(),
+        45..5_400 => ((seconds + 30) / 60, "minute"),
+        5_400..129_600 => ((seconds + 1_800) / 3_600, "hour"),
+        129_600..8_640_000 => ((seconds + 43_200) / 86_400, "day"),
+        8_640_000..47_304_000 => ((seconds + 1_314_900) / 2_629_800, "month"),
+        _ => ((seconds + 15_778_800) / 31_557_600, "year"),
+    };
+    let count = count.max(1);
+    let plural = if count == 1 { "" } else { "s" };
+    if past { format!("{count} {unit}{plural} ago") } else { format!("in {count} {unit}{plural}") }
+}
+
+/// Bytes in binary units.
+pub(crate) fn size(bytes: i64) -> String {
+    let bytes = bytes.max(0);
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    for (shift, unit) in units {
+        if bytes >= 1 << shift {
+            let tenths = (i128::from(bytes) * 10) >> shift;
+            return if tenths < 100 {
+                format!("{}.{} {unit}", tenths / 10, tenths % 10)
+            } else {
+                format!("{} {unit}", tenths / 10)
+            };
+        }
+    }
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
+}
+
+/// A number with its thousands set apart.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The beginning of a hash.
+pub(crate) fn short(hash: &CommitHash) -> String {
+    hash.as_str().chars().take(8).collect()
+}
+
+/// The first line of a message, at most 100 characters of it.
+pub(crate) fn first_line(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    match line.char_indices().nth(100) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, counted, distance, size, when};
+    use branchyard_domain::values::Timestamp;
+
+    #[test]
+    fn times_are_told_by_their_largest_unit() {
+        let now = Timestamp::from_seconds(1_800_000_000);
+        let ago = |seconds: i64| distance(now.plus_seconds(-seconds), now);
+        let cases = [
+            (0, "just now"),
+            (44, "just now"),
+            (45, "1 minute ago"),
+            (150, "3 minutes ago"),
+            (7_200, "2 hours ago"),
+            (86_400 * 2, "2 days ago"),
+            (86_400 * 90, "90 days ago"),
+            (86_400 * 120, "4 months ago"),
+            (86_400 * 800, "2 years ago"),
+            (-30, "in a moment"),
+            (-86_400 * 29, "in 29 days"),
+        ];
+        for (seconds, words) in cases {
+            assert_eq!(ago(seconds), words, "{seconds}");
+        }
+        let shown = when(now, now).to_string();
+        assert_eq!(
+            shown,
+            "<time datetime=\"2027-01-15T08:00:00Z\" title=\"15 January 2027, 08:00 UTC\">just now</time>"
+        );
+    }
+
+    #[test]
+    fn sizes_and_counts() {
+        let sizes = [(0, "0 bytes"), (1, "1 byte"), (1_023, "1023 bytes"), (1_536, "1.5 KiB"), (20 << 20, "20 MiB")];
+        for (bytes, words) in sizes {
+            assert_eq!(size(bytes), words);
+        }
+        assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
+        assert_eq!((counted(1, "row", "rows"), counted(2, "row", "rows")), ("1 row".into(), "2 rows".into()));
+    }
+}

@@ -1,0 +1,78 @@
+//! The pages of Branchyard: rendered here, usable without JavaScript.
+//!
+//! A page only translates: it takes a [`Visit`] (who asks, and for what), gets an access value from the domain, runs use cases
+//! on a pool, and fills a template. What is *not* here: rules of the product, permission checks, SQL, anything loaded from
+//! elsewhere, inline scripts or styles (the policy of [`layout`] would refuse them).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `pages/<page>.rs`, `templates/<page>.html` | one page each; the routes are in `pages/mod.rs` |
+//! | `visit` | the extractor of every page that is read |
+//! | `forms`, `csrf` | the extractor of every form that is sent, and the proof that it was ours |
+//! | `session` | cookies |
+//! | `layout` | what surrounds all pages; headers of every response |
+//! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
+//! | `rows`, `looking`, `links`, `diagram` | cells of a result, what of a table is looked at, from row to row, tables drawn |
+//! | `error_page` | refusals as pages |
+//! | `assets` | style sheet and script, under names that change with them |
+//! | `format`, `markdown`, `paths` | times and sizes in words, prose, addresses |
+//! | `changes`, `log`, `graph` | what differs between two commits, what commits lie between them, histories drawn |
+//! | `settled` | waits a moment for operations |
+//!
+//! # How to add a page
+//!
+//! `/{owner}/{database}/tags`, say:
+//!
+//! 1. `templates/tags.html`: `{% extends "database.html" %}`, a `title` block and a `content` block.
+//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: Shell`, `frame: Frame` and what the page shows,
+//!    and a handler:
+//!
+//!    ```ignore
+//!    pub(crate) async fn show(visit: Visit) -> Answer {
+//!        let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
+//!        let tags = visit.read(move |hub| hub.tags().list(&access, None, 100)).await?;
+//!        visit.page(|shell| TagsPage { shell, frame, tags })
+//!    }
+//!    ```
+//!
+//!    `visit` is a [`Call`](branchyard_api_common::Call) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
+//!    domain becomes an error page by `?`; one that a form can answer is matched on (`visit.write(|hub| Ok::<_, Fault>(…))`).
+//! 3. A form that changes something is a `POST` whose handler takes [`Posted`](forms::Posted) instead, which has checked where it
+//!    comes from; the template puts `{{ shell.form_token() }}` into the form. It ends with `visit.redirect(…)`, or with the page
+//!    again, as [`Filled`](forms::Filled) with the errors beside their fields (`visit.refuse`).
+//! 4. Its route in `src/pages/mod.rs`, above the less exact ones.
+//! 5. A test in `crates/testkit/tests/it/web`. Give what a browser test has to find an `id`.
+
+pub mod assets;
+mod changes;
+mod csrf;
+mod database;
+mod diagram;
+mod error_page;
+mod format;
+mod forms;
+mod graph;
+mod layout;
+mod links;
+mod log;
+mod looking;
+mod markdown;
+mod pages;
+mod paths;
+mod rows;
+mod session;
+mod settled;
+mod visit;
+
+use actix_web::middleware::from_fn;
+use actix_web::web;
+
+/// Bytes of a form: a megabyte of statements, most of whose bytes take three in a form.
+const FORM_BYTES: usize = 4 << 20;
+
+/// The pages, for the end of the application: they answer whatever nothing else does. Wants an
+/// [`AppState`](branchyard_api_common::AppState) in the application's data.
+pub fn configure(config: &mut web::ServiceConfig) {
+    let forms = web::FormConfig::default().limit(FORM_BYTES);
+    config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));
+}

@@ -1,0 +1,64 @@
+//! The commits that one side has and the other has not.
+
+use std::collections::HashSet;
+
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{LogEntry, LogPosition};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::values::{CommitHash, Timestamp};
+
+use crate::database::Frame;
+use crate::format::{self, Markup};
+
+/// Commits looked at. What is not found among them is not shown.
+const LOOKED_AT: usize = 250;
+
+/// A commit in a list.
+#[derive(Debug)]
+pub(crate) struct CommitLine {
+    pub(crate) short: String,
+    pub(crate) href: String,
+    pub(crate) message: String,
+    pub(crate) author: String,
+    pub(crate) when: Markup,
+}
+
+impl CommitLine {
+    pub(crate) fn new(entry: &LogEntry, frame: &Frame, now: Timestamp) -> Self {
+        let commit = &entry.commit;
+        let message = format::first_line(&commit.message);
+        Self {
+            short: format::short(&commit.hash),
+            href: frame.commit(&commit.hash),
+            message: if message.trim().is_empty() { "(no message)".to_owned() } else { message },
+            author: commit.author.name.clone(),
+            when: format::when(commit.author.at, now),
+        }
+    }
+}
+
+/// The commits from `head` back to what `base` has too, newest first; and whether there may be more.
+pub(crate) fn since<L: Level>(
+    hub: &Hub,
+    access: &DatabaseAccess<L>,
+    base: &CommitHash,
+    head: &CommitHash,
+) -> Result<(Vec<LogEntry>, bool), ReadError> {
+    if base == head {
+        return Ok((Vec::new(), false));
+    }
+    let entries = hub.history().commits(access, &LogPosition::from(head.clone()), LOOKED_AT)?;
+    let is_cut = entries.len() == LOOKED_AT;
+    // Children come before parents, so whatever the base has is known before it is met.
+    let mut known = HashSet::from([base.clone()]);
+    let mut found = Vec::new();
+    for entry in entries {
+        if known.contains(&entry.commit.hash) {
+            known.extend(entry.commit.parents);
+        } else {
+            found.push(entry);
+        }
+    }
+    Ok((found, is_cut))
+}

@@ -1,0 +1,135 @@
+//! What of a table is looked at, as addresses say it: tests, order and page.
+
+use branchyard_domain::ports::{RowTest, Test};
+
+use crate::paths;
+use crate::visit::Visit;
+
+/// The tests of the form, with their words.
+pub(crate) const TESTS: &[(&str, &str, Test)] = &[
+    ("eq", "=", Test::Equals),
+    ("ne", "≠", Test::Differs),
+    ("has", "contains", Test::Contains),
+    ("lt", "<", Test::Less),
+    ("gt", ">", Test::More),
+    ("null", "is NULL", Test::IsNull),
+    ("some", "is not NULL", Test::IsNotNull),
+];
+
+/// Tests at once.
+pub(crate) const MOST_TESTS: usize = 10;
+
+/// What of a table is looked at.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Looking {
+    /// What rows have to pass.
+    pub(crate) tests: Vec<RowTest>,
+    /// The column they are sorted by.
+    pub(crate) sort: Option<String>,
+    /// Whether the largest come first.
+    pub(crate) descending: bool,
+    /// The page, from 1.
+    pub(crate) page: u64,
+}
+
+impl Looking {
+    /// Reads the query: `column`, `test` and `value`, once for each test; `sort`, `desc`, `page`. What makes no sense is left out.
+    pub(crate) fn of(visit: &Visit) -> Self {
+        let (columns, words, values) =
+            (visit.parameters("column"), visit.parameters("test"), visit.parameters("value"));
+        let tests =
+            columns.into_iter().enumerate().filter(|(_, column)| !column.is_empty()).filter_map(|(at, column)| {
+                let word = words.get(at).map_or("eq", String::as_str);
+                let (_, _, test) = TESTS.iter().find(|(name, _, _)| *name == word)?;
+                Some(RowTest { column, test: *test, value: values.get(at).cloned().unwrap_or_default() })
+            });
+        let page = visit.parameter("page").and_then(|text| text.parse().ok()).unwrap_or(1);
+        Self {
+            tests: tests.take(MOST_TESTS).collect(),
+            sort: visit.parameter("sort"),
+            descending: visit.parameter("desc").is_some(),
+            page: std::cmp::max(page, 1),
+        }
+    }
+
+    /// Rows with this value in this column.
+    pub(crate) fn with(pairs: &[(&str, &str)]) -> Self {
+        let test = |(column, value): &(&str, &str)| RowTest {
+            column: (*column).to_owned(),
+            test: Test::Equals,
+            value: (*value).to_owned(),
+        };
+        Self { tests: pairs.iter().map(test).collect(), page: 1, ..Self::default() }
+    }
+
+    /// The address of it at a path and a ref.
+    pub(crate) fn address(&self, path: &str, asked_ref: &str) -> String {
+        let mut address = paths::with_query(path, &[("ref", asked_ref)]);
+        let mut sign = if asked_ref.is_empty() { '?' } else { '&' };
+        let mut add = |name: &str, value: &str| {
+            address.push(sign);
+            address.push_str(name);
+            address.push('=');
+            address.push_str(&branchyard_api_common::segment(value));
+            sign = '&';
+        };
+        for test in &self.tests {
+            add("column", &test.column);
+            add("test", word(test.test));
+            add("value", &test.value);
+        }
+        if let Some(sort) = &self.sort {
+            add("sort", sort);
+        }
+        if self.descending {
+            add("desc", "1");
+        }
+        if self.page > 1 {
+            add("page", &self.page.to_string());
+        }
+        address
+    }
+
+    /// The same sorted by a column: first ascending, then the other way.
+    pub(crate) fn sorted_by(&self, column: &str) -> Self {
+        let is_sorted = self.sort.as_deref() == Some(column);
+        Self {
+            sort: Some(column.to_owned()),
+            descending: is_sorted && !self.descending,
+            page: 1,
+            tests: self.tests.clone(),
+        }
+    }
+
+    /// How many rows come before the page, when pages have so many. No engine counts further than 2⁶³.
+    pub(crate) fn first_row(&self, page_rows: u64) -> u64 {
+        (self.page - 1).saturating_mul(page_rows).min(i64::MAX.unsigned_abs())
+    }
+
+    /// Another page of the same.
+    pub(crate) fn at_page(&self, page: u64) -> Self {
+        Self { page, ..self.clone() }
+    }
+}
+
+/// How a test is written in an address.
+pub(crate) fn word(test: Test) -> &'static str {
+    TESTS.iter().find(|(_, _, known)| *known == test).map_or("eq", |(word, _, _)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Looking;
+
+    #[test]
+    fn addresses_hold_everything() {
+        let looking = Looking::with(&[("a b", "x&y"), ("c", "")]);
+        let expected = "/t?ref=v1&column=a%20b&test=eq&value=x%26y&column=c&test=eq&value=";
+        assert_eq!(looking.address("/t", "v1"), expected);
+        let sorted = Looking::default().sorted_by("a");
+        assert_eq!(sorted.address("/t", ""), "/t?sort=a");
+        let again = sorted.sorted_by("a");
+        assert_eq!(again.at_page(3).address("/t", ""), "/t?sort=a&desc=1&page=3");
+        assert_eq!(again.sorted_by("a").address("/t", ""), "/t?sort=a");
+    }
+}

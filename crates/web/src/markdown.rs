@@ -1,0 +1,76 @@
+//! Prose of people: descriptions, comments, README documents.
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+
+use crate::format::Markup;
+
+/// Markdown as HTML. Raw HTML in it is shown as text, pictures become links (nothing is loaded from elsewhere), and links lead
+/// only where a browser runs no script.
+pub(crate) fn render(text: &str) -> Markup {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let events = Parser::new_ext(text, options).map(|event| match event {
+        Event::Html(raw) | Event::InlineHtml(raw) => Event::Text(raw),
+        Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
+            Event::Start(Tag::Link { link_type, dest_url: followable(dest_url), title, id })
+        }
+        Event::Start(Tag::Image { dest_url, title, id, .. }) => Event::Start(Tag::Link {
+            link_type: pulldown_cmark::LinkType::Inline,
+            dest_url: followable(dest_url),
+            title,
+            id,
+        }),
+        Event::End(pulldown_cmark::TagEnd::Image) => Event::End(pulldown_cmark::TagEnd::Link),
+        other => other,
+    });
+    let mut page = String::with_capacity(text.len() * 3 / 2);
+    html::push_html(&mut page, events);
+    Markup::trusted(page)
+}
+
+/// An address a browser may be sent to; anything else leads nowhere.
+fn followable(address: CowStr<'_>) -> CowStr<'_> {
+    let scheme = address.split_once(':').map(|(scheme, _)| scheme);
+    let relative = scheme.is_none_or(|scheme| scheme.contains(['/', '?', '#']));
+    let known =
+        scheme.is_some_and(|scheme| ["https", "http", "mailto"].iter().any(|known| scheme.eq_ignore_ascii_case(known)));
+    let plain = !address.chars().any(|c| c.is_control() || c.is_whitespace());
+    if plain && (relative || known) { address } else { CowStr::Borrowed("#") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::render;
+
+    #[test]
+    fn prose_is_rendered() {
+        assert_eq!(render("a **b** `c`").to_string(), "<p>a <strong>b</strong> <code>c</code></p>\n");
+        assert_eq!(render("[x](https://a.test)").to_string(), "<p><a href=\"https://a.test\">x</a></p>\n");
+        assert_eq!(render("[x](/ada/rivers?a=b:c)").to_string(), "<p><a href=\"/ada/rivers?a=b:c\">x</a></p>\n");
+    }
+
+    #[test]
+    fn nothing_in_it_runs_or_is_loaded() {
+        let hostile = [
+            "<script>alert(1)</script>",
+            "a <img src=x onerror=alert(1)> b",
+            "[x](javascript:alert(1))",
+            "[x](JaVaScRiPt:alert(1))",
+            "[x](java\tscript:alert(1))",
+            "<javascript:alert(1)>",
+            "[x](data:text/html,<script>)",
+            "![x](https://evil.test/pixel.png)",
+            "<div\nonclick=alert(1)>",
+            "[x]: javascript:alert(1)\n\n[x]",
+        ];
+        for text in hostile {
+            let page = render(text).to_string().to_lowercase();
+            for bad in ["<script", "<img", "<div", "href=\"javascript", "href=\"data", "src="] {
+                let in_text = page.replace("&lt;", "").contains(bad);
+                assert!(
+                    !page.contains(bad) || bad == "src=" && !in_text || bad == "src=" && page.contains("&lt;img"),
+                    "{text}: {page}"
+                );
+            }
+        }
+    }
+}

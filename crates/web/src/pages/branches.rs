@@ -1,0 +1,148 @@
+//! `/{owner}/{database}/branches`: branches, making and deleting them.
+
+use askama::Template;
+use branchyard_api_common::{Refusal, segment};
+use branchyard_domain::access::{DatabaseAccess, Read, Write};
+use branchyard_domain::entities::Branch;
+use branchyard_domain::errors::RefError;
+use branchyard_domain::usecases::NewBranch;
+use branchyard_domain::values::{RefName, Revision};
+
+use super::confirm::{self, Question};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Branches, and tags, on a page.
+pub(crate) const PAGE: usize = 50;
+const FIELDS: &[&str] = &["name", "from"];
+
+struct Row {
+    name: String,
+    href: String,
+    is_default: bool,
+    commit: String,
+    short: String,
+    when: Markup,
+    delete: String,
+}
+
+#[derive(Template)]
+#[template(path = "branches.html")]
+struct BranchesPage {
+    shell: Shell,
+    frame: Frame,
+    rows: Vec<Row>,
+    next: Option<String>,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/branches`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
+    let form = Filled::default().with("from", frame.default_branch.clone());
+    let (rows, next) = rows(&visit, access, &frame).await?;
+    visit.page(|shell| BranchesPage { shell, frame, rows, next, form })
+}
+
+async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Result<(Vec<Row>, Option<String>), Stop> {
+    let after = visit.parameter("after");
+    let mut found = visit.read(move |hub| hub.branches().list(&access, after.as_deref(), PAGE + 1)).await?;
+    let next = paths::next_page(&mut found, PAGE, &format!("{}/branches", frame.path), |last| last.name.to_string());
+    let now = visit.state.hub.now();
+    let row = |branch: &Branch| {
+        let name = branch.name.as_str();
+        let is_default = name == frame.default_branch;
+        let asked = if is_default { "" } else { name };
+        Row {
+            name: name.to_owned(),
+            href: paths::with_query(&frame.path, &[("ref", asked)]),
+            is_default,
+            commit: frame.commit(&branch.head),
+            short: format::short(&branch.head),
+            when: format::when(branch.updated_at, now),
+            delete: format!("{}/branches/{}/delete", frame.path, segment(name)),
+        }
+    };
+    Ok((found.iter().map(row).collect(), next))
+}
+
+/// `POST /{owner}/{database}/branches`
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Branches).await?;
+    let mut form = posted.form.again();
+    let name = form.checked("name", RefName::parse(&posted.form.line("name")));
+    let from = posted.form.line("from");
+    let mut failed = None;
+    if let Some(name) = name {
+        let created = posted.write(move |hub| -> Result<_, Refusal> {
+            let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
+            Ok(hub.branches().create(&access, NewBranch { name, from: Revision::Commit(commit) }, None)?)
+        });
+        match created.await {
+            Ok(branch) => {
+                let to = format!("{}/branches", frame.path);
+                return posted.redirect_saying(&to, &format!("Branch {} was created.", branch.name));
+            }
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    let form = match failed {
+        Some(failure) => form.refused(failure, FIELDS)?,
+        None => form,
+    };
+    let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
+    let (rows, next) = rows(&posted, access, &frame).await?;
+    posted.refuse(|shell| BranchesPage { shell, frame, rows, next, form })
+}
+
+fn question(frame: &Frame, branch: &Branch) -> Question {
+    Question {
+        title: format!("Delete branch {}?", branch.name),
+        text: format!(
+            "Its commits stay reachable only through other branches and tags. Its head is {}.",
+            format::short(&branch.head)
+        ),
+        button: "Delete branch",
+        back: format!("{}/branches", frame.path),
+        hidden: vec![("head", branch.head.to_string())],
+    }
+}
+
+/// The database, and the branch of the path.
+async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Branch), Stop> {
+    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
+    let (name, seen) = (visit.segment("branch"), access.clone());
+    let branch = visit.read(move |hub| hub.branches().get(&seen, &name)).await?;
+    Ok((access, frame, branch))
+}
+
+/// `GET /{owner}/{database}/branches/{branch}/delete`
+pub(crate) async fn ask(visit: Visit) -> Answer {
+    let (_, frame, branch) = named(&visit).await?;
+    let question = question(&frame, &branch);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST /{owner}/{database}/branches/{branch}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, frame, branch) = named(&posted).await?;
+    let (name, head) = (branch.name.clone(), posted.form.line("head"));
+    let deleted = posted.write(move |hub| -> Result<_, RefError> {
+        hub.branches().delete(&access, name.as_str(), Some(&|branch: &Branch| branch.head.as_str() == head))
+    });
+    match deleted.await {
+        Ok(branch) => {
+            let to = format!("{}/branches", frame.path);
+            posted.redirect_saying(&to, &format!("Branch {} was deleted.", branch.name))
+        }
+        Err(failure) => {
+            let (question, form) = (question(&frame, &branch), Filled::default().refused(failure, &[])?);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}

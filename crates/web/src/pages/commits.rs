@@ -1,0 +1,107 @@
+//! `/{owner}/{database}/commits`: the history of a ref, drawn.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use branchyard_api_common::{bound, open_token, token};
+use branchyard_domain::access::Read;
+use branchyard_domain::entities::{LogEntry, LogPosition};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::values::CommitHash;
+
+use crate::database::{self, At, Frame, Tab};
+use crate::format::Markup;
+use crate::graph;
+use crate::layout::Shell;
+use crate::log::CommitLine;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Commits of a page.
+const PAGE: usize = 50;
+/// How far beyond it a better place to end is looked for.
+const LOOKED_AT: usize = 80;
+/// Branches, and tags, whose names are shown beside their commits.
+const NAMES: usize = 200;
+
+/// A commit and what is drawn beside it.
+struct Drawn {
+    line: CommitLine,
+    graph: Markup,
+    /// Branches that name it, with their pages.
+    branches: Vec<(String, String)>,
+    /// Tags that do.
+    tags: Vec<(String, String)>,
+}
+
+#[derive(Template)]
+#[template(path = "commits.html")]
+struct CommitsPage {
+    shell: Shell,
+    frame: Frame,
+    at: At,
+    commits: Vec<Drawn>,
+    newest: Option<String>,
+    older: Option<String>,
+}
+
+/// `GET /{owner}/{database}/commits?ref=…&page=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+    let at = database::at(&visit, &access, &frame).await?;
+    let bound = bound(&["commits page", &access.database().id.to_string()]);
+    let sealed = visit.parameter("page").and_then(|page| open_token(&visit.state.keys, &bound, &page));
+    let goes_on = sealed.is_some();
+    let begin = sealed.and_then(position).unwrap_or_else(|| LogPosition::from(at.commit.clone()));
+    let is_whole_line = goes_on && begin.after.is_none();
+    let (entries, branches, tags) = visit
+        .read(move |hub| -> Result<_, ReadError> {
+            let entries = hub.history().commits(&access, &begin, LOOKED_AT)?;
+            let branches = hub.branches().list(&access, None, NAMES)?;
+            Ok((entries, branches, hub.tags().list(&access, None, NAMES)?))
+        })
+        .await?;
+    let (shown, next) = cut(&entries);
+    let link = |name: &str| (name.to_owned(), paths::with_query(&frame.path, &[("ref", name)]));
+    let mut names: HashMap<&CommitHash, (Vec<_>, Vec<_>)> = HashMap::new();
+    for branch in &branches {
+        names.entry(&branch.head).or_default().0.push(link(branch.name.as_str()));
+    }
+    for tag in &tags {
+        names.entry(&tag.commit).or_default().1.push(link(tag.name.as_str()));
+    }
+    let drawn = graph::draw(shown.iter().map(|entry| (&entry.commit.hash, &entry.commit.parents[..])), is_whole_line);
+    let now = visit.state.hub.now();
+    let commits = shown.iter().zip(drawn).map(|(entry, graph)| {
+        let (branches, tags) = names.remove(&entry.commit.hash).unwrap_or_default();
+        Drawn { line: CommitLine::new(entry, &frame, now), graph, branches, tags }
+    });
+    let commits = commits.collect();
+    let older = next.map(|next| {
+        let key = (next.from.to_string(), next.after.as_ref().map(CommitHash::to_string));
+        paths::with_query(&at.action, &[("ref", &frame.asked_ref), ("page", &token(&visit.state, &bound, &key))])
+    });
+    let newest = goes_on.then(|| frame.at_ref(&at.action));
+    visit.page(|shell| CommitsPage { shell, frame, at, commits, newest, older })
+}
+
+fn position((from, after): (String, Option<String>)) -> Option<LogPosition> {
+    let after = match after {
+        Some(after) => Some(CommitHash::parse(&after).ok()?),
+        None => None,
+    };
+    Some(LogPosition { from: CommitHash::parse(&from).ok()?, after })
+}
+
+/// The commits of a page, and where the next one begins. A page ends where the history is a single line, if it is so soon: the
+/// next one then begins at once, and its drawing fits on.
+fn cut(entries: &[LogEntry]) -> (&[LogEntry], Option<&LogPosition>) {
+    if entries.len() <= PAGE {
+        return (entries, None);
+    }
+    let line = entries.iter().skip(PAGE - 1).position(|entry| entry.next.after.is_none());
+    let end = line.map_or(PAGE, |beyond| PAGE + beyond);
+    let goes_on = end < entries.len() || entries.len() == LOOKED_AT;
+    let shown = entries.get(..end).unwrap_or(entries);
+    (shown, shown.last().filter(|_| goes_on).map(|entry| &entry.next))
+}

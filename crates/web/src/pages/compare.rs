@@ -1,0 +1,137 @@
+//! `/{owner}/{database}/compare/{from}...{to}`: what one ref has and another has not.
+
+use askama::Template;
+use branchyard_api_common::segment;
+use branchyard_domain::access::Read;
+use branchyard_domain::errors::{ReadError, RefError};
+use branchyard_domain::values::CommitHash;
+
+use crate::changes::{self, Asked, Changes};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::layout::Shell;
+use crate::log::{self, CommitLine};
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Branches that the form offers.
+const OFFERED: usize = 100;
+/// Commits shown.
+const COMMITS: usize = 100;
+
+/// Two refs that were compared.
+struct Compared {
+    commits: Vec<CommitLine>,
+    has_more_commits: bool,
+    changes: Changes,
+    /// Since both parted; otherwise one directly with the other.
+    since_parting: bool,
+    /// The other way to compare.
+    other: String,
+    /// The form of a pull, where both are branches.
+    pull: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct ComparePage {
+    shell: Shell,
+    frame: Frame,
+    from: String,
+    to: String,
+    branches: Vec<String>,
+    compared: Option<Compared>,
+}
+
+/// `GET /{owner}/{database}/compare?from=…&to=…`: the form.
+pub(crate) async fn choose(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+    if let (Some(from), Some(to)) = (visit.parameter("from"), visit.parameter("to")) {
+        return visit.redirect(&address(&frame, from.trim(), "...", to.trim()));
+    }
+    let branches = visit.read(move |hub| hub.branches().list(&access, None, OFFERED)).await?;
+    let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
+    let (from, to) = (frame.default_branch.clone(), String::new());
+    visit.page(|shell| ComparePage { shell, frame, from, to, branches, compared: None })
+}
+
+/// Commits and branches of two refs.
+struct Ends {
+    from: CommitHash,
+    to: CommitHash,
+    parted: Option<CommitHash>,
+    branches: Vec<String>,
+    are_branches: bool,
+}
+
+/// `GET /{owner}/{database}/compare/{from}...{to}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+    let range = visit.segment("range");
+    let split =
+        range.split_once("...").map(|ends| (ends, true)).or_else(|| range.split_once("..").map(|ends| (ends, false)));
+    let Some(((from, to), since_parting)) = split.filter(|((from, to), _)| !from.is_empty() && !to.is_empty()) else {
+        return Err(Stop::nothing_here());
+    };
+    let (from, to) = (from.to_owned(), to.to_owned());
+    let ends = ends(&visit, &access, &frame, (&from, &to)).await?;
+    let base = ends.parted.clone().filter(|_| since_parting).unwrap_or_else(|| ends.from.clone());
+    let asked = Asked::of(&visit, &access, base.clone(), ends.to.clone());
+    let (of, wanted, head) = (access.clone(), asked.clone(), ends.to.clone());
+    let parted = ends.parted.clone();
+    let (found, commits, is_cut) = visit
+        .read(move |hub| -> Result<_, ReadError> {
+            let found = changes::find(hub, &of, &wanted)?;
+            let (commits, is_cut) = match parted {
+                Some(parted) => log::since(hub, &of, &parted, &head)?,
+                None => (Vec::new(), false),
+            };
+            Ok((found, commits, is_cut))
+        })
+        .await?;
+    let now = visit.state.hub.now();
+    let path = address(&frame, &from, if since_parting { "..." } else { ".." }, &to);
+    let compared = Compared {
+        has_more_commits: is_cut || commits.len() > COMMITS,
+        commits: commits.iter().take(COMMITS).map(|entry| CommitLine::new(entry, &frame, now)).collect(),
+        changes: Changes::new(&visit, &access, &asked, &found, &path),
+        since_parting: since_parting && ends.parted.is_some(),
+        other: address(&frame, &from, if since_parting { ".." } else { "..." }, &to),
+        pull: (ends.are_branches && from != to)
+            .then(|| paths::with_query(&format!("{}/pulls/new", frame.path), &[("from", &to), ("to", &from)])),
+    };
+    let branches = ends.branches;
+    visit.page(|shell| ComparePage { shell, frame, from, to, branches, compared: Some(compared) })
+}
+
+async fn ends(
+    visit: &Visit,
+    access: &branchyard_domain::access::DatabaseAccess<Read>,
+    frame: &Frame,
+    (from, to): (&str, &str),
+) -> Result<Ends, Stop> {
+    let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
+    let found = visit
+        .read(move |hub| -> Result<_, ReadError> {
+            let mut commits = Vec::new();
+            for name in [&from, &to] {
+                match hub.history().resolve(&access, Some(name)) {
+                    Ok(commit) => commits.push(commit),
+                    Err(ReadError::Ref(RefError::NoSuchRef { name, .. })) => return Ok(Err(name)),
+                    Err(other) => return Err(other),
+                }
+            }
+            let (Some(head), Some(base)) = (commits.pop(), commits.pop()) else { return Ok(Err(from)) };
+            let parted = hub.history().merge_base(&access, &base, &head)?;
+            let branches = hub.branches().list(&access, None, OFFERED)?;
+            let are_branches = hub.branches().get(&access, &from).is_ok() && hub.branches().get(&access, &to).is_ok();
+            let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
+            Ok(Ok(Ends { from: base, to: head, parted, branches, are_branches }))
+        })
+        .await?;
+    found.map_err(|name| Stop::NoSuchRef { name, database: frame.path.clone() })
+}
+
+fn address(frame: &Frame, from: &str, dots: &str, to: &str) -> String {
+    format!("{}/compare/{}{dots}{}", frame.path, segment(from), segment(to))
+}

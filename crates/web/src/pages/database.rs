@@ -1,0 +1,131 @@
+//! `/{owner}/{database}`: its tables at a ref, and how to reach it from elsewhere.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::{LogPosition, TableKind, TableSchema};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::{Canceled, Selection};
+use branchyard_domain::values::CommitHash;
+
+use crate::database::{self, At, Frame, Tab};
+use crate::format::{self, Markup};
+use crate::layout::Shell;
+use crate::markdown;
+use crate::rows::{Grid, Kind};
+use crate::visit::{Answer, Visit};
+
+use super::table::COUNT_PATIENCE;
+
+/// The table or view whose first text introduces the database.
+const README: &str = "README";
+/// Characters of it.
+const README_CHARACTERS: usize = 65_536;
+/// How long it may take, when it is a view.
+const README_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long all tables together may be counted; the rest goes without a number.
+const ALL_PATIENCE: Duration = Duration::from_millis(600);
+
+/// A table or view in the list.
+struct Listed {
+    name: String,
+    href: String,
+    is_view: bool,
+    columns: String,
+    rows: Option<String>,
+}
+
+/// The last commit.
+struct Head {
+    href: String,
+    short: String,
+    message: String,
+    author: String,
+    when: Markup,
+}
+
+#[derive(Template)]
+#[template(path = "tables.html")]
+struct TablesPage {
+    shell: Shell,
+    frame: Frame,
+    at: At,
+    head: Option<Head>,
+    tables: Vec<Listed>,
+    readme: Option<Markup>,
+    origin: String,
+}
+
+/// The first text of a table or view that is called `README`, as Markdown.
+fn readme(
+    hub: &Hub,
+    access: &DatabaseAccess<Read>,
+    at: &CommitHash,
+    schemas: &[TableSchema],
+) -> Result<Option<Markup>, ReadError> {
+    let Some(table) = schemas.iter().find(|schema| schema.name.eq_ignore_ascii_case(README)) else { return Ok(None) };
+    let wanted = Selection {
+        table: &table.name,
+        tests: &[],
+        order: None,
+        skip: 0,
+        limit: 1,
+        timeout: README_PATIENCE,
+        canceled: Canceled::default(),
+    };
+    let mut grid = Grid::cutting(README_CHARACTERS);
+    hub.browse().rows(access, at, &wanted, &mut grid)?;
+    let text = grid.rows.iter().flatten().find(|cell| cell.kind == Kind::Text);
+    Ok(text.map(|cell| markdown::render(&cell.text)))
+}
+
+/// `GET /{owner}/{database}?ref=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+    let at = database::at(&visit, &access, &frame).await?;
+    let commit = at.commit.clone();
+    let slot = visit.read_slot()?;
+    let (schemas, log, counts, readme) = visit
+        .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
+            let schemas = hub.history().tables(&access, &commit)?;
+            let log = hub.history().commits(&access, &LogPosition::from(commit.clone()), 1)?;
+            let _slot = slot;
+            let (began, mut counts) = (Instant::now(), BTreeMap::new());
+            for schema in schemas.iter().filter(|schema| schema.kind == TableKind::Table) {
+                let left = ALL_PATIENCE.saturating_sub(began.elapsed()).min(COUNT_PATIENCE);
+                if left.is_zero() {
+                    break;
+                }
+                if let Some(count) = hub.browse().count(&access, &commit, &schema.name, &[], left)? {
+                    counts.insert(schema.name.clone(), count);
+                }
+            }
+            let readme = readme(hub, &access, &commit, &schemas)?;
+            Ok((schemas, log, counts, readme))
+        })
+        .await?;
+    let now = visit.state.hub.now();
+    let head = log.into_iter().next().map(|entry| Head {
+        href: frame.commit(&entry.commit.hash),
+        short: format::short(&entry.commit.hash),
+        message: format::first_line(&entry.commit.message),
+        author: entry.commit.author.name,
+        when: format::when(entry.commit.author.at, now),
+    });
+    let tables = schemas
+        .iter()
+        .map(|schema| Listed {
+            name: schema.name.clone(),
+            href: frame.table(&schema.name),
+            is_view: schema.kind == TableKind::View,
+            columns: format::counted(schema.columns.len() as u64, "column", "columns"),
+            rows: counts.get(&schema.name).map(|count| format::counted(*count, "row", "rows")),
+        })
+        .collect();
+    let origin = visit.state.config.public_url.clone();
+    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, origin })
+}

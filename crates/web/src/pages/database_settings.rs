@@ -1,0 +1,37 @@
+//! `/{owner}/{database}/settings`: what only administrators of a database see and change.
+
+pub(crate) mod collaborators;
+pub(crate) mod deletion;
+pub(crate) mod deliveries;
+pub(crate) mod general;
+pub(crate) mod hooks;
+
+use crate::database::Frame;
+
+/// The pages of the settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    General,
+    Collaborators,
+    Hooks,
+}
+
+/// The way between them.
+pub(super) struct Sections {
+    /// Label, address, and whether it is the one that is shown.
+    pub(super) links: Vec<(&'static str, String, bool)>,
+}
+
+impl Sections {
+    pub(super) fn of(frame: &Frame, shown: Section) -> Self {
+        let all = [
+            (Section::General, "General", ""),
+            (Section::Collaborators, "Collaborators", "/collaborators"),
+            (Section::Hooks, "Hooks", "/hooks"),
+        ];
+        let link = |(section, label, below): (Section, &'static str, &str)| {
+            (label, format!("{}/settings{below}", frame.path), section == shown)
+        };
+        Self { links: all.into_iter().map(link).collect() }
+    }
+}

@@ -1,0 +1,133 @@
+//! `/{owner}/{database}/settings/collaborators`: people with a role of their own.
+
+use askama::Template;
+use branchyard_api_common::Refusal;
+use branchyard_domain::access::{Admin, DatabaseAccess};
+use branchyard_domain::entities::{Collaborator, Role};
+
+use super::{Section, Sections};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Collaborators on a page.
+const PAGE: usize = 50;
+const FIELDS: &[&str] = &["username", "role"];
+
+/// Roles as forms name them, and what they allow.
+pub(crate) const ROLES: &[(&str, &str)] = &[
+    ("read", "Read: see and query"),
+    ("write", "Write: change data and refs"),
+    ("admin", "Admin: change settings too"),
+];
+
+/// The role of a name.
+pub(crate) fn role_named(name: &str) -> Result<Role, &'static str> {
+    match name {
+        "read" => Ok(Role::Read),
+        "write" => Ok(Role::Write),
+        "admin" => Ok(Role::Admin),
+        _ => Err("is read, write or admin"),
+    }
+}
+
+/// The name of a role.
+pub(crate) const fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Read => "read",
+        Role::Write => "write",
+        Role::Admin => "admin",
+    }
+}
+
+struct Row {
+    name: String,
+    role: &'static str,
+    added: Markup,
+}
+
+#[derive(Template)]
+#[template(path = "database_collaborators.html")]
+struct CollaboratorsPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    rows: Vec<Row>,
+    roles: &'static [(&'static str, &'static str)],
+    next: Option<String>,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/settings/collaborators`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+    let page = filled(&visit, access, frame, Filled::default().with("role", "read")).await?;
+    visit.page(|shell| CollaboratorsPage { shell, ..page })
+}
+
+async fn filled(
+    visit: &Visit,
+    access: DatabaseAccess<Admin>,
+    frame: Frame,
+    form: Filled,
+) -> Result<CollaboratorsPage, Stop> {
+    let after = visit.parameter("after").map(|name| name.to_ascii_lowercase());
+    let mut found = visit.read(move |hub| hub.collaborators().list(&access, after.as_deref(), PAGE + 1)).await?;
+    let here = format!("{}/settings/collaborators", frame.path);
+    let next = paths::next_page(&mut found, PAGE, &here, |last| last.username.to_string());
+    let now = visit.state.hub.now();
+    let row = |one: &Collaborator| Row {
+        name: one.username.to_string(),
+        role: role_name(one.role),
+        added: format::when(one.added_at, now),
+    };
+    let (rows, sections) = (found.iter().map(row).collect(), Sections::of(&frame, Section::Collaborators));
+    Ok(CollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles: ROLES, next, form })
+}
+
+/// `POST /{owner}/{database}/settings/collaborators`: adds somebody, or changes a role.
+pub(crate) async fn put(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+    let mut form = posted.form.again();
+    let role = form.checked("role", role_named(&posted.form.line("role")));
+    if let Some(role) = role {
+        let (name, on) = (posted.form.line("username"), access.clone());
+        let put = posted.write(move |hub| -> Result<_, Refusal> {
+            let user = hub.people().user_named(&name)?;
+            Ok(hub.collaborators().put(&on, &user, role)?)
+        });
+        match put.await {
+            Ok((one, _)) => {
+                let to = format!("{}/settings/collaborators", frame.path);
+                return posted
+                    .redirect_saying(&to, &format!("{} has the {} role now.", one.username, role_name(one.role)));
+            }
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let page = filled(&posted, access, frame, form).await?;
+    posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+}
+
+/// `POST /{owner}/{database}/settings/collaborators/remove`
+pub(crate) async fn remove(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+    let (name, on) = (posted.form.line("username"), access.clone());
+    match posted.write(move |hub| hub.collaborators().remove(&on, &name)).await {
+        Ok(one) => {
+            let is_viewer = posted.caller.user().is_some_and(|user| user.id == one.user_id);
+            // Who removed themselves may not see the settings any more.
+            let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
+            posted.redirect_saying(&to, &format!("{} is no collaborator any more.", one.username))
+        }
+        Err(failure) => {
+            let form = Filled::default().with("role", "read").refused(failure, &[])?;
+            let page = filled(&posted, access, frame, form).await?;
+            posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+        }
+    }
+}

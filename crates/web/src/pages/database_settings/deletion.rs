@@ -1,0 +1,39 @@
+//! `/{owner}/{database}/settings/delete`: the end of a database, for who types its name.
+
+use askama::Template;
+use branchyard_domain::access::Admin;
+
+use crate::database::{self, Frame, Tab};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "database_deletion.html")]
+struct DeletionPage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/settings/delete`
+pub(crate) async fn ask(visit: Visit) -> Answer {
+    let (_, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+    visit.page(|shell| DeletionPage { shell, frame, form: Filled::default() })
+}
+
+/// `POST /{owner}/{database}/settings/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+    let mut form = posted.form.again();
+    let name = format!("{}/{}", frame.owner, frame.name);
+    if posted.form.line("name") == name {
+        match posted.write(move |hub| hub.databases().delete(&access, None)).await {
+            Ok(_) => return posted.redirect_saying("/", &format!("The database {name} was deleted.")),
+            Err(failure) => form = form.refused(failure, &[])?,
+        }
+    } else {
+        form.fault("name", format!("Type {name} to confirm. Nothing was deleted."));
+    }
+    posted.refuse(|shell| DeletionPage { shell, frame, form })
+}

@@ -1,0 +1,178 @@
+//! `/{owner}/{database}/settings/hooks/{hook}/deliveries`: what was sent, what came back, and sending it again.
+
+use askama::Template;
+use branchyard_domain::access::{Admin, DatabaseAccess};
+use branchyard_domain::entities::{Attempt, AttemptError, DeliveryDetails};
+use branchyard_domain::errors::HookError;
+use branchyard_domain::ports::DeliveryState;
+use branchyard_domain::values::{DeliveryId, Timestamp};
+
+use super::hooks::{self, DeliveryRow, HookRow, address, hook_of};
+use super::{Section, Sections};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Deliveries on a page.
+const PAGE: usize = 50;
+
+const STATES: &[(&str, &str, Option<DeliveryState>)] = &[
+    ("", "All", None),
+    ("pending", "Pending", Some(DeliveryState::Pending)),
+    ("delivered", "Delivered", Some(DeliveryState::Delivered)),
+    ("failed", "Failed", Some(DeliveryState::Failed)),
+];
+
+#[derive(Template)]
+#[template(path = "deliveries.html")]
+struct DeliveriesPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    hook: HookRow,
+    /// Label, address, and whether it is the one that is shown.
+    states: Vec<(&'static str, String, bool)>,
+    deliveries: Vec<DeliveryRow>,
+    next: Option<String>,
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}/deliveries?status=…`
+pub(crate) async fn list(visit: Visit) -> Answer {
+    let (access, frame, view) = hooks::named(&visit).await?;
+    let asked = visit.parameter("status").unwrap_or_default();
+    let state = STATES.iter().find(|(name, ..)| *name == asked).and_then(|(.., state)| *state);
+    let before = visit.parameter("after").and_then(|id| DeliveryId::parse(&id).ok());
+    let id = view.hook.id;
+    let mut found = visit.read(move |hub| hub.deliveries().list(&access, id, state, before, PAGE + 1)).await?;
+    let here = format!("{}/{id}/deliveries", address(&frame));
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let last = found.last().filter(|_| more).map(|last| last.id.to_string());
+    let next = last.map(|last| paths::with_query(&here, &[("status", &asked), ("after", &last)]));
+    let states = STATES.iter().map(|(name, label, of)| {
+        let href = paths::with_query(&here, &[("status", name)]);
+        (*label, href, *of == state)
+    });
+    let (states, now) = (states.collect(), visit.state.hub.now());
+    let deliveries = found.iter().map(|delivery| DeliveryRow::of(delivery, &frame, now)).collect();
+    let (hook, sections) = (HookRow::of(&view, &frame, now), Sections::of(&frame, Section::Hooks));
+    visit.page(|shell| DeliveriesPage { shell, frame, sections, hook, states, deliveries, next })
+}
+
+/// One request of a delivery, as its page shows it.
+struct Try {
+    number: usize,
+    when: Markup,
+    took: String,
+    /// Status, or what went wrong.
+    result: String,
+    class: &'static str,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "delivery.html")]
+struct DeliveryPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    hook: String,
+    delivery: DeliveryRow,
+    /// Whether something may happen to it any moment.
+    is_live: bool,
+    url: String,
+    headers: Vec<(String, String)>,
+    body: String,
+    tries: Vec<Try>,
+    form: Filled,
+}
+
+type Named = (DatabaseAccess<Admin>, Frame, DeliveryDetails);
+
+/// The database, and the delivery of the path.
+async fn named(visit: &Visit) -> Result<Named, Stop> {
+    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+    let (hook, id, seen) = (visit.segment("hook"), visit.segment("delivery"), access.clone());
+    let details = visit
+        .read(move |hub| {
+            let id = DeliveryId::parse(&id).map_err(|_| HookError::NoSuchDelivery)?;
+            hub.deliveries().get(&seen, hook_of(&hook)?, id)
+        })
+        .await?;
+    Ok((access, frame, details))
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}/deliveries/{delivery}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (_, frame, details) = named(&visit).await?;
+    let page = page(frame, details, visit.state.hub.now(), Filled::default());
+    visit.page(|shell| DeliveryPage { shell, ..page })
+}
+
+fn page(frame: Frame, details: DeliveryDetails, now: Timestamp, form: Filled) -> DeliveryPage {
+    let delivery = DeliveryRow::of(&details.delivery, &frame, now);
+    let tries = details.attempts.iter().enumerate().map(|(index, attempt)| tried(index + 1, attempt, now));
+    DeliveryPage {
+        shell: Shell::default(),
+        sections: Sections::of(&frame, Section::Hooks),
+        hook: format!("{}/{}", address(&frame), details.delivery.hook_id),
+        is_live: details.delivery.is_pending() && details.delivery.run_attempts == 0,
+        delivery,
+        url: details.request.url,
+        headers: details.request.headers,
+        body: details.body,
+        tries: tries.collect(),
+        form,
+        frame,
+    }
+}
+
+fn tried(number: usize, attempt: &Attempt, now: Timestamp) -> Try {
+    let (result, class) = match (attempt.response_status, attempt.error) {
+        (_, Some(error)) => (told(error).to_owned(), "bad"),
+        (Some(status), None) if (200..300).contains(&status) => (format!("Answered {status}"), "good"),
+        (Some(status), None) => (format!("Answered {status}"), "bad"),
+        (None, None) => ("No answer".to_owned(), "bad"),
+    };
+    Try {
+        number,
+        when: format::when(attempt.started_at, now),
+        took: format!("{} ms", attempt.duration_ms),
+        result,
+        class,
+        headers: attempt.response_headers.clone().unwrap_or_default(),
+        body: attempt.response_body.clone().filter(|body| !body.is_empty()),
+    }
+}
+
+const fn told(error: AttemptError) -> &'static str {
+    match error {
+        AttemptError::Timeout => "No answer in time",
+        AttemptError::Refused => "Connection refused",
+        AttemptError::Dns => "The name of the host leads nowhere",
+        AttemptError::Tls => "No trusted certificate",
+        AttemptError::BlockedAddress => "The address is in a network that hooks may not reach",
+        AttemptError::Redirect => "Answered with a redirect, which is not followed",
+        AttemptError::Connection => "The connection broke",
+    }
+}
+
+/// `POST /{owner}/{database}/settings/hooks/{hook}/deliveries/{delivery}/redeliver`
+pub(crate) async fn redeliver(posted: Posted) -> Answer {
+    let (access, frame, details) = named(&posted).await?;
+    let (hook, id) = (details.delivery.hook_id, details.delivery.id);
+    match posted.write(move |hub| hub.deliveries().redeliver(&access, hook, id, None)).await {
+        Ok(_) => posted
+            .redirect_saying(&format!("{}/{hook}/deliveries/{id}", address(&frame)), "It is being delivered again."),
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            let page = page(frame, details, posted.state.hub.now(), form);
+            posted.refuse(|shell| DeliveryPage { shell, ..page })
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! `/{owner}/{database}/settings/hooks`: who is told what happens to a database.
+
+mod told;
+
+use std::collections::BTreeSet;
+
+use actix_web::http::{StatusCode, header};
+use askama::Template;
+use branchyard_domain::access::{Admin, DatabaseAccess};
+use branchyard_domain::entities::HookEvent;
+use branchyard_domain::errors::HookError;
+use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
+use branchyard_domain::values::HookId;
+
+pub(super) use self::told::{DeliveryRow, HookRow};
+use super::{Section, Sections};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Form, Posted};
+use crate::layout::Shell;
+use crate::pages::confirm::{self, Question};
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Hooks on a page, and deliveries on the page of a hook.
+const PAGE: usize = 50;
+const RECENT: usize = 10;
+const FIELDS: &[&str] = &["url", "events"];
+
+/// Events a hook can want: their names in forms, and what they are.
+pub(super) const EVENTS: &[(&str, HookEvent, &str)] = &[
+    ("push", HookEvent::Push, "Pushes: a branch moved to another commit"),
+    ("pull_request", HookEvent::PullRequest, "Pulls: opened, closed, reopened, merged"),
+    ("branch", HookEvent::Branch, "Branches: created, deleted"),
+];
+
+/// The box of an event in a form.
+struct EventBox {
+    name: &'static str,
+    text: &'static str,
+    is_checked: bool,
+}
+
+fn boxes(checked: &BTreeSet<HookEvent>) -> Vec<EventBox> {
+    let one = |(name, event, text): &(&'static str, HookEvent, &'static str)| EventBox {
+        name,
+        text,
+        is_checked: checked.contains(event),
+    };
+    EVENTS.iter().map(one).collect()
+}
+
+fn checked(form: &Form) -> BTreeSet<HookEvent> {
+    EVENTS.iter().filter(|(name, ..)| form.is_checked(name)).map(|(_, event, _)| *event).collect()
+}
+
+/// Where the hooks of a database are.
+pub(super) fn address(frame: &Frame) -> String {
+    format!("{}/settings/hooks", frame.path)
+}
+
+#[derive(Template)]
+#[template(path = "hooks.html")]
+struct HooksPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    hooks: Vec<HookRow>,
+    next: Option<String>,
+}
+
+/// `GET /{owner}/{database}/settings/hooks`
+pub(crate) async fn list(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+    let after = visit.parameter("after").and_then(|id| HookId::parse(&id).ok());
+    let mut found = visit.read(move |hub| hub.hooks().list(&access, after, PAGE + 1)).await?;
+    let next = paths::next_page(&mut found, PAGE, &address(&frame), |last| last.hook.id.to_string());
+    let now = visit.state.hub.now();
+    let hooks = found.iter().map(|view| HookRow::of(view, &frame, now)).collect();
+    let sections = Sections::of(&frame, Section::Hooks);
+    visit.page(|shell| HooksPage { shell, frame, sections, hooks, next })
+}
+
+#[derive(Template)]
+#[template(path = "hook_form.html")]
+struct FormPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    form: Filled,
+    events: Vec<EventBox>,
+    is_active: bool,
+    is_new: bool,
+    back: String,
+}
+
+/// `GET /{owner}/{database}/settings/hooks/new`
+pub(crate) async fn ask_new(visit: Visit) -> Answer {
+    let (_, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+    let (sections, back) = (Sections::of(&frame, Section::Hooks), address(&frame));
+    let events = boxes(&BTreeSet::from([HookEvent::Push]));
+    let form = Filled::default();
+    visit.page(|shell| FormPage { shell, frame, sections, form, events, is_active: true, is_new: true, back })
+}
+
+/// `POST /{owner}/{database}/settings/hooks/new`
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+    let mut form = posted.form.again();
+    let (events, is_active) = (checked(&posted.form), posted.form.is_checked("active"));
+    if events.is_empty() {
+        form.fault("events", "Choose at least one.");
+    } else {
+        let wanted = NewHook { url: posted.form.line("url"), events: events.clone(), active: is_active };
+        match posted.write(move |hub| hub.hooks().create(&access, wanted, None)).await {
+            Ok(made) => return with_secret(&posted, frame, &made, "The hook is registered."),
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let (sections, back, events) = (Sections::of(&frame, Section::Hooks), address(&frame), boxes(&events));
+    posted.refuse(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: true, back })
+}
+
+#[derive(Template)]
+#[template(path = "hook_secret.html")]
+struct SecretPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    said: &'static str,
+    secret: String,
+    hook: HookRow,
+}
+
+/// The page with the secret, which no other page shows and nobody keeps.
+fn with_secret(posted: &Posted, frame: Frame, made: &SecretHook, said: &'static str) -> Answer {
+    let hook = HookRow::of(&made.view, &frame, posted.state.hub.now());
+    let (sections, secret) = (Sections::of(&frame, Section::Hooks), made.secret.expose().to_owned());
+    let mut response =
+        posted.render(StatusCode::OK, |shell| SecretPage { shell, frame, sections, said, secret, hook })?;
+    response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// The hook a segment names; what is no id names none.
+pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
+    HookId::parse(text).map_err(|_| HookError::NoSuchHook)
+}
+
+/// The database, and the hook of the path.
+pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame, HookView), Stop> {
+    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+    let (id, seen) = (visit.segment("hook"), access.clone());
+    let view = visit.read(move |hub| hub.hooks().get(&seen, hook_of(&id)?)).await?;
+    Ok((access, frame, view))
+}
+
+#[derive(Template)]
+#[template(path = "hook.html")]
+struct HookPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Sections,
+    hook: HookRow,
+    deliveries: Vec<DeliveryRow>,
+    has_more: bool,
+    is_live: bool,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = filled(&visit, Filled::default()).await?;
+    visit.page(|shell| HookPage { shell, ..page })
+}
+
+async fn filled(visit: &Visit, form: Filled) -> Result<HookPage, Stop> {
+    let (access, frame, view) = named(visit).await?;
+    let id = view.hook.id;
+    let mut found = visit.read(move |hub| hub.deliveries().list(&access, id, None, None, RECENT + 1)).await?;
+    let has_more = found.len() > RECENT;
+    found.truncate(RECENT);
+    let now = visit.state.hub.now();
+    let hook = HookRow::of(&view, &frame, now);
+    // One that waits for its next attempt for minutes is not worth asking for every second.
+    let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);
+    let deliveries = found.iter().map(|delivery| DeliveryRow::of(delivery, &frame, now)).collect();
+    let sections = Sections::of(&frame, Section::Hooks);
+    Ok(HookPage { shell: Shell::default(), frame, sections, hook, deliveries, has_more, is_live, form })
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}/edit`
+pub(crate) async fn ask_edit(visit: Visit) -> Answer {
+    let (_, frame, view) = named(&visit).await?;
+    let form =
+        Filled::default().with("url", view.hook.url.clone()).with("seen", view.hook.updated_at.as_micros().to_string());
+    let (sections, back) = (Sections::of(&frame, Section::Hooks), format!("{}/{}", address(&frame), view.hook.id));
+    let (events, is_active) = (boxes(&view.hook.events), view.hook.active);
+    visit.page(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
+}
+
+/// `POST /{owner}/{database}/settings/hooks/{hook}/edit`
+pub(crate) async fn edit(posted: Posted) -> Answer {
+    let (access, frame, view) = named(&posted).await?;
+    let id = view.hook.id;
+    let mut form = posted.form.again();
+    let (events, is_active) = (checked(&posted.form), posted.form.is_checked("active"));
+    let back = format!("{}/{id}", address(&frame));
+    if events.is_empty() {
+        form.fault("events", "Choose at least one.");
+    } else {
+        let edit =
+            EditHook { url: Some(posted.form.line("url")), events: Some(events.clone()), active: Some(is_active) };
+        let seen = posted.form.line("seen");
+        let edited = posted.write(move |hub| {
+            let as_seen = |view: &HookView| view.hook.updated_at.as_micros().to_string() == seen;
+            hub.hooks().edit(&access, id, edit, Some(&as_seen))
+        });
+        match edited.await {
+            Ok(_) => return posted.redirect_saying(&back, "The hook was changed."),
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let (sections, events) = (Sections::of(&frame, Section::Hooks), boxes(&events));
+    posted.refuse(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
+}
+
+/// `POST /{owner}/{database}/settings/hooks/{hook}/ping`
+pub(crate) async fn ping(posted: Posted) -> Answer {
+    let (access, frame, view) = named(&posted).await?;
+    let id = view.hook.id;
+    let details = posted.write(move |hub| hub.hooks().ping(&access, id, None)).await?;
+    posted.redirect(&format!("{}/{id}/deliveries/{}", address(&frame), details.delivery.id))
+}
+
+fn rotation(frame: &Frame, view: &HookView) -> Question {
+    Question {
+        title: "Give the hook a new secret?".to_owned(),
+        text: "For a day deliveries are signed with both, so that the receiver can change over. Then the old one is \
+               worthless."
+            .to_owned(),
+        button: "Make a new secret",
+        back: format!("{}/{}", address(frame), view.hook.id),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}/rotate`
+pub(crate) async fn ask_rotate(visit: Visit) -> Answer {
+    let (_, frame, view) = named(&visit).await?;
+    let question = rotation(&frame, &view);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST /{owner}/{database}/settings/hooks/{hook}/rotate`
+pub(crate) async fn rotate(posted: Posted) -> Answer {
+    let (access, frame, view) = named(&posted).await?;
+    let id = view.hook.id;
+    let made = posted.write(move |hub| hub.hooks().rotate_secret(&access, id, None)).await?;
+    with_secret(&posted, frame, &made, "The hook has a new secret.")
+}
+
+fn deletion(frame: &Frame, view: &HookView) -> Question {
+    Question {
+        title: "Delete the hook?".to_owned(),
+        text: format!("{} hears nothing any more, and the log of its deliveries is lost.", view.hook.url),
+        button: "Delete hook",
+        back: format!("{}/{}", address(frame), view.hook.id),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET /{owner}/{database}/settings/hooks/{hook}/delete`
+pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+    let (_, frame, view) = named(&visit).await?;
+    let question = deletion(&frame, &view);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST /{owner}/{database}/settings/hooks/{hook}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, frame, view) = named(&posted).await?;
+    let id = view.hook.id;
+    posted.write(move |hub| hub.hooks().delete(&access, id, None)).await?;
+    posted.redirect_saying(&address(&frame), "The hook was deleted.")
+}

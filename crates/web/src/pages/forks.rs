@@ -1,0 +1,83 @@
+//! `/{owner}/{database}/forks`: the network of forks, and forking.
+
+mod network;
+
+use askama::Template;
+use branchyard_domain::access::{DatabaseAccess, Participate, Read};
+use branchyard_domain::errors::OrganizationError;
+
+use self::network::Network;
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::Markup;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+/// Forks on a page.
+const PAGE: usize = 50;
+/// Organizations that are offered as owners.
+const OWNERS: usize = 100;
+const FIELDS: &[&str] = &["owner"];
+
+#[derive(Template)]
+#[template(path = "forks.html")]
+struct ForksPage {
+    shell: Shell,
+    frame: Frame,
+    /// Who could own a fork: names as values and as texts.
+    owners: Vec<(String, String)>,
+    forks: Vec<(String, String)>,
+    next: Option<String>,
+    drawing: Option<Markup>,
+    is_cut: bool,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/forks`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Forks).await?;
+    let page = filled(&visit, access, frame, Filled::default()).await?;
+    visit.page(|shell| ForksPage { shell, ..page })
+}
+
+async fn filled(visit: &Visit, access: DatabaseAccess<Read>, frame: Frame, form: Filled) -> Result<ForksPage, Stop> {
+    let owners = owners(visit).await?;
+    let after = visit.parameter("after").unwrap_or_default().to_ascii_lowercase();
+    let (mut found, network) = visit
+        .read(move |hub| {
+            let found = hub.databases().forks(&access, after.split_once('/'), PAGE + 1)?;
+            Ok::<_, branchyard_domain::errors::DatabaseError>((found, Network::around(hub, &access)?))
+        })
+        .await?;
+    let next = crate::paths::next_page(&mut found, PAGE, &format!("{}/forks", frame.path), ToString::to_string);
+    let forks = found.iter().map(|fork| (fork.to_string(), crate::paths::database(fork))).collect();
+    let drawing = (network.len() > 1).then(|| network.draw(&format!("{}/{}", frame.owner, frame.name)));
+    let is_cut = network.is_cut();
+    Ok(ForksPage { shell: Shell::default(), frame, owners, forks, next, drawing, is_cut, form })
+}
+
+/// The viewer, and the organizations of the viewer.
+async fn owners(visit: &Visit) -> Result<Vec<(String, String)>, Stop> {
+    let Some(user) = visit.caller.user().cloned() else { return Ok(Vec::new()) };
+    let of = std::sync::Arc::clone(&user);
+    let organizations =
+        visit.read(move |hub| -> Result<_, OrganizationError> { hub.organizations().list(&of, None, OWNERS) }).await?;
+    let names = organizations.into_iter().map(|view| view.organization.name.to_string());
+    Ok(std::iter::once(user.name.to_string()).chain(names).map(|name| (name.clone(), name)).collect())
+}
+
+/// `POST /{owner}/{database}/forks`
+pub(crate) async fn fork(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Participate>(&posted, Tab::Forks).await?;
+    let owner = posted.form.line("owner");
+    match posted.write(move |hub| hub.operations().fork(&access, &owner, None)).await {
+        Ok(operation) => posted.redirect(&format!("{}/operations/{}", frame.path, operation.id)),
+        Err(failure) => {
+            let form = posted.form.again().refused(failure, FIELDS)?;
+            let (access, frame) = database::open::<Read>(&posted, Tab::Forks).await?;
+            let page = filled(&posted, access, frame, form).await?;
+            posted.refuse(|shell| ForksPage { shell, ..page })
+        }
+    }
+}

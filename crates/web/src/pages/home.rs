@@ -1,0 +1,71 @@
+//! `/`: what is yours; for strangers, what this is.
+
+use askama::Template;
+use branchyard_domain::entities::MemberRole;
+use branchyard_domain::errors::DatabaseError;
+use branchyard_domain::ports::DatabaseFilter;
+
+use super::explore::{Item, items};
+use crate::error_page::Stop;
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+/// Databases of the viewer on the page; all of them are on the viewer's own page.
+const MINE: usize = 100;
+/// Databases for those who have not signed in.
+const FOR_STRANGERS: usize = 8;
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage {
+    shell: Shell,
+    name: String,
+    databases: Vec<Item>,
+    organizations: Vec<(String, &'static str)>,
+}
+
+#[derive(Template)]
+#[template(path = "welcome.html")]
+struct WelcomePage {
+    shell: Shell,
+    databases: Vec<Item>,
+    origin: String,
+}
+
+/// `GET /`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    match visit.caller.user().cloned() {
+        None => welcome(&visit).await,
+        Some(user) => {
+            let (caller, filter) =
+                (visit.caller.clone(), DatabaseFilter { owner: Some(user.name.clone()), ..DatabaseFilter::default() });
+            let of = std::sync::Arc::clone(&user);
+            let (mut found, organizations) = visit
+                .read(move |hub| -> Result<_, DatabaseError> {
+                    let found = hub.databases().list(&caller, &filter, None, MINE)?;
+                    Ok((found, hub.organizations().list(&of, None, MINE)))
+                })
+                .await?;
+            let organizations = organizations.map_err(|error| Stop::refused(error.into(), visit.request()))?;
+            found.sort_by_key(|view| std::cmp::Reverse(view.database.last_write_at));
+            let databases = items(&found, visit.state.hub.now());
+            let organizations = organizations
+                .into_iter()
+                .map(|view| {
+                    let role = if view.role == Some(MemberRole::Owner) { "owner" } else { "member" };
+                    (view.organization.name.to_string(), role)
+                })
+                .collect();
+            visit.page(|shell| HomePage { shell, name: user.name.to_string(), databases, organizations })
+        }
+    }
+}
+
+async fn welcome(visit: &Visit) -> Answer {
+    let caller = visit.caller.clone();
+    let found =
+        visit.read(move |hub| hub.databases().list(&caller, &DatabaseFilter::default(), None, FOR_STRANGERS)).await?;
+    let databases = items(&found, visit.state.hub.now());
+    let origin = visit.state.config.public_url.clone();
+    visit.page(|shell| WelcomePage { shell, databases, origin })
+}

@@ -1,0 +1,66 @@
+//! `/{owner}/{database}/imports/new` and what follows: a file is sent, looked at, then imported.
+//!
+//! With JavaScript the file goes in parts with a progress bar (`assets/upload.js`), without it as one form; both end on the same
+//! page, which shows what is in the file and asks what to do with it.
+
+mod look;
+mod send;
+
+use branchyard_domain::entities::{FileType, ImportMode};
+
+pub(crate) use self::look::{show, start};
+pub(crate) use self::send::{choose, open, put_part, receive};
+
+/// Bytes of a file that is sent as a form. Larger ones need the parts of the script, or the API.
+const FORM_FILE_BYTES: u64 = 16 << 20;
+
+/// Formats: their names in forms, their endings, and what they are.
+const FORMATS: &[(&str, FileType, &[&str], &str)] = &[
+    ("csv", FileType::Csv, &["csv"], "CSV"),
+    ("psv", FileType::Psv, &["psv"], "PSV"),
+    ("xlsx", FileType::Xlsx, &["xlsx"], "Excel"),
+    ("json", FileType::Json, &["json", "jsonl", "ndjson"], "JSON"),
+    ("yaml", FileType::Yaml, &["yaml", "yml"], "YAML"),
+    ("parquet", FileType::Parquet, &["parquet"], "Parquet"),
+    ("sqlite", FileType::Sqlite, &["sqlite", "sqlite3", "db"], "SQLite"),
+    ("sql", FileType::Sql, &["sql"], "SQL script"),
+];
+
+/// The format that was chosen, otherwise the one that the name of the file ends in.
+fn format_of(chosen: &str, file_name: &str) -> Result<FileType, &'static str> {
+    let ending = file_name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
+    let found = FORMATS.iter().find(|(name, _, endings, _)| match chosen {
+        "" => endings.contains(&ending.as_str()),
+        _ => *name == chosen,
+    });
+    found.map(|(_, file_type, ..)| *file_type).ok_or("The name of the file does not say what it is: choose its format.")
+}
+
+/// What a format is called.
+fn format_name(file_type: FileType) -> &'static str {
+    FORMATS.iter().find(|(_, one, ..)| *one == file_type).map(|(.., name)| *name).unwrap_or_default()
+}
+
+/// Ways to treat the table: their names in forms, and what they do.
+const MODES: &[(&str, ImportMode, &str)] = &[
+    ("create", ImportMode::Create, "Make a new table"),
+    ("overwrite", ImportMode::Overwrite, "Make the table anew, with the columns of the file"),
+    ("update", ImportMode::Update, "Add rows, and change those with the same key"),
+    ("replace", ImportMode::Replace, "Replace all rows, keep the columns of the table"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::format_of;
+    use branchyard_domain::entities::FileType;
+
+    #[test]
+    fn the_format_is_chosen_or_in_the_name() {
+        assert_eq!(format_of("", "a.b.CSV"), Ok(FileType::Csv));
+        assert_eq!(format_of("", "x.yml"), Ok(FileType::Yaml));
+        assert_eq!(format_of("psv", "a.csv"), Ok(FileType::Psv));
+        for (chosen, name) in [("", "csv"), ("", "a.txt"), ("", ""), ("txt", "a.csv")] {
+            assert!(format_of(chosen, name).is_err(), "{chosen} {name}");
+        }
+    }
+}

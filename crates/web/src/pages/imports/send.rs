@@ -1,0 +1,235 @@
+//! The way of a file to the server.
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, HttpResponse, web};
+use askama::Template;
+use branchyard_api_common::{
+    AppState, Failure, Multipart, Pumped, Refusal, UploadBody, UploadReader, form_boundary, segment, upload_channel,
+};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Write};
+use branchyard_domain::entities::Upload;
+use branchyard_domain::errors::ImportError;
+use branchyard_domain::usecases::NewUpload;
+use branchyard_domain::values::UploadId;
+use branchyard_problem_details::{ErrorCode, Problem};
+use futures_util::future::join;
+use serde_json::json;
+
+use super::{FORM_FILE_BYTES, FORMATS, format_of};
+use crate::csrf;
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Bytes of a part that a browser sends.
+const PART_BYTES: u64 = 8 << 20;
+const FIELDS: &[&str] = &["file", "file_type"];
+
+#[derive(Template)]
+#[template(path = "import_new.html")]
+struct NewImportPage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+    /// Names and texts of the formats.
+    formats: Vec<(&'static str, &'static str)>,
+    /// Endings of files, as a browser filters by them.
+    accept: String,
+    form_limit: String,
+    limit: String,
+}
+
+fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
+    let formats = std::iter::once(("", "By the name of the file"));
+    let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
+    let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
+    let size = |bytes: u64| format::size(i64::try_from(bytes).unwrap_or(i64::MAX));
+    let limit = visit.state.hub.limits().import_bytes;
+    NewImportPage {
+        shell: Shell::default(),
+        frame,
+        form,
+        formats,
+        accept: endings.collect::<Vec<_>>().join(","),
+        form_limit: size(FORM_FILE_BYTES.min(limit)),
+        limit: size(limit),
+    }
+}
+
+/// `GET /{owner}/{database}/imports/new`
+pub(crate) async fn choose(visit: Visit) -> Answer {
+    let (_, frame) = database::open::<Write>(&visit, Tab::Imports).await?;
+    let page = page(&visit, frame, Filled::default());
+    visit.page(|shell| NewImportPage { shell, ..page })
+}
+
+/// The page that asks what to do with a file.
+fn next(frame: &Frame, upload: &Upload, file_name: &str) -> String {
+    paths::with_query(&format!("{}/imports/uploads/{}", frame.path, upload.id), &[("name", file_name)])
+}
+
+/// Why a form with a file was not taken.
+enum Rejected {
+    /// It was not ours.
+    Foreign,
+    /// The file, or what was said of it.
+    Refused(Refusal),
+    /// The format is missing.
+    Format(&'static str),
+}
+
+/// `POST /{owner}/{database}/imports/new`: a form with a file in it.
+pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answer {
+    let (body, reader) = upload_channel(payload);
+    let (visit, access, frame, boundary) = match ready(&request).await {
+        Ok(ready) => ready,
+        Err(stop) => {
+            drop(reader);
+            let_it_end(body).await;
+            return Err(stop);
+        }
+    };
+    let (state, secret) = (visit.state.clone(), visit.secret.expose().to_owned());
+    let taken = visit
+        .run(&visit.state.uploads, move |hub| Ok::<_, Refusal>(take(hub, &state, &secret, &access, reader, &boundary)));
+    let (taken, pumped) = join(taken, body.pump(&visit.state.config.patience)).await;
+    if pumped == Pumped::TooSlow {
+        return Err(too_slow());
+    }
+    let form = Filled::default();
+    let form = match taken? {
+        Ok((upload, file_name)) => return visit.redirect(&next(&frame, &upload, &file_name)),
+        Err(Rejected::Foreign) => return Err(Stop::ForeignForm),
+        Err(Rejected::Format(why)) => form.wrong("file_type", why),
+        Err(Rejected::Refused(refusal)) => form.refused(Failure::of(refusal, &request), FIELDS)?,
+    };
+    let page = page(&visit, frame, form);
+    visit.refuse(|shell| NewImportPage { shell, ..page })
+}
+
+type Ready = (Visit, DatabaseAccess<Write>, Frame, Vec<u8>);
+
+async fn ready(request: &HttpRequest) -> Result<Ready, Stop> {
+    let visit = Visit::begin(request).await?;
+    if !csrf::is_from_here(&visit.state, request) {
+        return Err(Stop::ForeignForm);
+    }
+    let (access, frame) = database::open::<Write>(&visit, Tab::Imports).await?;
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let boundary = form_boundary(content_type.unwrap_or_default()).ok_or(Stop::ForeignForm)?;
+    Ok((visit, access, frame, boundary))
+}
+
+/// A client that is refused while it sends might not see why.
+async fn let_it_end(body: UploadBody) {
+    body.drain(std::time::Duration::from_secs(1)).await;
+}
+
+fn too_slow() -> Stop {
+    Problem::new(ErrorCode::ValidationFailed, "the file came too slowly; try again").into()
+}
+
+/// Takes the form: its token first, then what the file is, then the file, which goes to the store as it comes.
+fn take(
+    hub: &Hub,
+    state: &AppState,
+    secret: &str,
+    access: &DatabaseAccess<Write>,
+    reader: UploadReader,
+    boundary: &[u8],
+) -> Result<(Upload, String), Rejected> {
+    let broken =
+        |error: std::io::Error| Rejected::Refused(Problem::new(ErrorCode::ValidationFailed, error.to_string()).into());
+    let mut form = Multipart::new(reader, boundary);
+    let (mut is_ours, mut chosen) = (false, String::new());
+    while let Some(part) = form.next_part().map_err(broken)? {
+        let mut text = || form.part_text(1 << 10).map(|text| String::from_utf8_lossy(&text).into_owned());
+        match part.name.as_str() {
+            csrf::FIELD => is_ours = state.keys.is_form_token(secret, &text().map_err(broken)?),
+            _ if !is_ours => return Err(Rejected::Foreign),
+            "file_type" => chosen = text().map_err(broken)?,
+            "file" => {
+                let file_type = format_of(&chosen, &part.file_name).map_err(Rejected::Format)?;
+                let imports = hub.imports();
+                let stored = imports.store_file(access, &mut form.part(), FORM_FILE_BYTES);
+                let kept = stored.and_then(|stored| imports.keep_file(access, stored, file_type));
+                let kept = kept.map_err(|error| Rejected::Refused(error.into()))?;
+                // The end of the form: with it the client is done.
+                while form.next_part().map_err(broken)?.is_some() {}
+                return Ok((kept, part.file_name));
+            }
+            _ => {}
+        }
+    }
+    Err(Rejected::Foreign)
+}
+
+/// `POST /{owner}/{database}/imports/uploads`: what a script asks before it sends parts.
+pub(crate) async fn open(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Imports).await?;
+    let file_name = posted.form.line("name");
+    let refused = |text: String| Ok(HttpResponse::UnprocessableEntity().json(json!({"error": text})));
+    let file_type = match format_of(&posted.form.line("file_type"), &file_name) {
+        Ok(file_type) => file_type,
+        Err(why) => return refused(why.to_owned()),
+    };
+    let Ok(content_length) = posted.form.line("size").parse::<u64>() else {
+        return refused("The size of the file is not a number.".to_owned());
+    };
+    let most = u64::from(posted.state.hub.limits().import_parts);
+    let num_parts = content_length.div_ceil(PART_BYTES).clamp(1, most.max(1));
+    let wanted = NewUpload { content_length, num_parts, file_type };
+    match posted.write(move |hub| hub.imports().open_upload(&access, wanted, None)).await {
+        Ok(opened) => {
+            let upload = &opened.upload;
+            let part =
+                |number: u32| format!("{}/imports/uploads/{}/{number}", frame.path, segment(&upload.id.to_string()));
+            let parts: Vec<String> = (1..=upload.num_parts).map(part).collect();
+            Ok(HttpResponse::Created().json(json!({"parts": parts, "next": next(&frame, upload, &file_name)})))
+        }
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            refused(form.error("").unwrap_or("The file was not taken.").to_owned())
+        }
+    }
+}
+
+/// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: the bytes of a part, from a script of ours.
+pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Answer {
+    let (body, mut reader) = upload_channel(payload);
+    let (visit, access, id, number) = match part_of(&request).await {
+        Ok(ready) => ready,
+        Err(stop) => {
+            drop(reader);
+            let_it_end(body).await;
+            return Err(stop);
+        }
+    };
+    let stored = visit.run(&visit.state.uploads, move |hub| -> Result<_, ImportError> {
+        hub.imports().put_own_part(&access, id, number, &mut reader)
+    });
+    let (stored, pumped) = join(stored, body.pump(&visit.state.config.patience)).await;
+    if pumped == Pumped::TooSlow {
+        return Err(too_slow());
+    }
+    stored?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn part_of(request: &HttpRequest) -> Result<(Visit, DatabaseAccess<Write>, UploadId, u32), Stop> {
+    let visit = Visit::begin(request).await?;
+    let is_ours = csrf::is_from_here(&visit.state, request)
+        && csrf::has_token(&visit.state, request, visit.secret.expose(), None);
+    if !is_ours {
+        return Err(Stop::ForeignForm);
+    }
+    let (access, _) = database::open::<Write>(&visit, Tab::Imports).await?;
+    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| Stop::nothing_here())?;
+    let number = visit.segment("part").parse().map_err(|_| Stop::nothing_here())?;
+    Ok((visit, access, id, number))
+}

@@ -1,0 +1,193 @@
+//! The pages, one file each, and their routes.
+
+mod branches;
+mod commit;
+mod commits;
+mod compare;
+mod confirm;
+mod csv;
+mod database;
+mod database_settings;
+mod explore;
+mod forks;
+mod home;
+mod imports;
+mod new_database;
+mod operations;
+mod organizations;
+mod owner;
+mod pulls;
+mod releases;
+mod row;
+mod schema;
+mod settings;
+mod sign_in;
+mod sign_out;
+mod sign_up;
+mod sql;
+mod table;
+mod tags;
+mod theme;
+
+use actix_web::http::Method;
+use actix_web::{HttpRequest, web};
+
+use crate::assets;
+use crate::error_page::Stop;
+use crate::visit::{Answer, Visit};
+
+/// Every page. The first route that fits answers, so the more exact ones come first.
+pub(crate) fn routes(config: &mut web::ServiceConfig) {
+    config
+        .route("/static/{file}", web::get().to(assets::get))
+        .route("/", web::get().to(home::show))
+        .route("/explore", web::get().to(explore::show))
+        .service(web::resource("/sign-in").get(sign_in::show).post(sign_in::send))
+        .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
+        .service(web::resource("/sign-out").post(sign_out::send))
+        .service(web::resource("/settings/theme").post(theme::send))
+        .service(web::resource("/new").get(new_database::show).post(new_database::send))
+        .route("/settings", web::get().to(settings::index))
+        .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
+        .service(web::resource("/settings/password").get(settings::password::show).post(settings::password::send))
+        .route("/settings/sessions", web::get().to(settings::sessions::show))
+        .service(web::resource("/settings/sessions/end").post(settings::sessions::end))
+        .service(web::resource("/settings/sessions/end-all").post(settings::sessions::end_all))
+        .service(web::resource("/settings/tokens").get(settings::tokens::show).post(settings::tokens::create))
+        .service(
+            web::resource("/settings/tokens/{id}/delete").get(settings::tokens::ask).post(settings::tokens::delete),
+        )
+        .service(
+            web::resource("/settings/invitations").get(settings::invitations::show).post(settings::invitations::create),
+        )
+        .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
+        .configure(of_organizations)
+        .route("/{owner}", web::get().to(owner::show))
+        .route("/{owner}/{database}", web::get().to(database::show))
+        .route("/{owner}/{database}/schema", web::get().to(schema::show))
+        .route("/{owner}/{database}/tables/{table}/csv", web::get().to(csv::get))
+        .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
+        .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
+        .configure(sql_and_history)
+        .configure(of_pulls)
+        .configure(refs)
+        .configure(work)
+        .configure(of_settings)
+        .default_service(web::to(nowhere));
+}
+
+/// Organizations, apart from the page that all owners have.
+fn of_organizations(config: &mut web::ServiceConfig) {
+    use organizations::{creation, members, settings};
+    let at = |below: &str| web::resource(format!("/organizations{below}"));
+    config
+        .service(at("/new").get(creation::ask).post(creation::create))
+        .service(at("/{organization}/settings").get(settings::show).post(settings::edit))
+        .service(at("/{organization}/settings/delete").post(settings::delete))
+        .service(at("/{organization}/members").get(members::show).post(members::put))
+        .service(at("/{organization}/members/remove").post(members::remove));
+}
+
+/// Branches, tags and releases.
+fn refs(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
+        .service(
+            web::resource("/{owner}/{database}/branches/{branch}/delete").get(branches::ask).post(branches::delete),
+        )
+        .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
+        .service(web::resource("/{owner}/{database}/tags/{tag}/delete").get(tags::ask).post(tags::delete))
+        .route("/{owner}/{database}/releases", web::get().to(releases::list))
+        .service(web::resource("/{owner}/{database}/releases/new").get(releases::ask_new).post(releases::create))
+        .route("/{owner}/{database}/releases/tag/{tag}", web::get().to(releases::show))
+        .service(
+            web::resource("/{owner}/{database}/releases/tag/{tag}/edit").get(releases::ask_edit).post(releases::edit),
+        )
+        .service(
+            web::resource("/{owner}/{database}/releases/tag/{tag}/delete")
+                .get(releases::ask_delete)
+                .post(releases::delete),
+        );
+}
+
+/// Forks, imports, and operations of all kinds.
+fn work(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/forks").get(forks::show).post(forks::fork))
+        .route("/{owner}/{database}/imports", web::get().to(operations::list_imports))
+        .service(web::resource("/{owner}/{database}/imports/new").get(imports::choose).post(imports::receive))
+        .service(web::resource("/{owner}/{database}/imports/uploads").post(imports::open))
+        .service(web::resource("/{owner}/{database}/imports/uploads/{upload}").get(imports::show).post(imports::start))
+        .service(web::resource("/{owner}/{database}/imports/uploads/{upload}/{part}").put(imports::put_part))
+        .route("/{owner}/{database}/operations", web::get().to(operations::list))
+        .route("/{owner}/{database}/operations/{operation}", web::get().to(operations::show))
+        .route("/{owner}/{database}/operations/{operation}/cancel", web::post().to(operations::cancel));
+}
+
+/// What administrators of a database see and change.
+fn of_settings(config: &mut web::ServiceConfig) {
+    use database_settings::{collaborators, deletion, deliveries, general, hooks};
+    let at = |below: &str| web::resource(format!("/{{owner}}/{{database}}/settings{below}"));
+    config
+        .service(at("").get(general::show).post(general::edit))
+        .service(at("/visibility").get(general::ask_visibility).post(general::change_visibility))
+        .service(at("/delete").get(deletion::ask).post(deletion::delete))
+        .service(at("/collaborators").get(collaborators::show).post(collaborators::put))
+        .service(at("/collaborators/remove").post(collaborators::remove))
+        .service(at("/hooks").get(hooks::list))
+        .service(at("/hooks/new").get(hooks::ask_new).post(hooks::create))
+        .service(at("/hooks/{hook}").get(hooks::show))
+        .service(at("/hooks/{hook}/edit").get(hooks::ask_edit).post(hooks::edit))
+        .service(at("/hooks/{hook}/ping").post(hooks::ping))
+        .service(at("/hooks/{hook}/rotate").get(hooks::ask_rotate).post(hooks::rotate))
+        .service(at("/hooks/{hook}/delete").get(hooks::ask_delete).post(hooks::delete))
+        .service(at("/hooks/{hook}/deliveries").get(deliveries::list))
+        .service(at("/hooks/{hook}/deliveries/{delivery}").get(deliveries::show))
+        .service(at("/hooks/{hook}/deliveries/{delivery}/redeliver").post(deliveries::redeliver));
+}
+
+/// The SQL workbench, commits and comparisons.
+fn sql_and_history(config: &mut web::ServiceConfig) {
+    config
+        .route("/{owner}/{database}/sql", web::get().to(sql::read::show))
+        .route("/{owner}/{database}/sql.csv", web::get().to(sql::csv::get))
+        .service(web::resource("/{owner}/{database}/sql/write").get(sql::write::show).post(sql::write::send))
+        .route("/{owner}/{database}/sql/writes/{operation}", web::get().to(sql::written::show))
+        .route("/{owner}/{database}/commits", web::get().to(commits::show))
+        .route("/{owner}/{database}/commits/{commit}", web::get().to(commit::show))
+        .route("/{owner}/{database}/compare", web::get().to(compare::choose))
+        .route("/{owner}/{database}/compare/{range:.+}", web::get().to(compare::show));
+}
+
+/// Pulls.
+fn of_pulls(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/{owner}/{database}/pulls").get(pulls::list::show).post(pulls::new::send))
+        .route("/{owner}/{database}/pulls/new", web::get().to(pulls::new::show))
+        .route("/{owner}/{database}/pulls/{number}", web::get().to(pulls::conversation::show))
+        .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
+        .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))
+        .route("/{owner}/{database}/pulls/{number}/conflicts", web::get().to(pulls::conflicts::show))
+        .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
+        .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
+        .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))
+        .service(
+            web::resource("/{owner}/{database}/pulls/{number}/edit").get(pulls::edit::show).post(pulls::edit::send),
+        );
+}
+
+/// Any other address.
+async fn nowhere(request: HttpRequest) -> Answer {
+    let visit = Visit::begin(&request).await?;
+    let path = request.path();
+    // A slash at the end is no part of a name.
+    let trimmed = path.trim_end_matches('/');
+    if *request.method() == Method::GET
+        && trimmed.len() + 1 == path.len()
+        && !trimmed.starts_with("//")
+        && !trimmed.is_empty()
+    {
+        return visit.redirect(trimmed);
+    }
+    Err(Stop::nothing_here())
+}

@@ -1,0 +1,117 @@
+//! `/{owner}/{database}/operations`: what was queued, what runs, and how it ended.
+
+mod told;
+
+use askama::Template;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::{Operation, OperationKind, Work};
+use branchyard_domain::errors::OperationError;
+use branchyard_domain::ports::OperationFilter;
+use branchyard_domain::values::OperationId;
+
+pub(crate) use self::told::Told;
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Operations on a page.
+const PAGE: usize = 50;
+
+#[derive(Template)]
+#[template(path = "operations.html")]
+struct OperationsPage {
+    shell: Shell,
+    frame: Frame,
+    title: &'static str,
+    is_imports: bool,
+    operations: Vec<Told>,
+    is_live: bool,
+    next: Option<String>,
+}
+
+/// `GET /{owner}/{database}/operations`
+pub(crate) async fn list(visit: Visit) -> Answer {
+    listed(visit, Tab::Operations, "Operations", None).await
+}
+
+/// `GET /{owner}/{database}/imports`
+pub(crate) async fn list_imports(visit: Visit) -> Answer {
+    listed(visit, Tab::Imports, "Imports", Some(&[OperationKind::Import])).await
+}
+
+async fn listed(visit: Visit, tab: Tab, title: &'static str, kinds: Option<&'static [OperationKind]>) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, tab).await?;
+    let before = visit.parameter("after").and_then(|id| OperationId::parse(&id).ok());
+    let filter = OperationFilter { state: None, kinds };
+    let mut found = visit.read(move |hub| hub.operations().list(&access, filter, before, PAGE + 1)).await?;
+    let here = visit.request().path();
+    let next = paths::next_page(&mut found, PAGE, here, |last| last.id.to_string());
+    let now = visit.state.hub.now();
+    let is_live = found.iter().any(|operation| !operation.settled());
+    let operations = found.iter().map(|operation| Told::of(operation, &frame, now, true)).collect();
+    let is_imports = tab == Tab::Imports;
+    visit.page(|shell| OperationsPage { shell, frame, title, is_imports, operations, is_live, next })
+}
+
+#[derive(Template)]
+#[template(path = "operation.html")]
+struct OperationPage {
+    shell: Shell,
+    frame: Frame,
+    told: Told,
+    /// Where it can be canceled, for those who may.
+    cancel: Option<String>,
+    form: Filled,
+}
+
+/// The database, and its operation of the path.
+async fn named(visit: &Visit) -> Result<(DatabaseAccess<Read>, Frame, Operation), Stop> {
+    let (access, frame) = database::open::<Read>(visit, Tab::Operations).await?;
+    let (caller, database) = (visit.caller.clone(), access.database().id);
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
+    let operation = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
+    if operation.database_id != database {
+        return Err(Stop::nothing_here());
+    }
+    let tab = match operation.work {
+        Work::Import(_) => Tab::Imports,
+        Work::Fork { .. } => Tab::Forks,
+        Work::SqlWrite { .. } | Work::Merge { .. } => Tab::Operations,
+    };
+    Ok((access, frame.on(tab), operation))
+}
+
+/// `GET /{owner}/{database}/operations/{operation}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = told(&visit, Filled::default()).await?;
+    visit.page(|shell| OperationPage { shell, ..page })
+}
+
+async fn told(visit: &Visit, form: Filled) -> Result<OperationPage, Stop> {
+    let (_, frame, operation) = named(visit).await?;
+    let (caller, seen) = (visit.caller.clone(), operation.clone());
+    let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
+    let told = Told::of(&operation, &frame, visit.state.hub.now(), sees_result);
+    let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
+    let may_cancel = operation.cancelable() && (is_mine || frame.may_write);
+    let cancel = may_cancel.then(|| format!("{}/cancel", told.href));
+    Ok(OperationPage { shell: Shell::default(), frame, told, cancel, form })
+}
+
+/// `POST /{owner}/{database}/operations/{operation}/cancel`
+pub(crate) async fn cancel(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let (_, frame, operation) = named(&posted).await?;
+    let id = operation.id;
+    let canceled = posted.write(move |hub| -> Result<_, OperationError> { hub.operations().cancel(&user, id, None) });
+    match canceled.await {
+        Ok(_) => posted.redirect_saying(&format!("{}/operations/{id}", frame.path), "The operation was canceled."),
+        Err(failure) => {
+            let page = told(&posted, Filled::default().refused(failure, &[])?).await?;
+            posted.refuse(|shell| OperationPage { shell, ..page })
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Operations in words.
+
+use branchyard_domain::entities::{Failure, ImportMode, Operation, OperationStatus, Outcome, RowProblem, Work};
+use branchyard_domain::values::Timestamp;
+
+use crate::database::Frame;
+use crate::format::{self, Markup};
+use crate::paths;
+
+/// Something an operation led to.
+pub(crate) struct Link {
+    pub(crate) label: &'static str,
+    pub(crate) text: String,
+    pub(crate) href: String,
+}
+
+/// An operation as pages show it.
+pub(crate) struct Told {
+    /// What it does.
+    pub(crate) title: String,
+    pub(crate) href: String,
+    /// `Queued`, `Running`, `Succeeded`, `Failed`.
+    pub(crate) status: &'static str,
+    /// The same as a class of the style sheet.
+    pub(crate) class: &'static str,
+    pub(crate) is_settled: bool,
+    pub(crate) by: String,
+    pub(crate) created: Markup,
+    /// How long it ran, or runs.
+    pub(crate) took: Option<String>,
+    pub(crate) attempts: u32,
+    /// What it was asked to do, beyond its title.
+    pub(crate) facts: Vec<(&'static str, String)>,
+    /// The statements of a write.
+    pub(crate) statements: Option<String>,
+    pub(crate) results: Vec<Link>,
+    pub(crate) rows: Option<String>,
+    /// Why it failed.
+    pub(crate) failure: Option<String>,
+    /// The records of a file that could not be taken.
+    pub(crate) problems: Vec<RowProblem>,
+}
+
+impl Told {
+    /// An operation of the database of this frame; the result only for those who see it.
+    pub(crate) fn of(operation: &Operation, frame: &Frame, now: Timestamp, sees_result: bool) -> Self {
+        let (title, facts, statements) = work(&operation.work);
+        let (status, class) = status(&operation.status);
+        let (results, rows) = match &operation.status {
+            OperationStatus::Succeeded(outcome) if sees_result => results(outcome, frame),
+            _ => (Vec::new(), None),
+        };
+        let failure = match &operation.status {
+            OperationStatus::Failed(failure) => Some(failure),
+            _ => None,
+        };
+        let end = operation.finished_at.unwrap_or(now);
+        Self {
+            title,
+            href: format!("{}/operations/{}", frame.path, operation.id),
+            status,
+            class,
+            is_settled: operation.settled(),
+            by: operation.created_by_name.to_string(),
+            created: format::when(operation.created_at, now),
+            took: operation.started_at.map(|start| span(end.as_micros() - start.as_micros())),
+            attempts: operation.attempts,
+            facts,
+            statements,
+            results,
+            rows,
+            failure: failure.map(|failure: &Failure| crate::error_page::sentence(&failure.detail)),
+            problems: failure.map(|failure| failure.rows.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+fn status(status: &OperationStatus) -> (&'static str, &'static str) {
+    match status {
+        OperationStatus::Queued => ("Queued", "waits"),
+        OperationStatus::Running => ("Running", "runs"),
+        OperationStatus::Succeeded(_) => ("Succeeded", "good"),
+        OperationStatus::Failed(failure) => match failure.kind {
+            branchyard_domain::entities::FailureKind::Canceled => ("Canceled", "waits"),
+            _ => ("Failed", "bad"),
+        },
+    }
+}
+
+fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
+    match work {
+        Work::SqlWrite { from_branch, to_branch, statements, message } => {
+            let mut facts = vec![("Message", message.clone())];
+            if from_branch != to_branch {
+                facts.push(("From branch", from_branch.to_string()));
+            }
+            let statements = Some(statements.clone()).filter(|text| !text.is_empty());
+            (format!("Write to {to_branch}"), facts, statements)
+        }
+        Work::Merge { pull, ends, message, .. } => {
+            let facts = vec![
+                ("From", format!("{} {}", ends.from, ends.from_branch)),
+                ("Into", ends.to_branch.to_string()),
+                ("Message", message.clone()),
+            ];
+            (format!("Merge of pull {pull}"), facts, None)
+        }
+        Work::Fork { owner, .. } => (format!("Fork to {owner}"), Vec::new(), None),
+        Work::Import(import) => {
+            let mut facts = vec![("Branch", import.branch.to_string()), ("Mode", mode(import.mode).to_owned())];
+            if let Some(branch) = &import.pull_branch {
+                facts.push(("Pull from", branch.to_string()));
+            }
+            if !import.primary_keys.is_empty() {
+                facts.push(("Primary key", import.primary_keys.join(", ")));
+            }
+            facts.push(("Message", import.message.clone()));
+            let title = match import.table.as_str() {
+                "" => format!("Import of {}", import.file_name),
+                table => format!("Import of {} into {table}", import.file_name),
+            };
+            (title, facts, None)
+        }
+    }
+}
+
+const fn mode(mode: ImportMode) -> &'static str {
+    match mode {
+        ImportMode::Create => "new table",
+        ImportMode::Overwrite => "a new table in place of the old one",
+        ImportMode::Update => "rows added and changed by key",
+        ImportMode::Replace => "all rows replaced, columns kept",
+    }
+}
+
+fn results(outcome: &Outcome, frame: &Frame) -> (Vec<Link>, Option<String>) {
+    let mut links = Vec::new();
+    if let Some((_, locator)) = &outcome.database {
+        links.push(Link { label: "Database", text: locator.to_string(), href: paths::database(locator) });
+    }
+    if let Some(pull) = outcome.pull {
+        links.push(Link { label: "Pull", text: format!("Pull {pull}"), href: format!("{}/pulls/{pull}", frame.path) });
+    }
+    if let Some(commit) = &outcome.commit {
+        links.push(Link { label: "Commit", text: format::short(commit), href: frame.commit(commit) });
+    }
+    (links, outcome.rows_affected.map(|rows| format::counted(rows, "row changed", "rows changed")))
+}
+
+/// Microseconds in words.
+fn span(micros: i64) -> String {
+    let millis = micros.max(0) / 1_000;
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn spans_are_told_by_their_largest_unit() {
+        assert_eq!(span(-5), "0 ms");
+        assert_eq!(span(999_999), "999 ms");
+        assert_eq!(span(1_000_000), "1.0 s");
+        assert_eq!(span(59_999_999), "59.9 s");
+        assert_eq!(span(60_000_000), "1 min 0 s");
+    }
+}

@@ -1,0 +1,40 @@
+//! `/{owner}/{database}/pulls/{number}/commits`: what the pull brings, commit by commit.
+
+use askama::Template;
+use branchyard_domain::access::Read;
+
+use super::{Head, PullTab, edges, open};
+use crate::database::Frame;
+use crate::layout::Shell;
+use crate::log::{self, CommitLine};
+use crate::visit::{Answer, Visit};
+
+/// Commits shown.
+const COMMITS: usize = 200;
+
+#[derive(Template)]
+#[template(path = "pull_commits.html")]
+struct CommitsPage {
+    shell: Shell,
+    frame: Frame,
+    head: Head,
+    commits: Vec<CommitLine>,
+    has_more: bool,
+    missing: Option<String>,
+}
+
+/// `GET /{owner}/{database}/pulls/{number}/commits`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame, pull, head) = open::<Read>(&visit, PullTab::Commits).await?;
+    let (entries, is_cut, missing) = match edges(&visit, &access, &pull).await? {
+        Err(text) => (Vec::new(), false, Some(text)),
+        Ok(edges) => {
+            let found = visit.read(move |hub| log::since(hub, &access, &edges.base, &edges.theirs)).await?;
+            (found.0, found.1, None)
+        }
+    };
+    let now = visit.state.hub.now();
+    let has_more = is_cut || entries.len() > COMMITS;
+    let commits = entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, &frame, now)).collect();
+    visit.page(|shell| CommitsPage { shell, frame, head, commits, has_more, missing })
+}

@@ -1,0 +1,205 @@
+//! `/{owner}/{database}/pulls/{number}/conflicts`: what both sides changed, and who shall win, table by table.
+
+use askama::Template;
+use branchyard_domain::access::Read;
+use branchyard_domain::entities::{Cell, Conflict, ConflictKind, PullState};
+use branchyard_domain::errors::PullError;
+
+use super::{Head, PullTab, edges, open, trouble};
+use crate::changes::CHARACTERS;
+use crate::database::Frame;
+use crate::format;
+use crate::layout::Shell;
+use crate::paths;
+use crate::rows;
+use crate::visit::{Answer, Visit};
+
+/// Conflicts looked at to know which tables have some.
+const LOOKED_AT: usize = 1_000;
+/// Conflicts shown of each of several tables.
+const SOME: usize = 10;
+/// Conflicts of a page about one table.
+const PAGE: usize = 50;
+/// Tables to decide on at once.
+const TABLES: usize = 50;
+/// Columns of a row.
+const COLUMNS: usize = 30;
+
+/// A cell on one of the sides.
+struct SideCell {
+    cell: Option<rows::Cell>,
+    /// Whether it differs from what both sides started from.
+    is_changed: bool,
+}
+
+/// A row on one of the sides.
+struct SideRow {
+    label: &'static str,
+    branch: String,
+    /// `None` where the row is not there.
+    cells: Option<Vec<SideCell>>,
+}
+
+/// Something a merge could not settle.
+struct Shown {
+    key: String,
+    detail: Option<String>,
+    columns: Vec<String>,
+    hidden_columns: usize,
+    sides: Vec<SideRow>,
+}
+
+/// The conflicts of a table.
+struct Table {
+    name: String,
+    count: String,
+    /// Whether choosing a side settles them.
+    has_sides: bool,
+    conflicts: Vec<Shown>,
+    more: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "pull_conflicts.html")]
+struct ConflictsPage {
+    shell: Shell,
+    frame: Frame,
+    head: Head,
+    tables: Vec<Table>,
+    unnamed: usize,
+    /// Whether a merge waits for nothing but decisions.
+    can_be_settled: bool,
+    trouble: Option<String>,
+    /// The only table shown.
+    only: Option<String>,
+    message: String,
+}
+
+/// `GET /{owner}/{database}/pulls/{number}/conflicts?table=…&skip=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame, pull, head) = open::<Read>(&visit, PullTab::Conflicts).await?;
+    let only = visit.parameter("table");
+    let skip = visit.parameter("skip").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
+    let limit = if only.is_some() { PAGE + 1 } else { LOOKED_AT };
+    let found = match edges(&visit, &access, &pull).await? {
+        Err(text) => Err(text),
+        Ok(_) if matches!(pull.state, PullState::Merged { .. }) => Ok(Vec::new()),
+        Ok(edges) => {
+            let (table, skip) = (only.clone(), if only.is_some() { skip } else { 0 });
+            visit
+                .read(move |hub| -> Result<_, PullError> {
+                    match hub.pulls().conflicts(&access, &edges, table.as_deref(), skip, limit) {
+                        Ok(found) => Ok(Ok(found)),
+                        Err(error) => trouble(error).map(Err),
+                    }
+                })
+                .await?
+        }
+    };
+    let (found, trouble) = match found {
+        Ok(found) => (found, None),
+        Err(text) => (Vec::new(), Some(text)),
+    };
+    let path = format!("{}/conflicts", head.path);
+    let branches = (head.to.0.clone(), head.from.0.clone());
+    let all = match &only {
+        Some(table) => vec![one_table(table, &found, skip, &path, &branches)],
+        None => tables(&found, &path, &branches),
+    };
+    let can_be_settled =
+        only.is_none() && !all.is_empty() && all.len() <= TABLES && all.iter().all(|table| table.has_sides);
+    let unnamed = all.len().saturating_sub(TABLES);
+    let tables = all.into_iter().take(TABLES).collect();
+    let message = format!("Merge pull request #{}: {}", pull.number, pull.title);
+    visit.page(|shell| ConflictsPage { shell, frame, head, tables, unnamed, can_be_settled, trouble, only, message })
+}
+
+/// The conflicts by table, of which they come in order.
+fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Table> {
+    let is_cut = found.len() == LOOKED_AT;
+    let groups: Vec<&[Conflict]> = found.chunk_by(|a, b| a.table == b.table).collect();
+    let last = groups.len();
+    let table = |(at, group): (usize, &[Conflict])| {
+        let name = group.first().map(|conflict| conflict.table.clone()).unwrap_or_default();
+        let count = format::counted(group.len() as u64, "conflict", "conflicts");
+        Table {
+            count: if is_cut && at + 1 == last { format!("at least {count}") } else { count },
+            has_sides: group.iter().all(|conflict| conflict.kind == ConflictKind::Row),
+            conflicts: group.iter().take(SOME).map(|conflict| shown(conflict, branches)).collect(),
+            more: (group.len() > SOME).then(|| paths::with_query(path, &[("table", &name)])),
+            name,
+        }
+    };
+    groups.into_iter().enumerate().map(table).collect()
+}
+
+fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: &(String, String)) -> Table {
+    let next = (skip + PAGE).to_string();
+    Table {
+        name: name.to_owned(),
+        count: format!("from conflict {} on", format::count(skip as u64 + 1)),
+        has_sides: false,
+        conflicts: found.iter().take(PAGE).map(|conflict| shown(conflict, branches)).collect(),
+        more: (found.len() > PAGE).then(|| paths::with_query(path, &[("table", name), ("skip", &next)])),
+    }
+}
+
+type Row = Option<Vec<(String, Cell)>>;
+
+fn cell_of<'a>(row: &'a Row, column: &str) -> Option<&'a Cell> {
+    row.as_ref()?.iter().find(|(name, _)| name == column).map(|(_, cell)| cell)
+}
+
+fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> Shown {
+    let key =
+        conflict.primary_key.iter().map(|(name, cell)| format!("{name} = {}", rows::Cell::of(cell, CHARACTERS).text));
+    let key: Vec<String> = key.collect();
+    let columns = columns(conflict);
+    let sides = match conflict.kind {
+        ConflictKind::Row => vec![
+            side("Base", String::new(), &conflict.base, conflict, &columns),
+            side("Ours", ours.clone(), &conflict.ours, conflict, &columns),
+            side("Theirs", theirs.clone(), &conflict.theirs, conflict, &columns),
+        ],
+        ConflictKind::Schema | ConflictKind::Constraint => Vec::new(),
+    };
+    Shown {
+        key: key.join(", "),
+        detail: conflict.detail.clone(),
+        hidden_columns: columns.len().saturating_sub(COLUMNS),
+        columns: columns.into_iter().take(COLUMNS).collect(),
+        sides,
+    }
+}
+
+/// All columns, those that a side changed first where there are too many.
+fn columns(conflict: &Conflict) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for (name, _) in [&conflict.ours, &conflict.theirs, &conflict.base].into_iter().flatten().flatten() {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+    if columns.len() > COLUMNS {
+        let is_changed = |name: &String| {
+            let base = cell_of(&conflict.base, name);
+            cell_of(&conflict.ours, name) != base || cell_of(&conflict.theirs, name) != base
+        };
+        columns.sort_by_cached_key(|name| !is_changed(name));
+    }
+    columns
+}
+
+fn side(label: &'static str, branch: String, row: &Row, conflict: &Conflict, columns: &[String]) -> SideRow {
+    let cells = row.as_ref().map(|_| {
+        let cells = columns.iter().take(COLUMNS).map(|name| {
+            let cell = cell_of(row, name);
+            SideCell {
+                cell: cell.map(|cell| rows::Cell::of(cell, CHARACTERS)),
+                is_changed: label != "Base" && cell != cell_of(&conflict.base, name),
+            }
+        });
+        cells.collect()
+    });
+    SideRow { label, branch, cells }
+}

@@ -1,0 +1,67 @@
+//! `/{owner}/{database}/pulls/{number}/edit`, and closing and reopening.
+
+use askama::Template;
+use branchyard_domain::access::Participate;
+use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::usecases::{EditPull, WantedState};
+use branchyard_domain::values::{LongText, Title};
+
+use super::{Head, PullTab, open};
+use crate::database::Frame;
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "pull_edit.html")]
+struct EditPage {
+    shell: Shell,
+    frame: Frame,
+    head: Head,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/pulls/{number}/edit`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
+    let pull = visit.read(move |hub| hub.pulls().editable(&access, pull.number)).await?;
+    let form = Filled::default().with("title", pull.title).with("description", pull.description.unwrap_or_default());
+    visit.page(|shell| EditPage { shell, frame, head, form })
+}
+
+/// `POST /{owner}/{database}/pulls/{number}/edit`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, frame, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
+    let mut form = posted.form.again();
+    let title = form.checked("title", Title::parse(posted.form.line("title")));
+    let description = form.checked("description", LongText::parse(posted.form.text("description")));
+    if form.has_faults() {
+        return posted.refuse(|shell| EditPage { shell, frame, head, form });
+    }
+    let edit = EditPull { title, description, state: None };
+    posted.write(move |hub| hub.pulls().edit(&access, pull.number, edit, None)).await?;
+    posted.redirect(&head.path)
+}
+
+/// `POST /{owner}/{database}/pulls/{number}/state`
+pub(crate) async fn set_state(posted: Posted) -> Answer {
+    let (access, _, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
+    let state = match posted.form.line("state").as_str() {
+        "open" => WantedState::Open,
+        "closed" => WantedState::Closed,
+        _ => return Err(Stop::nothing_here()),
+    };
+    let edit = EditPull { state: Some(state), ..EditPull::default() };
+    let edited = posted.write(move |hub| Ok::<_, Fault>(hub.pulls().edit(&access, pull.number, edit, None))).await?;
+    match edited {
+        Ok(_) => posted.redirect(&head.path),
+        Err(
+            error @ (PullError::State(_)
+            | PullError::Merging(_)
+            | PullError::Duplicate(_)
+            | PullError::BranchMissing(_)),
+        ) => posted.redirect_saying(&head.path, &format!("Nothing was changed: {error}.")),
+        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+    }
+}

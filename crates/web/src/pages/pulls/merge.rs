@@ -1,0 +1,53 @@
+//! `POST /{owner}/{database}/pulls/{number}/merge`
+
+use std::collections::BTreeMap;
+
+use branchyard_domain::access::Write;
+use branchyard_domain::entities::Side;
+use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::usecases::MergePull;
+use branchyard_domain::values::LongText;
+
+use super::{PullTab, open};
+use crate::error_page::Stop;
+use crate::forms::{Form, Posted};
+use crate::settled;
+use crate::visit::Answer;
+
+/// Accepts the merge. How it goes stands on the page of the pull.
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, _, pull, head) = open::<Write>(&posted, PullTab::Conversation).await?;
+    let message = match LongText::parse(posted.form.text("message")) {
+        Ok(message) => message,
+        Err(error) => return posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
+    };
+    let how = MergePull { message: Some(message), resolve: decisions(&posted.form) };
+    let accepted = posted.write(move |hub| Ok::<_, Fault>(hub.pulls().merge(&access, pull.number, how, None))).await?;
+    match accepted {
+        Ok(operation) => {
+            settled::soon(&posted, operation.id).await;
+            posted.redirect(&head.path)
+        }
+        Err(
+            error @ (PullError::Merging(_)
+            | PullError::State(_)
+            | PullError::BranchMissing(_)
+            | PullError::QueueFull(_)),
+        ) => posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
+        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+    }
+}
+
+/// Who wins in which table: fields `table-0` and `side-0`, `table-1` and `side-1`, and so on.
+fn decisions(form: &Form) -> BTreeMap<String, Side> {
+    let fields = (0..).map_while(|at| {
+        let table = form.text(&format!("table-{at}"));
+        (!table.is_empty()).then(|| (table, form.line(&format!("side-{at}"))))
+    });
+    let decided = fields.filter_map(|(table, side)| match side.as_str() {
+        "ours" => Some((table, Side::Ours)),
+        "theirs" => Some((table, Side::Theirs)),
+        _ => None,
+    });
+    decided.collect()
+}

@@ -1,0 +1,138 @@
+//! Pulls: the list, the form of a new one, and the pages of each.
+
+pub(super) mod commits;
+pub(super) mod conflicts;
+pub(super) mod conversation;
+pub(super) mod diff;
+pub(super) mod edit;
+pub(super) mod list;
+pub(super) mod merge;
+pub(super) mod new;
+
+use branchyard_domain::access::{DatabaseAccess, Level};
+use branchyard_domain::entities::{Pull, PullState};
+use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::usecases::PullEdges;
+use branchyard_domain::values::PullNumber;
+
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::paths;
+use crate::visit::Visit;
+
+/// The tabs of a pull.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PullTab {
+    Conversation,
+    Commits,
+    Changes,
+    Conflicts,
+}
+
+/// What is above the pages of one pull.
+struct Head {
+    number: PullNumber,
+    title: String,
+    /// Its page.
+    path: String,
+    state: &'static str,
+    author: String,
+    opened: Markup,
+    /// The branch merged into, and its page.
+    to: (String, String),
+    /// The branch merged from, and its page.
+    from: (String, String),
+    is_open: bool,
+    /// Whether the viewer may edit, close and reopen it.
+    may_edit: bool,
+    /// Whether it is being merged just now.
+    is_changing: bool,
+    active: PullTab,
+}
+
+impl Head {
+    fn new(visit: &Visit, frame: &Frame, pull: &Pull, active: PullTab) -> Self {
+        let at = |path: &str, branch: &str| paths::with_query(path, &[("ref", branch)]);
+        let is_within = pull.from_database_id == pull.database_id;
+        let from = match is_within {
+            true => pull.from_branch.to_string(),
+            false => format!("{}:{}", pull.from_locator, pull.from_branch),
+        };
+        let source = if is_within { frame.path.clone() } else { paths::database(&pull.from_locator) };
+        Self {
+            number: pull.number,
+            title: pull.title.clone(),
+            path: format!("{}/pulls/{}", frame.path, pull.number),
+            state: state_of(&pull.state),
+            author: pull.creator.to_string(),
+            opened: format::when(pull.created_at, visit.state.hub.now()),
+            to: (pull.to_branch.to_string(), at(&frame.path, pull.to_branch.as_str())),
+            from: (from, at(&source, pull.from_branch.as_str())),
+            is_open: pull.state == PullState::Open,
+            may_edit: frame.may_write || visit.caller.user().is_some_and(|user| user.id == pull.creator_id),
+            is_changing: false,
+            active,
+        }
+    }
+
+    /// Label, address, and whether it is shown.
+    fn tabs(&self) -> Vec<(&'static str, String, bool)> {
+        let tab = |label, below: &str, tab| (label, format!("{}{below}", self.path), self.active == tab);
+        let mut tabs = vec![
+            tab("Conversation", "", PullTab::Conversation),
+            tab("Commits", "/commits", PullTab::Commits),
+            tab("Changes", "/diff", PullTab::Changes),
+        ];
+        if self.is_open || self.active == PullTab::Conflicts {
+            tabs.push(tab("Conflicts", "/conflicts", PullTab::Conflicts));
+        }
+        tabs
+    }
+}
+
+fn state_of(state: &PullState) -> &'static str {
+    match state {
+        PullState::Open => "open",
+        PullState::Closed { .. } => "closed",
+        PullState::Merged { .. } => "merged",
+    }
+}
+
+/// The pull of the path, in a database that the visitor has access to at level `L`.
+async fn open<L: Level>(visit: &Visit, active: PullTab) -> Result<(DatabaseAccess<L>, Frame, Pull, Head), Stop> {
+    let (access, frame) = database::open::<L>(visit, Tab::Pulls).await?;
+    let number = PullNumber::parse(&visit.segment("number")).map_err(|_| Stop::nothing_here())?;
+    let of = access.clone();
+    let pull = visit.read(move |hub| hub.pulls().get(&of, number)).await?;
+    let head = Head::new(visit, &frame, &pull, active);
+    Ok((access, frame, pull, head))
+}
+
+/// The commits a pull stands between, or in words why there are none.
+async fn edges<L: Level>(
+    visit: &Visit,
+    access: &DatabaseAccess<L>,
+    pull: &Pull,
+) -> Result<Result<PullEdges, String>, Stop> {
+    let (access, pull) = (access.clone(), pull.clone());
+    let found = visit
+        .read(move |hub| match hub.pulls().edges(&access, &pull) {
+            Err(PullError::BranchMissing(text)) => Ok(Err(text)),
+            other => other.map(Ok),
+        })
+        .await?;
+    Ok(found)
+}
+
+/// What a trial merge that gave no list of conflicts says, when that is for people to read.
+fn trouble(error: PullError) -> Result<String, PullError> {
+    match error {
+        PullError::Fault(Fault::Engine(EngineError::CannotMerge(text))) => {
+            Ok(format!("The engine cannot merge this: {text}"))
+        }
+        error @ PullError::TooSlow => Ok(error.to_string()),
+        other => Err(other),
+    }
+}

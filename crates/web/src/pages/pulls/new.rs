@@ -1,0 +1,247 @@
+//! `/{owner}/{database}/pulls/new`: choose two branches, see what the pull would do, open it.
+
+use askama::Template;
+use branchyard_api_common::Refusal;
+use branchyard_domain::access::{DatabaseAccess, Participate, Read};
+use branchyard_domain::entities::DatabaseLocator;
+use branchyard_domain::errors::{Fault, PullError};
+use branchyard_domain::usecases::{NewPull, PullEdges};
+use branchyard_domain::values::{LongText, PullNumber, Title};
+
+use super::trouble;
+use crate::changes::{self, Asked, Changes};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::log::{self, CommitLine};
+use crate::visit::{Answer, Visit};
+
+/// Branches, and forks, that the form offers; any other can be typed.
+const OFFERED: usize = 100;
+/// Commits shown.
+const COMMITS: usize = 50;
+
+/// The two ends, as they were chosen.
+#[derive(Debug, Clone, Default)]
+struct Ends {
+    /// Owner and name of the source.
+    source: (String, String),
+    from: String,
+    to: String,
+}
+
+impl Ends {
+    fn new(frame: &Frame, source: &str, from: String, to: String) -> Self {
+        let own = || (frame.owner.clone(), frame.name.clone());
+        let source = source.trim().split_once('/').map(|(owner, name)| (owner.to_owned(), name.to_owned()));
+        let to = if to.is_empty() { frame.default_branch.clone() } else { to };
+        Self { source: source.unwrap_or_else(own), from, to }
+    }
+}
+
+/// Whether the branches merge by themselves.
+enum Merges {
+    Cleanly,
+    /// The source has nothing that the target has not.
+    NothingToDo,
+    WithConflicts,
+    Unknown(String),
+}
+
+/// What the pull would do.
+struct Preview {
+    commits: Vec<CommitLine>,
+    has_more_commits: bool,
+    changes: Changes,
+    merges: Merges,
+}
+
+/// What came of looking at the two branches.
+enum Looked {
+    /// No source branch is chosen yet.
+    NotYet,
+    At(Box<Preview>),
+    /// They do not fit, and why.
+    Refused(String),
+    /// There is such a pull.
+    Duplicate(PullNumber),
+}
+
+#[derive(Template)]
+#[template(path = "pull_new.html")]
+struct NewPullPage {
+    shell: Shell,
+    frame: Frame,
+    ends: Ends,
+    sources: Vec<String>,
+    from_branches: Vec<String>,
+    to_branches: Vec<String>,
+    looked: Looked,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/pulls/new?source=…&from=…&to=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Participate>(&visit, Tab::Pulls).await?;
+    let asked = |name: &str| visit.parameter(name).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let ends = Ends::new(&frame, &asked("source"), asked("from"), asked("to"));
+    let page = page(&visit, &access, frame, ends, Filled::default()).await?;
+    visit.page(page)
+}
+
+/// `POST /{owner}/{database}/pulls`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
+    let line = |name: &str| posted.form.line(name);
+    let ends = Ends::new(&frame, &line("source"), line("from"), line("to"));
+    let mut form = posted.form.again();
+    let title = form.checked("title", Title::parse(line("title")));
+    let description = form.checked("description", LongText::parse(posted.form.text("description")));
+    let pulls = format!("{}/pulls", frame.path);
+    if let (Some(title), Some(description)) = (title, description) {
+        let wanted = NewPull {
+            title,
+            description: Some(description),
+            from_database: ends.source.clone(),
+            from_branch: ends.from.clone(),
+            to_database: (frame.owner.clone(), frame.name.clone()),
+            to_branch: ends.to.clone(),
+        };
+        let of = access.clone();
+        match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
+            Ok(pull) => return posted.redirect(&format!("{pulls}/{}", pull.number)),
+            Err(error) => match refused(error) {
+                Ok(Looked::Refused(text)) => form.fault("", text),
+                Ok(_) => form.fault("", "such a pull is open already"),
+                Err(error) => return Err(Stop::refused(error.into(), posted.request())),
+            },
+        }
+    }
+    let page = page(&posted, &access, frame, ends, form).await?;
+    posted.refuse(page)
+}
+
+/// Why there can be no such pull, when that is for people to read.
+fn refused(error: PullError) -> Result<Looked, PullError> {
+    match error {
+        PullError::Duplicate(number) => Ok(Looked::Duplicate(number)),
+        PullError::NoSuchSource => {
+            Ok(Looked::Refused("There is no such source database, or you may not see it.".to_owned()))
+        }
+        error @ (PullError::OtherNetwork(_)
+        | PullError::SameBranch
+        | PullError::NoSuchBranch { .. }
+        | PullError::OtherTarget(_)
+        | PullError::BranchMissing(_)) => Ok(Looked::Refused(error.to_string())),
+        other => Err(other),
+    }
+}
+
+async fn page(
+    visit: &Visit,
+    access: &DatabaseAccess<Participate>,
+    frame: Frame,
+    ends: Ends,
+    form: Filled,
+) -> Result<impl FnOnce(Shell) -> NewPullPage, Stop> {
+    let offered = offered(visit, access, &ends).await?;
+    let looked = match ends.from.is_empty() {
+        true => Looked::NotYet,
+        false => look(visit, access, &frame, &ends).await?,
+    };
+    let form = match &looked {
+        Looked::At(preview) if form.value("title").is_empty() && !form.has_faults() => {
+            form.with("title", suggested(preview, &ends))
+        }
+        _ => form,
+    };
+    let Offered { sources, from_branches, to_branches } = offered;
+    Ok(move |shell| NewPullPage { shell, frame, ends, sources, from_branches, to_branches, looked, form })
+}
+
+/// A title for a pull of one commit; of several, the branch says more.
+fn suggested(preview: &Preview, ends: &Ends) -> String {
+    match &preview.commits[..] {
+        [only] => only.message.chars().take(Title::MAX).collect(),
+        _ => ends.from.clone(),
+    }
+}
+
+struct Offered {
+    sources: Vec<String>,
+    from_branches: Vec<String>,
+    to_branches: Vec<String>,
+}
+
+async fn offered(visit: &Visit, access: &DatabaseAccess<Participate>, ends: &Ends) -> Result<Offered, Stop> {
+    let (access, (owner, name), caller) = (access.clone(), ends.source.clone(), visit.caller.clone());
+    let offered = visit
+        .read(move |hub| -> Result<_, Refusal> {
+            let names = |branches: Vec<branchyard_domain::entities::Branch>| -> Vec<String> {
+                branches.into_iter().map(|branch| branch.name.to_string()).collect()
+            };
+            let view = hub.databases().get(&access)?;
+            let mut sources = vec![view.database.locator.to_string()];
+            sources.extend(view.parent.iter().map(DatabaseLocator::to_string));
+            let forks = hub.databases().forks(&access, None, OFFERED)?;
+            sources.extend(forks.iter().map(DatabaseLocator::to_string));
+            let from_branches = match hub.databases().access::<Read>(&caller, &owner, &name) {
+                Ok(source) => names(hub.branches().list(&source, None, OFFERED)?),
+                // It is refused with the preview.
+                Err(_) => Vec::new(),
+            };
+            let to_branches = names(hub.branches().list(&access, None, OFFERED)?);
+            Ok(Offered { sources, from_branches, to_branches })
+        })
+        .await?;
+    Ok(offered)
+}
+
+/// What was found between the two ends.
+struct Found {
+    edges: PullEdges,
+    entries: Vec<branchyard_domain::entities::LogEntry>,
+    is_cut: bool,
+    merges: Merges,
+}
+
+async fn look(visit: &Visit, access: &DatabaseAccess<Participate>, frame: &Frame, ends: &Ends) -> Result<Looked, Stop> {
+    let (of, wanted) = (access.clone(), ends.clone());
+    let found = visit
+        .read(move |hub| -> Result<_, Refusal> {
+            let edges = match hub.pulls().preview(&of, &wanted.source, &wanted.from, &wanted.to) {
+                Ok(edges) => edges,
+                Err(error) => return Ok(Err(refused(error)?)),
+            };
+            let (entries, is_cut) = log::since(hub, &of, &edges.base, &edges.theirs)?;
+            let merges = if edges.base == edges.theirs {
+                Merges::NothingToDo
+            } else {
+                match hub.pulls().conflicts(&of, &edges, None, 0, 1) {
+                    Ok(found) if found.is_empty() => Merges::Cleanly,
+                    Ok(_) => Merges::WithConflicts,
+                    Err(error) => Merges::Unknown(trouble(error)?),
+                }
+            };
+            Ok(Ok(Found { edges, entries, is_cut, merges }))
+        })
+        .await?;
+    let Found { edges, entries, is_cut, merges } = match found {
+        Ok(found) => found,
+        Err(looked) => return Ok(looked),
+    };
+    let asked = Asked::of(visit, access, edges.base, edges.theirs);
+    let (of, wanted) = (access.clone(), asked.clone());
+    let found = visit.read(move |hub| changes::find(hub, &of, &wanted)).await?;
+    let source = format!("{}/{}", ends.source.0, ends.source.1);
+    let path = format!("{}/pulls/new", frame.path);
+    let path = crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)]);
+    let now = visit.state.hub.now();
+    Ok(Looked::At(Box::new(Preview {
+        has_more_commits: is_cut || entries.len() > COMMITS,
+        commits: entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, frame, now)).collect(),
+        changes: Changes::new(visit, access, &asked, &found, &path),
+        merges,
+    })))
+}

@@ -1,0 +1,230 @@
+//! `/{owner}/{database}/releases`: releases and their notes.
+
+use askama::Template;
+use branchyard_api_common::{Refusal, segment};
+use branchyard_domain::access::{DatabaseAccess, Level, Read, Write};
+use branchyard_domain::entities::Release;
+use branchyard_domain::errors::{RefError, ReleaseError};
+use branchyard_domain::usecases::{EditRelease, NewRelease};
+use branchyard_domain::values::{LongText, RefName, Timestamp, Title};
+
+use super::confirm::{self, Question};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::markdown;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Releases on a page.
+const PAGE: usize = 20;
+const FIELDS: &[&str] = &["tag", "from", "title", "description"];
+
+/// A release as pages show it.
+struct Shown {
+    title: String,
+    tag: String,
+    href: String,
+    at_tag: String,
+    commit: String,
+    short: String,
+    when: Markup,
+    notes: Option<Markup>,
+}
+
+fn shown(frame: &Frame, release: &Release, now: Timestamp) -> Shown {
+    let tag = release.tag.as_str();
+    Shown {
+        title: release.title.clone(),
+        tag: tag.to_owned(),
+        href: address(frame, tag),
+        at_tag: paths::with_query(&frame.path, &[("ref", tag)]),
+        commit: frame.commit(&release.commit),
+        short: format::short(&release.commit),
+        when: format::when(release.created_at, now),
+        notes: release.description.as_deref().map(markdown::render),
+    }
+}
+
+/// The page of the release of a tag.
+fn address(frame: &Frame, tag: &str) -> String {
+    format!("{}/releases/tag/{}", frame.path, segment(tag))
+}
+
+#[derive(Template)]
+#[template(path = "releases.html")]
+struct ReleasesPage {
+    shell: Shell,
+    frame: Frame,
+    releases: Vec<Shown>,
+    next: Option<String>,
+}
+
+/// `GET /{owner}/{database}/releases`
+pub(crate) async fn list(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Releases).await?;
+    // `after` is a time in microseconds and a tag: newest first, by both.
+    let after = visit.parameter("after");
+    let after = after.as_deref().and_then(|key| key.split_once('_'));
+    let after = after.and_then(|(at, tag)| Some((Timestamp::from_micros(at.parse().ok()?), tag.to_owned())));
+    let mut found = visit
+        .read(move |hub| {
+            let after = after.as_ref().map(|(at, tag)| (*at, tag.as_str()));
+            hub.releases().list(&access, after, PAGE + 1)
+        })
+        .await?;
+    let key = |release: &Release| format!("{}_{}", release.created_at.as_micros(), release.tag);
+    let next = paths::next_page(&mut found, PAGE, &format!("{}/releases", frame.path), key);
+    let now = visit.state.hub.now();
+    let releases = found.iter().map(|release| shown(&frame, release, now)).collect();
+    visit.page(|shell| ReleasesPage { shell, frame, releases, next })
+}
+
+#[derive(Template)]
+#[template(path = "release.html")]
+struct ReleasePage {
+    shell: Shell,
+    frame: Frame,
+    release: Shown,
+}
+
+/// The database, and the release of the path.
+async fn named<L: Level>(visit: &Visit) -> Result<(DatabaseAccess<L>, Frame, Release), Stop> {
+    let (access, frame) = database::open::<L>(visit, Tab::Releases).await?;
+    let (tag, seen) = (visit.segment("tag"), access.clone());
+    let release = visit.read(move |hub| hub.releases().get(&seen, &tag)).await?;
+    Ok((access, frame, release))
+}
+
+/// `GET /{owner}/{database}/releases/tag/{tag}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (_, frame, release) = named::<Read>(&visit).await?;
+    let release = shown(&frame, &release, visit.state.hub.now());
+    visit.page(|shell| ReleasePage { shell, frame, release })
+}
+
+#[derive(Template)]
+#[template(path = "release_form.html")]
+struct FormPage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+    /// The tag of the release that is edited.
+    edited: Option<String>,
+    back: String,
+}
+
+/// `GET /{owner}/{database}/releases/new?tag=`
+pub(crate) async fn ask_new(visit: Visit) -> Answer {
+    let (_, frame) = database::open::<Write>(&visit, Tab::Releases).await?;
+    let tag = visit.parameter("tag").unwrap_or_default();
+    let from = if tag.is_empty() { frame.default_branch.clone() } else { String::new() };
+    let form = Filled::default().with("tag", tag).with("from", from);
+    let back = format!("{}/releases", frame.path);
+    visit.page(|shell| FormPage { shell, frame, form, edited: None, back })
+}
+
+/// `POST /{owner}/{database}/releases/new`
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Releases).await?;
+    let mut form = posted.form.again();
+    let tag = form.checked("tag", RefName::parse(&posted.form.line("tag")));
+    let title = form.checked("title", Title::parse(posted.form.line("title")));
+    let notes = form.checked("description", LongText::parse(posted.form.text("description")));
+    let from = posted.form.line("from");
+    if let (Some(tag), Some(title), Some(notes)) = (tag, title, notes) {
+        let created = posted.write(move |hub| -> Result<_, Refusal> {
+            let existing = match hub.tags().get(&access, tag.as_str()) {
+                Ok(tag) => Some(tag.commit),
+                Err(RefError::NoSuchTag(_)) => None,
+                Err(other) => return Err(other.into()),
+            };
+            // A tag that is there says itself what is released, unless the form says something else, which is then refused.
+            let commit = match existing.filter(|_| from.is_empty()) {
+                Some(commit) => commit,
+                None => hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?,
+            };
+            let wanted = NewRelease { tag, title, commit, description: Some(notes), create_tag: true };
+            Ok(hub.releases().create(&access, wanted, None)?)
+        });
+        match created.await {
+            Ok(release) => {
+                let to = address(&frame, release.tag.as_str());
+                return posted.redirect_saying(&to, &format!("{} is released.", release.title));
+            }
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let back = format!("{}/releases", frame.path);
+    posted.refuse(|shell| FormPage { shell, frame, form, edited: None, back })
+}
+
+/// `GET /{owner}/{database}/releases/tag/{tag}/edit`
+pub(crate) async fn ask_edit(visit: Visit) -> Answer {
+    let (_, frame, release) = named::<Write>(&visit).await?;
+    let tag = release.tag.to_string();
+    let form = Filled::default()
+        .with("title", release.title)
+        .with("description", release.description.unwrap_or_default())
+        .with("seen", release.updated_at.as_micros().to_string());
+    let back = address(&frame, &tag);
+    visit.page(|shell| FormPage { shell, frame, form, edited: Some(tag), back })
+}
+
+/// `POST /{owner}/{database}/releases/tag/{tag}/edit`
+pub(crate) async fn edit(posted: Posted) -> Answer {
+    let (access, frame, release) = named::<Write>(&posted).await?;
+    let tag = release.tag.to_string();
+    let mut form = posted.form.again();
+    let title = form.checked("title", Title::parse(posted.form.line("title")));
+    let description = form.checked("description", LongText::parse(posted.form.text("description")));
+    let back = address(&frame, &tag);
+    if let (Some(title), Some(description)) = (title, description) {
+        let (of, seen) = (tag.clone(), posted.form.line("seen"));
+        let edited = posted.write(move |hub| -> Result<_, ReleaseError> {
+            let as_seen = |release: &Release| release.updated_at.as_micros().to_string() == seen;
+            let edit = EditRelease { title: Some(title), description: Some(description) };
+            hub.releases().edit(&access, &of, edit, Some(&as_seen))
+        });
+        match edited.await {
+            Ok(_) => return posted.redirect_saying(&back, "The release was changed."),
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    posted.refuse(|shell| FormPage { shell, frame, form, edited: Some(tag), back })
+}
+
+fn question(frame: &Frame, release: &Release) -> Question {
+    Question {
+        title: format!("Delete release {}?", release.title),
+        text: format!("Title and notes are lost. The tag {} and its commit stay.", release.tag),
+        button: "Delete release",
+        back: address(frame, release.tag.as_str()),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET /{owner}/{database}/releases/tag/{tag}/delete`
+pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+    let (_, frame, release) = named::<Write>(&visit).await?;
+    let question = question(&frame, &release);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST /{owner}/{database}/releases/tag/{tag}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, frame, release) = named::<Write>(&posted).await?;
+    let tag = release.tag.clone();
+    match posted.write(move |hub| hub.releases().delete(&access, tag.as_str(), None)).await {
+        Ok(release) => {
+            let to = format!("{}/releases", frame.path);
+            posted.redirect_saying(&to, &format!("Release {} was deleted.", release.title))
+        }
+        Err(failure) => {
+            let (question, form) = (question(&frame, &release), Filled::default().refused(failure, &[])?);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}

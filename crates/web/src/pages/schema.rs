@@ -1,0 +1,83 @@
+//! `/{owner}/{database}/schema`: the definitions of tables and views at a ref, and a drawing of how they refer to each other.
+
+use askama::Template;
+use branchyard_domain::access::Read;
+use branchyard_domain::entities::{TableKind, TableSchema};
+
+use crate::database::{self, At, Frame, Tab};
+use crate::diagram;
+use crate::format::Markup;
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+struct Definition {
+    name: String,
+    href: String,
+    is_view: bool,
+    columns: Vec<ColumnLine>,
+    indexes: Vec<String>,
+    references: Vec<(String, String, String)>,
+    statement: String,
+}
+
+struct ColumnLine {
+    name: String,
+    declared_type: String,
+    is_key: bool,
+    nullable: bool,
+    default: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "schema.html")]
+struct SchemaPage {
+    shell: Shell,
+    frame: Frame,
+    at: At,
+    drawing: Option<Markup>,
+    left_out: usize,
+    tables: Vec<Definition>,
+}
+
+/// `GET /{owner}/{database}/schema?ref=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+    let at = database::at(&visit, &access, &frame).await?;
+    let commit = at.commit.clone();
+    let schemas = visit.read(move |hub| hub.history().tables(&access, &commit)).await?;
+    let tables: Vec<&TableSchema> = schemas.iter().filter(|schema| schema.kind == TableKind::Table).collect();
+    let shown: Vec<&TableSchema> = tables.iter().copied().take(diagram::MOST_TABLES).collect();
+    let left_out = tables.len() - shown.len();
+    let drawing = (!shown.is_empty()).then(|| diagram::draw(&shown, |table| frame.table(table)));
+    let tables = schemas.iter().map(|schema| definition(&frame, schema)).collect();
+    visit.page(|shell| SchemaPage { shell, frame, at, drawing, left_out, tables })
+}
+
+fn definition(frame: &Frame, schema: &TableSchema) -> Definition {
+    let columns = schema.columns.iter().map(|column| ColumnLine {
+        name: column.name.clone(),
+        declared_type: column.declared_type.clone(),
+        is_key: column.in_primary_key,
+        nullable: column.nullable,
+        default: column.default.clone(),
+    });
+    let indexes = schema.indexes.iter().map(|index| {
+        let unique = if index.unique { ", unique" } else { "" };
+        format!("{} ({}{unique})", index.name, index.columns.join(", "))
+    });
+    let references = schema.foreign_keys.iter().map(|key| {
+        let to = key.references_columns.join(", ");
+        let target =
+            if to.is_empty() { key.references_table.clone() } else { format!("{} ({to})", key.references_table) };
+        (key.columns.join(", "), target, frame.table(&key.references_table))
+    });
+    Definition {
+        name: schema.name.clone(),
+        href: frame.table(&schema.name),
+        is_view: schema.kind == TableKind::View,
+        columns: columns.collect(),
+        indexes: indexes.collect(),
+        references: references.collect(),
+        statement: schema.create_statement.clone(),
+    }
+}

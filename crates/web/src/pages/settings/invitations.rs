@@ -1,0 +1,92 @@
+//! `/settings/invitations`, for administrators of the server.
+
+use askama::Template;
+use branchyard_domain::errors::SignUpError;
+use branchyard_domain::values::InvitationId;
+
+use super::{Sections, sections};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+const HERE: &str = "/settings/invitations";
+
+struct Item {
+    id: String,
+    made: Markup,
+    expires: Markup,
+}
+
+#[derive(Template)]
+#[template(path = "settings/invitations.html")]
+struct InvitationsPage {
+    shell: Shell,
+    sections: Sections,
+    here: &'static str,
+    form: Filled,
+    link: Option<String>,
+    open: Vec<Item>,
+}
+
+async fn fill(
+    visit: &Visit,
+    form: Filled,
+    link: Option<String>,
+) -> Result<impl FnOnce(Shell) -> InvitationsPage + use<>, Stop> {
+    let user = visit.user()?;
+    let found = visit.read(move |hub| hub.invitations().list(&user)).await?;
+    let now = visit.state.hub.now();
+    let open = found
+        .into_iter()
+        .map(|invitation| Item {
+            id: invitation.id.to_string(),
+            made: format::when(invitation.created_at, now),
+            expires: format::when(invitation.expires_at, now),
+        })
+        .collect();
+    let sections = sections(visit);
+    Ok(move |shell| InvitationsPage { shell, sections, here: HERE, form, link, open })
+}
+
+/// `GET /settings/invitations`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = fill(&visit, Filled::default(), None).await?;
+    visit.page(page)
+}
+
+/// `POST /settings/invitations`; the answer shows the link, the only one that ever does.
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let minted = posted
+        .write(move |hub| -> Result<_, SignUpError> {
+            match hub.invitations().create(&user) {
+                Ok(minted) => Ok(Ok(minted.secret)),
+                Err(error @ (SignUpError::Closed | SignUpError::TooManyInvitations(_))) => Ok(Err(error.to_string())),
+                Err(other) => Err(other),
+            }
+        })
+        .await?;
+    match minted {
+        Ok(secret) => {
+            let path = paths::with_query("/sign-up", &[("invitation", secret.expose())]);
+            let link = format!("{}{path}", posted.state.config.public_url);
+            let page = fill(&posted, Filled::default(), Some(link)).await?;
+            posted.page(page)
+        }
+        Err(why) => {
+            let page = fill(&posted, Filled::default().wrong("", why), None).await?;
+            posted.refuse(page)
+        }
+    }
+}
+
+/// `POST /settings/invitations/revoke`
+pub(crate) async fn revoke(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let id = InvitationId::parse(&posted.form.line("id")).map_err(|_| Stop::nothing_here())?;
+    posted.write(move |hub| hub.invitations().revoke(&user, id)).await?;
+    posted.redirect_saying(HERE, "The invitation is taken back.")
+}

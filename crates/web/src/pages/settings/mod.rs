@@ -1,0 +1,31 @@
+//! `/settings/…`: the account of who is signed in.
+
+pub(super) mod invitations;
+pub(super) mod password;
+pub(super) mod profile;
+pub(super) mod sessions;
+pub(super) mod tokens;
+
+use crate::visit::{Answer, Visit};
+
+/// The pages, for the list beside them.
+type Sections = Vec<(&'static str, &'static str)>;
+
+fn sections(visit: &Visit) -> Sections {
+    let mut sections = vec![
+        ("Profile", "/settings/profile"),
+        ("Password", "/settings/password"),
+        ("Sessions", "/settings/sessions"),
+        ("Tokens", "/settings/tokens"),
+    ];
+    if visit.caller.user().is_some_and(|user| user.is_admin) {
+        sections.push(("Invitations", "/settings/invitations"));
+    }
+    sections
+}
+
+/// `GET /settings`
+pub(super) async fn index(visit: Visit) -> Answer {
+    visit.user()?;
+    visit.redirect("/settings/profile")
+}

@@ -1,0 +1,64 @@
+//! `/settings/password`
+
+use actix_web::http::StatusCode;
+use askama::Template;
+use branchyard_auth::PlainPassword;
+use branchyard_domain::errors::{Fault, SignInError};
+
+use super::{Sections, sections};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+const HERE: &str = "/settings/password";
+
+#[derive(Template)]
+#[template(path = "settings/password.html")]
+struct PasswordPage {
+    shell: Shell,
+    sections: Sections,
+    here: &'static str,
+    form: Filled,
+    has_password: bool,
+}
+
+fn fill(visit: &Visit, form: Filled) -> impl FnOnce(Shell) -> PasswordPage {
+    let sections = sections(visit);
+    let has_password = visit.caller.user().is_some_and(|user| user.password_hash.is_some());
+    move |shell| PasswordPage { shell, sections, here: HERE, form, has_password }
+}
+
+/// `GET /settings/password`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    visit.user()?;
+    visit.page(fill(&visit, Filled::default()))
+}
+
+/// `POST /settings/password`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let mut form = posted.form.again();
+    // The old password can be guessed here as well as on the sign-in page.
+    if let Some(seconds) = posted.count_sign_in(user.name.as_str()) {
+        let form = form.wrong("", format!("Too many attempts. Try again in {} minutes.", (seconds + 59) / 60));
+        return posted.render(StatusCode::TOO_MANY_REQUESTS, fill(&posted, form));
+    }
+    let new = form.checked("new_password", PlainPassword::new(posted.form.text("new_password")));
+    let Some(new) = new else { return posted.refuse(fill(&posted, form)) };
+    let (old, keep) = (posted.form.text("old_password"), posted.session.as_ref().map(|session| session.id));
+    let is_right = posted
+        .write(move |hub| -> Result<_, Fault> {
+            let hashed = new.hash_from(&mut |buffer| hub.random(buffer));
+            let hash = hashed.map_err(|_| Fault::Unsettled("a password could not be hashed"))?;
+            match hub.sessions().change_password(&user, &old, &hash, keep) {
+                Ok(()) => Ok(true),
+                Err(SignInError::Wrong) => Ok(false),
+                Err(SignInError::Fault(fault)) => Err(fault),
+            }
+        })
+        .await?;
+    if !is_right {
+        return posted.refuse(fill(&posted, form.wrong("old_password", "This is not your password.")));
+    }
+    posted.redirect_saying(HERE, "Your password is changed, and all other sessions are ended.")
+}

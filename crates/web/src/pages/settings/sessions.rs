@@ -1,0 +1,122 @@
+//! `/settings/sessions`
+
+use askama::Template;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::values::SessionId;
+
+use super::{Sections, sections};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::Posted;
+use crate::layout::Shell;
+use crate::session::Jar;
+use crate::visit::{Answer, Visit};
+
+const HERE: &str = "/settings/sessions";
+
+struct Item {
+    id: String,
+    browser: String,
+    address: String,
+    used: Markup,
+    began: Markup,
+    is_this: bool,
+}
+
+#[derive(Template)]
+#[template(path = "settings/sessions.html")]
+struct SessionsPage {
+    shell: Shell,
+    sections: Sections,
+    here: &'static str,
+    sessions: Vec<Item>,
+}
+
+/// `GET /settings/sessions`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let user = visit.user()?;
+    let found = visit.read(move |hub| -> Result<_, Fault> { hub.sessions().list(&user) }).await?;
+    let (now, this) = (visit.state.hub.now(), visit.session.as_ref().map(|session| session.id));
+    let sessions = found
+        .into_iter()
+        .map(|session| Item {
+            id: session.id.to_string(),
+            browser: browser(&session.last_use.user_agent),
+            address: session.last_use.address,
+            used: format::when(session.last_use.at, now),
+            began: format::when(session.created_at, now),
+            is_this: Some(session.id) == this,
+        })
+        .collect();
+    let beside = sections(&visit);
+    visit.page(|shell| SessionsPage { shell, sections: beside, here: HERE, sessions })
+}
+
+/// `POST /settings/sessions/end`
+pub(crate) async fn end(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let id = SessionId::parse(&posted.form.line("id")).map_err(|_| Stop::nothing_here())?;
+    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end(&user, id) }).await?;
+    posted.redirect_saying(HERE, "The session is ended.")
+}
+
+/// `POST /settings/sessions/end-all`
+pub(crate) async fn end_all(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
+    posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
+    match kept {
+        Some(_) => posted.redirect_saying(HERE, "You are signed out everywhere else."),
+        None => posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)]),
+    }
+}
+
+/// A browser in a word or two, as far as its name for itself tells.
+fn browser(agent: &str) -> String {
+    let first =
+        |known: &[(&str, &'static str)]| known.iter().find(|(mark, _)| agent.contains(mark)).map(|(_, name)| *name);
+    // The order matters: most say that they are Chrome or Safari too.
+    let name = first(&[
+        ("Firefox/", "Firefox"),
+        ("Edg/", "Edge"),
+        ("OPR/", "Opera"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ]);
+    let system = first(&[
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Windows", "Windows"),
+        ("Mac OS", "macOS"),
+        ("Linux", "Linux"),
+    ]);
+    match (name, system) {
+        (Some(name), Some(system)) => format!("{name} on {system}"),
+        (Some(name), None) => name.to_owned(),
+        _ if agent.is_empty() => "unknown".to_owned(),
+        _ => agent.chars().take(60).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::browser;
+
+    #[test]
+    fn browsers_are_told_apart() {
+        let cases = [
+            ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+            (
+                "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0",
+                "Edge on Windows",
+            ),
+            ("Mozilla/5.0 (Macintosh; Intel Mac OS X) Version/18 Safari/605.1", "Safari on macOS"),
+            ("curl/8.0", "curl/8.0"),
+            ("", "unknown"),
+        ];
+        for (agent, words) in cases {
+            assert_eq!(browser(agent), words);
+        }
+    }
+}

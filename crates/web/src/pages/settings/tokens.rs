@@ -1,0 +1,157 @@
+//! `/settings/tokens`
+
+use askama::Template;
+use branchyard_domain::entities::Token;
+use branchyard_domain::errors::{Fault, TokenError};
+use branchyard_domain::values::{TokenExpiry, TokenId};
+
+use super::{Sections, sections};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+const HERE: &str = "/settings/tokens";
+const PAGE: usize = 100;
+
+struct Item {
+    id: String,
+    name: String,
+    is_expired: bool,
+    expires: Markup,
+    used: Option<Markup>,
+    address: String,
+    agent: String,
+}
+
+#[derive(Template)]
+#[template(path = "settings/tokens.html")]
+struct TokensPage {
+    shell: Shell,
+    sections: Sections,
+    here: &'static str,
+    form: Filled,
+    minted: Option<String>,
+    origin: String,
+    expiries: Vec<(&'static str, &'static str)>,
+    tokens: Vec<Item>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "settings/delete_token.html")]
+struct DeletePage {
+    shell: Shell,
+    sections: Sections,
+    here: &'static str,
+    name: String,
+}
+
+const fn words(expiry: TokenExpiry) -> &'static str {
+    match expiry {
+        TokenExpiry::Days30 => "30 days",
+        TokenExpiry::Days60 => "60 days",
+        TokenExpiry::Days90 => "90 days",
+        TokenExpiry::Year1 => "1 year",
+    }
+}
+
+async fn fill(
+    visit: &Visit,
+    form: Filled,
+    minted: Option<String>,
+) -> Result<impl FnOnce(Shell) -> TokensPage + use<>, Stop> {
+    let user = visit.user()?;
+    let after = visit.parameter("after").and_then(|text| TokenId::parse(&text).ok());
+    let mut found: Vec<Token> = visit.read(move |hub| hub.tokens().list(&user, after, PAGE + 1)).await?;
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let last = found.last().filter(|_| more);
+    let next = last.map(|last| paths::with_query(HERE, &[("after", &last.id.to_string())]));
+    let now = visit.state.hub.now();
+    let tokens = found
+        .into_iter()
+        .map(|token| {
+            let (address, agent) = match &token.last_use {
+                Some(last) => (last.address.clone(), last.user_agent.clone()),
+                None => Default::default(),
+            };
+            Item {
+                id: token.id.to_string(),
+                is_expired: token.expired(now),
+                expires: format::when(token.expires_at, now),
+                used: token.last_use.as_ref().map(|last| format::when(last.at, now)),
+                name: token.name,
+                address,
+                agent,
+            }
+        })
+        .collect();
+    let (sections, origin) = (sections(visit), visit.state.config.public_url.clone());
+    let expiries = TokenExpiry::ALL.map(|expiry| (expiry.as_str(), words(expiry))).to_vec();
+    Ok(move |shell| TokensPage { shell, sections, here: HERE, form, minted, origin, expiries, tokens, next })
+}
+
+/// `GET /settings/tokens`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = fill(&visit, Filled::default().with("expires", TokenExpiry::Days90.as_str()), None).await?;
+    visit.page(page)
+}
+
+/// `POST /settings/tokens`; the answer shows the secret, the only one that ever does.
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let mut form = posted.form.again();
+    let expiry = form.checked("expires", TokenExpiry::parse(&posted.form.line("expires")));
+    let name = posted.form.line("name");
+    let Some(expiry) = expiry else {
+        let page = fill(&posted, form, None).await?;
+        return posted.refuse(page);
+    };
+    let minted = posted
+        .write(move |hub| -> Result<_, Fault> {
+            let secret = hub.tokens().mint();
+            match hub.tokens().create(&user, &name, expiry, secret, None) {
+                Ok(minted) => Ok(Ok(minted.secret)),
+                Err(TokenError::Fault(fault)) => Err(fault),
+                Err(error @ TokenError::TooMany(_)) => Ok(Err(("", error.to_string()))),
+                Err(error) => Ok(Err(("name", error.to_string()))),
+            }
+        })
+        .await?;
+    match minted {
+        Ok(secret) => {
+            let form = Filled::default().with("expires", expiry.as_str());
+            let page = fill(&posted, form, Some(secret.expose().to_owned())).await?;
+            let mut response = posted.page(page)?;
+            let never = actix_web::http::header::HeaderValue::from_static("no-store");
+            response.headers_mut().insert(actix_web::http::header::CACHE_CONTROL, never);
+            Ok(response)
+        }
+        Err((field, why)) => {
+            let page = fill(&posted, form.wrong(field, why), None).await?;
+            posted.refuse(page)
+        }
+    }
+}
+
+/// `GET /settings/tokens/{id}/delete`
+pub(crate) async fn ask(visit: Visit) -> Answer {
+    let user = visit.user()?;
+    let id = TokenId::parse(&visit.segment("id")).map_err(|_| Stop::nothing_here())?;
+    // There are at most as many as one may have, so the one is among them.
+    let all = visit.read(move |hub| hub.tokens().list(&user, None, usize::from(u16::MAX))).await?;
+    let token = all.into_iter().find(|token| token.id == id).ok_or_else(Stop::nothing_here)?;
+    let sections = sections(&visit);
+    visit.page(|shell| DeletePage { shell, sections, here: HERE, name: token.name })
+}
+
+/// `POST /settings/tokens/{id}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let id = TokenId::parse(&posted.segment("id")).map_err(|_| Stop::nothing_here())?;
+    let gone = posted.write(move |hub| hub.tokens().delete(&user, id)).await?;
+    posted.redirect_saying(HERE, &format!("The token “{}” is deleted.", gone.name))
+}

@@ -1,0 +1,73 @@
+//! `/sign-in`
+
+use actix_web::http::StatusCode;
+use askama::Template;
+use branchyard_domain::errors::{Fault, SignInError};
+use branchyard_domain::usecases::SignUp;
+
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::session::Jar;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage {
+    shell: Shell,
+    form: Filled,
+    may_sign_up: bool,
+}
+
+fn may_sign_up(visit: &Visit) -> bool {
+    visit.state.hub.limits().sign_up == SignUp::Open
+}
+
+/// `GET /sign-in`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let next = visit.parameter("next");
+    if visit.caller.user().is_some() {
+        return visit.redirect(paths::local(next.as_deref()));
+    }
+    let form = Filled::default().with("next", paths::local(next.as_deref()));
+    let may_sign_up = may_sign_up(&visit);
+    visit.page(|shell| SignInPage { shell, form, may_sign_up })
+}
+
+/// `POST /sign-in`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (name, password) = (posted.form.line("name"), posted.form.text("password"));
+    let again = |status: StatusCode, text: String| {
+        let form = posted.form.again().wrong("", text);
+        let may_sign_up = may_sign_up(&posted);
+        posted.render(status, |shell| SignInPage { shell, form, may_sign_up })
+    };
+    if let Some(seconds) = posted.count_sign_in(&name) {
+        let minutes = (seconds + 59) / 60;
+        return again(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!("Too many attempts to sign in. Try again in {minutes} minute(s)."),
+        );
+    }
+    let client = posted.client();
+    let opened = posted
+        .write(move |hub| -> Result<_, Fault> {
+            match hub.sessions().sign_in(&name, &password, client) {
+                Ok(opened) => Ok(Some(opened)),
+                Err(SignInError::Wrong) => Ok(None),
+                Err(SignInError::Fault(fault)) => Err(fault),
+            }
+        })
+        .await?;
+    match opened {
+        Some(opened) => {
+            let next = posted.form.line("next");
+            let cookie = Jar::Session.set(&posted.state, opened.secret.expose());
+            posted.redirect_with(paths::local(Some(&next)), [cookie])
+        }
+        None => again(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The name or the password is wrong. Names are written without @, passwords with their capitals.".to_owned(),
+        ),
+    }
+}

@@ -1,0 +1,101 @@
+//! `/sign-up`, for everybody or for those who were invited.
+
+use actix_web::http::StatusCode;
+use askama::Template;
+use branchyard_auth::PlainPassword;
+use branchyard_domain::errors::{Fault, PeopleError, SignUpError};
+use branchyard_domain::usecases::Applicant;
+use branchyard_domain::values::{EmailAddress, OwnerName};
+
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::session::Jar;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "sign_up.html")]
+struct SignUpPage {
+    shell: Shell,
+    form: Filled,
+    /// Why nobody can sign up here.
+    closed: Option<String>,
+    is_administrator: bool,
+}
+
+/// What a check of an invitation says: whether it is an administrator's, or why not to go on.
+type Admitted = Result<bool, String>;
+
+async fn admitted(visit: &Visit, invitation: &str) -> Result<Admitted, crate::error_page::Stop> {
+    let secret = Some(invitation.to_owned()).filter(|text| !text.is_empty());
+    let checked = visit
+        .read(move |hub| -> Result<_, Fault> {
+            match hub.invitations().check(secret.as_deref()) {
+                Ok(invitation) => Ok(Ok(invitation.is_some_and(|invitation| invitation.is_admin))),
+                Err(SignUpError::Fault(fault)) => Err(fault),
+                Err(other) => Ok(Err(other.to_string())),
+            }
+        })
+        .await?;
+    Ok(checked)
+}
+
+/// `GET /sign-up?invitation=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    if visit.caller.user().is_some() {
+        return visit.redirect("/");
+    }
+    let invitation = visit.parameter("invitation").unwrap_or_default();
+    let form = Filled::default().with("invitation", &invitation);
+    match admitted(&visit, &invitation).await? {
+        Ok(is_administrator) => visit.page(|shell| SignUpPage { shell, form, closed: None, is_administrator }),
+        Err(why) => visit.render(StatusCode::FORBIDDEN, |shell| SignUpPage {
+            shell,
+            form,
+            closed: Some(why),
+            is_administrator: false,
+        }),
+    }
+}
+
+/// `POST /sign-up`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let mut form = posted.form.again();
+    let invitation = posted.form.line("invitation");
+    let is_administrator = match admitted(&posted, &invitation).await? {
+        Ok(is_administrator) => is_administrator,
+        Err(why) => {
+            return posted.render(StatusCode::FORBIDDEN, |shell| SignUpPage {
+                shell,
+                form,
+                closed: Some(why),
+                is_administrator: false,
+            });
+        }
+    };
+    let name = form.checked("name", OwnerName::parse(&posted.form.line("name")));
+    let email = form.checked("email", EmailAddress::parse(&posted.form.line("email")));
+    let password = form.checked("password", PlainPassword::new(posted.form.text("password")));
+    let again = |form: Filled| posted.refuse(|shell| SignUpPage { shell, form, closed: None, is_administrator });
+    let (Some(name), Some(email), Some(password)) = (name, email, password) else { return again(form) };
+    if let Some(seconds) = posted.count_sign_in(name.as_str()) {
+        return again(form.wrong("", format!("Too many attempts. Try again in {} minutes.", (seconds + 59) / 60)));
+    }
+    let client = posted.client();
+    let signed_up = posted
+        .write(move |hub| -> Result<_, Fault> {
+            let hashed = password.hash_from(&mut |buffer| hub.random(buffer));
+            let password = hashed.map_err(|_| Fault::Unsettled("a password could not be hashed"))?;
+            let secret = Some(invitation.as_str()).filter(|text| !text.is_empty());
+            match hub.invitations().sign_up(Applicant { name, email, password }, secret) {
+                Ok(user) => Ok(Ok(hub.sessions().open(user, client)?)),
+                Err(SignUpError::Fault(fault) | SignUpError::People(PeopleError::Fault(fault))) => Err(fault),
+                Err(SignUpError::People(people)) => Ok(Err(("name", people.to_string()))),
+                Err(other) => Ok(Err(("", other.to_string()))),
+            }
+        })
+        .await?;
+    match signed_up {
+        Ok(opened) => posted.redirect_with("/", [Jar::Session.set(&posted.state, opened.secret.expose())]),
+        Err((field, why)) => again(form.wrong(field, why)),
+    }
+}

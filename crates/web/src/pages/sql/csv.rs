@@ -1,0 +1,67 @@
+//! `/{owner}/{database}/sql.csv`: all rows of a statement as a file.
+
+use std::time::Duration;
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use branchyard_api_common::{DownloadWriter, Ending, First, csv_header, csv_row, download_channel};
+use branchyard_domain::access::Read;
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::{Canceled, Column, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::usecases::ReadEnd;
+use branchyard_problem_details::{ErrorCode, Problem};
+
+use crate::database::{self, Tab};
+use crate::visit::{Answer, Visit};
+
+/// How it ended: with the text of what the statement is to blame for.
+type End = Result<(), String>;
+
+struct CsvFile(DownloadWriter<End>);
+
+impl RowSink for CsvFile {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        csv_header(self.0.buffer(), columns);
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        csv_row(self.0.buffer(), row);
+        if self.0.flush_if_due() { Flow::Continue } else { Flow::Stop }
+    }
+}
+
+/// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
+pub(crate) async fn get(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+    let at = database::at(&visit, &access, &frame).await?;
+    let sql = visit.parameter("q").unwrap_or_default();
+    let slot = visit.read_slot()?;
+    let canceled = Canceled::default();
+    let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
+    let (writer, download) = download_channel::<End>(visit.state.config.sql.stream_stall, &canceled);
+    let running = visit.spawn(&visit.state.sql, move |hub| -> Result<(), ReadError> {
+        let _slot = slot;
+        let mut file = CsvFile(writer);
+        let query = ReadQuery { sql: &sql, timeout, canceled };
+        let ending = match hub.sql().read(&access, &at.commit, &query, &mut file)? {
+            ReadEnd::Done(_) => Ending::Whole(Ok(())),
+            ReadEnd::Failed(failure) => Ending::Broken(Err(failure.to_string())),
+        };
+        file.0.end(ending);
+        Ok(())
+    });
+    let mut response = HttpResponse::Ok();
+    response
+        .content_type("text/csv; charset=utf-8")
+        .insert_header((header::CONTENT_DISPOSITION, "attachment; filename=\"result.csv\""));
+    match download.first().await {
+        First::All(_, Ending::Broken(Err(text))) => Err(Problem::new(ErrorCode::Unprocessable, text).into()),
+        First::All(body, _) => Ok(response.body(body)),
+        First::Begun(begun, download) => Ok(response.streaming(download.stream(begun))),
+        First::Lost => match running.await {
+            Ok(Err(failure)) => Err(failure.into()),
+            Ok(Ok(())) | Err(_) => Err(Problem::internal().into()),
+        },
+    }
+}

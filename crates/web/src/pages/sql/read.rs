@@ -1,0 +1,181 @@
+//! `/{owner}/{database}/sql`: one statement and its rows. The address holds both, so it can be shared.
+
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use branchyard_api_common::{Waiting, segment, storage_class};
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::{Canceled, Column, Flow, ReadQuery, RowSink, SqlFailure, ValueRef};
+use branchyard_domain::usecases::ReadEnd;
+use branchyard_domain::values::CommitHash;
+
+use super::{Outlines, outlines};
+use crate::changes::CHARACTERS;
+use crate::database::{self, At, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format;
+use crate::layout::Shell;
+use crate::paths;
+use crate::rows;
+use crate::visit::{Answer, Visit};
+
+/// Rows shown; all of them can be downloaded.
+const ROWS: usize = 500;
+/// Bytes of cells shown, after which no row follows.
+const BYTES: usize = 500_000;
+/// Columns shown.
+const COLUMNS: usize = 100;
+
+/// A column of a result.
+struct Heading {
+    name: String,
+    declared_type: String,
+    is_key: bool,
+}
+
+/// Rows for the page.
+#[derive(Default)]
+struct Rows {
+    headings: Vec<Heading>,
+    hidden_columns: usize,
+    rows: Vec<Vec<rows::Cell>>,
+    bytes: usize,
+    has_more: bool,
+}
+
+impl RowSink for Rows {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.hidden_columns = columns.len().saturating_sub(COLUMNS);
+        let headings = columns.iter().take(COLUMNS).map(|column| Heading {
+            name: column.name.clone(),
+            declared_type: column.declared_type.clone().unwrap_or_default(),
+            is_key: column.is_primary_key,
+        });
+        self.headings = headings.collect();
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        if self.rows.len() == ROWS || self.bytes > BYTES {
+            self.has_more = true;
+            return Flow::Stop;
+        }
+        for (heading, value) in self.headings.iter_mut().zip(row) {
+            // What no table declares, the first value tells.
+            if heading.declared_type.is_empty() {
+                heading.declared_type = storage_class(*value).unwrap_or_default().to_owned();
+            }
+        }
+        let cells: Vec<rows::Cell> =
+            row.iter().take(COLUMNS).map(|value| rows::Cell::new(*value, CHARACTERS)).collect();
+        self.bytes += cells.iter().map(|cell| cell.text.len()).sum::<usize>();
+        self.rows.push(cells);
+        Flow::Continue
+    }
+}
+
+/// A result as the page shows it.
+struct Shown {
+    rows: Rows,
+    /// How many and how fast.
+    summary: String,
+    csv: String,
+}
+
+/// What became of the statement.
+enum Outcome {
+    /// None was asked for.
+    Nothing,
+    /// It gave rows.
+    Rows(Shown),
+    /// The statement is to blame.
+    Failed(String),
+    /// It would change something, or there are several; where that can be done.
+    Writes(Option<String>),
+}
+
+#[derive(Template)]
+#[template(path = "sql.html")]
+struct SqlPage {
+    shell: Shell,
+    frame: Frame,
+    at: At,
+    q: String,
+    outlines: Outlines,
+    outcome: Outcome,
+    /// Where the same can be asked of the API.
+    api: String,
+}
+
+/// `GET /{owner}/{database}/sql?q=…&ref=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+    let at = database::at(&visit, &access, &frame).await?;
+    let q = visit.parameter("q").unwrap_or_default().replace("\r\n", "\n");
+    if visit.parameter("write").is_some() {
+        return visit.redirect(&write_address(&frame, &q));
+    }
+    let (of, commit) = (access.clone(), at.commit.clone());
+    let outlines = visit.read(move |hub| outlines(hub, &of, &commit)).await?;
+    let max = visit.state.config.sql.max_statement_bytes_get;
+    let outcome = match q.len() {
+        _ if q.trim().is_empty() => Outcome::Nothing,
+        long if long > max => Outcome::Failed(format!(
+            "An address holds a statement of {max} bytes, this one has {long}. Send it to the API by POST."
+        )),
+        _ => run(&visit, &access, &frame, &at, &q).await?,
+    };
+    let api = format!("{}/api/v2/databases{}/sql", visit.state.config.public_url, frame.path);
+    visit.page(|shell| SqlPage { shell, frame, at, q, outlines, outcome, api })
+}
+
+fn write_address(frame: &Frame, q: &str) -> String {
+    paths::with_query(&format!("{}/sql/write", frame.path), &[("ref", &frame.asked_ref), ("q", q)])
+}
+
+async fn run(visit: &Visit, access: &DatabaseAccess<Read>, frame: &Frame, at: &At, q: &str) -> Result<Outcome, Stop> {
+    let begun = Instant::now();
+    let (ended, rows) = collect(visit, access, &at.commit, q).await?;
+    let milliseconds = begun.elapsed().as_millis();
+    match ended {
+        ReadEnd::Done(_) => {
+            let count = format::counted(rows.rows.len() as u64, "row", "rows");
+            let summary = if rows.has_more {
+                format!("The first {count}, in {milliseconds} ms. There are more: download them all, or ask for fewer.")
+            } else {
+                format!("{count} in {milliseconds} ms")
+            };
+            let csv = format!("{}/sql.csv?ref={}&q={}", frame.path, at.commit, segment(q));
+            Ok(Outcome::Rows(Shown { rows, summary, csv }))
+        }
+        ReadEnd::Failed(SqlFailure::NotARead | SqlFailure::SeveralStatements) => {
+            Ok(Outcome::Writes(frame.may_write.then(|| write_address(frame, q))))
+        }
+        ReadEnd::Failed(failure) => Ok(Outcome::Failed(failure.to_string())),
+    }
+}
+
+async fn collect(
+    visit: &Visit,
+    access: &DatabaseAccess<Read>,
+    commit: &CommitHash,
+    q: &str,
+) -> Result<(ReadEnd, Rows), Stop> {
+    let slot = visit.read_slot()?;
+    let canceled = Canceled::default();
+    // Whoever leaves the page shall not keep the engine busy.
+    let _waiting = Waiting::new(&canceled);
+    let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
+    let (access, commit, sql) = (access.clone(), commit.clone(), q.to_owned());
+    let found = visit
+        .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
+            let _slot = slot;
+            let mut rows = Rows::default();
+            let query = ReadQuery { sql: &sql, timeout, canceled };
+            let ended = hub.sql().read(&access, &commit, &query, &mut rows)?;
+            Ok((ended, rows))
+        })
+        .await?;
+    Ok(found)
+}

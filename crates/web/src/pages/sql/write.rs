@@ -1,0 +1,127 @@
+//! `/{owner}/{database}/sql/write`: statements that change data, as a commit on a branch or on a new one for a pull.
+
+use askama::Template;
+use branchyard_domain::access::{DatabaseAccess, Write};
+use branchyard_domain::errors::{Fault, OperationError, ReadError, RefError};
+use branchyard_domain::usecases::SqlWrite;
+use branchyard_domain::values::{LongText, RefName};
+
+use super::{Outlines, outlines};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::settled;
+use crate::visit::{Answer, Visit};
+
+/// Branches that the form offers; any other can be typed.
+const OFFERED: usize = 100;
+
+#[derive(Template)]
+#[template(path = "sql_write.html")]
+struct WritePage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+    branches: Vec<String>,
+    outlines: Outlines,
+}
+
+/// What the form offers, and whether the branch asked for is one.
+struct Prepared {
+    branches: Vec<String>,
+    outlines: Outlines,
+    is_branch: bool,
+}
+
+async fn prepare(visit: &Visit, access: &DatabaseAccess<Write>, branch: &str) -> Result<Prepared, Stop> {
+    let (access, branch) = (access.clone(), branch.to_owned());
+    let prepared = visit
+        .read(move |hub| -> Result<_, ReadError> {
+            let branches = hub.branches().list(&access, None, OFFERED)?;
+            let head = match hub.branches().get(&access, &branch) {
+                Ok(branch) => Some(branch.head),
+                Err(RefError::NoSuchBranch(_)) => None,
+                Err(other) => return Err(other.into()),
+            };
+            let is_branch = head.is_some();
+            let commit = match head {
+                Some(head) => head,
+                None => hub.sql().resolve(&access, None)?,
+            };
+            let outlines = outlines(hub, &access, &commit)?;
+            let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
+            Ok(Prepared { branches, outlines, is_branch })
+        })
+        .await?;
+    Ok(prepared)
+}
+
+/// `GET /{owner}/{database}/sql/write?q=…&ref=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Write>(&visit, Tab::Sql).await?;
+    let asked = visit.parameter("ref").unwrap_or_else(|| frame.default_branch.clone());
+    let Prepared { branches, outlines, is_branch } = prepare(&visit, &access, &asked).await?;
+    let branch = if is_branch { asked } else { frame.default_branch.clone() };
+    let q = visit.parameter("q").unwrap_or_default();
+    let form = Filled::default().with("q", q).with("branch", branch).with("target", "branch");
+    visit.page(|shell| WritePage { shell, frame, form, branches, outlines })
+}
+
+/// `POST /{owner}/{database}/sql/write`
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Sql).await?;
+    let (q, branch) = (posted.form.text("q"), posted.form.line("branch"));
+    let mut form = posted.form.again();
+    let max = posted.state.config.sql.max_statement_bytes;
+    if q.trim().is_empty() {
+        form.fault("q", "write at least one statement");
+    } else if q.len() > max {
+        form.fault("q", format!("statements may have {max} bytes, these have {}", q.len()));
+    }
+    let message = form.checked("message", LongText::parse(posted.form.text("message")));
+    let Prepared { branches, outlines, is_branch } = prepare(&posted, &access, &branch).await?;
+    if !is_branch {
+        form.fault("branch", format!("there is no branch '{branch}'"));
+    }
+    let to_branch = match posted.form.line("target") == "pull" {
+        true => fresh_branch(&posted, &access, &mut form).await?,
+        false => form.checked("branch", RefName::parse(&branch)),
+    };
+    let writes = format!("{}/sql/writes", frame.path);
+    let refuse = |form: Filled| posted.refuse(|shell| WritePage { shell, frame, form, branches, outlines });
+    let (Some(to_branch), Some(message), false) = (to_branch, message, form.has_faults()) else { return refuse(form) };
+    let message = Some(message.into_string());
+    let wanted = SqlWrite { from_branch: branch, to_branch, statements: q, message };
+    let accepted = posted.write(move |hub| Ok::<_, Fault>(hub.operations().sql_write(&access, wanted, None))).await?;
+    match accepted {
+        Ok(operation) => {
+            settled::soon(&posted, operation.id).await;
+            posted.redirect(&format!("{writes}/{}", operation.id))
+        }
+        Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => refuse(form.wrong("", error)),
+        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+    }
+}
+
+/// The name of a branch that is not there yet.
+async fn fresh_branch(
+    posted: &Posted,
+    access: &DatabaseAccess<Write>,
+    form: &mut Filled,
+) -> Result<Option<RefName>, Stop> {
+    let name = posted.form.line("new_branch");
+    let Some(parsed) = form.checked("new_branch", RefName::parse(&name)) else { return Ok(None) };
+    let (access, wanted) = (access.clone(), name.clone());
+    let is_taken = posted
+        .read(move |hub| match hub.branches().get(&access, &wanted) {
+            Ok(_) => Ok(true),
+            Err(RefError::NoSuchBranch(_)) => Ok(false),
+            Err(other) => Err(other),
+        })
+        .await?;
+    if is_taken {
+        form.fault("new_branch", format!("branch '{name}' exists already; choose another name"));
+    }
+    Ok(Some(parsed))
+}

@@ -1,0 +1,93 @@
+//! `/{owner}/{database}/sql/writes/{operation}`: what became of a write.
+
+use askama::Template;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::{Operation, OperationStatus, Outcome, Work};
+use branchyard_domain::values::OperationId;
+
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Characters of statements that are shown, and that go back to the editor by an address.
+const SHOWN: usize = 8_192;
+
+/// How it stands.
+enum Standing {
+    /// Neither taken effect nor failed.
+    Waiting(&'static str),
+    /// Taken effect.
+    Done(Done),
+    /// Changed nothing.
+    Failed(String),
+}
+
+struct Done {
+    rows: Option<String>,
+    /// The new commit and its page, unless nothing changed.
+    commit: Option<(String, String)>,
+    /// The form of a pull, for what went to a branch of its own.
+    pull: Option<String>,
+    tables: String,
+}
+
+#[derive(Template)]
+#[template(path = "sql_written.html")]
+struct WrittenPage {
+    shell: Shell,
+    frame: Frame,
+    standing: Standing,
+    branch: String,
+    statements: String,
+    is_cut: bool,
+    author: String,
+    when: Markup,
+    again: String,
+}
+
+/// `GET /{owner}/{database}/sql/writes/{operation}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+    let operation = operation(&visit, &access).await?;
+    let Work::SqlWrite { from_branch, to_branch, statements, .. } = operation.work else {
+        return Err(Stop::nothing_here());
+    };
+    let (from, branch) = (from_branch.to_string(), to_branch.to_string());
+    let standing = match operation.status {
+        OperationStatus::Queued => Standing::Waiting("It waits for its turn."),
+        OperationStatus::Running => Standing::Waiting("It is running."),
+        OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
+        OperationStatus::Failed(failure) => Standing::Failed(failure.detail),
+    };
+    let editor = format!("{}/sql/write", frame.path);
+    let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
+    let is_cut = end.is_some();
+    let statements = end.and_then(|end| statements.get(..end)).unwrap_or(&statements).to_owned();
+    let again = paths::with_query(&editor, &[("ref", &from), ("q", if is_cut { "" } else { &statements })]);
+    let author = operation.created_by_name.to_string();
+    let when = format::when(operation.created_at, visit.state.hub.now());
+    visit.page(|shell| WrittenPage { shell, frame, standing, branch, statements, is_cut, author, when, again })
+}
+
+/// The operation of the path, if it belongs to this database.
+async fn operation(visit: &Visit, access: &DatabaseAccess<Read>) -> Result<Operation, Stop> {
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
+    let caller = visit.caller.clone();
+    let found = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
+    if found.database_id == access.database().id { Ok(found) } else { Err(Stop::nothing_here()) }
+}
+
+fn done(frame: &Frame, outcome: Outcome, from: &str, branch: &str) -> Done {
+    let changed = outcome.commit.filter(|commit| outcome.previous.as_ref() != Some(commit));
+    let pulls = format!("{}/pulls/new", frame.path);
+    let is_for_pull = from != branch && changed.is_some();
+    Done {
+        rows: outcome.rows_affected.map(|rows| format::counted(rows, "row", "rows")),
+        commit: changed.map(|commit| (format::short(&commit), frame.commit(&commit))),
+        pull: is_for_pull.then(|| paths::with_query(&pulls, &[("from", branch), ("to", from)])),
+        tables: paths::with_query(&frame.path, &[("ref", if branch == frame.default_branch { "" } else { branch })]),
+    }
+}

@@ -1,0 +1,143 @@
+//! `/{owner}/{database}/tags`: tags, making and deleting them.
+
+use askama::Template;
+use branchyard_api_common::{Refusal, segment};
+use branchyard_domain::access::{DatabaseAccess, Read, Write};
+use branchyard_domain::entities::Tag;
+use branchyard_domain::errors::RefError;
+use branchyard_domain::usecases::NewTag;
+use branchyard_domain::values::{LongText, RefName, Revision};
+
+use super::branches::PAGE;
+use super::confirm::{self, Question};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+const FIELDS: &[&str] = &["name", "from", "message"];
+
+struct Row {
+    name: String,
+    href: String,
+    message: Option<String>,
+    commit: String,
+    short: String,
+    when: Markup,
+    release: String,
+    delete: String,
+}
+
+#[derive(Template)]
+#[template(path = "tags.html")]
+struct TagsPage {
+    shell: Shell,
+    frame: Frame,
+    rows: Vec<Row>,
+    next: Option<String>,
+    form: Filled,
+}
+
+/// `GET /{owner}/{database}/tags`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
+    let form = Filled::default().with("from", frame.default_branch.clone());
+    let (rows, next) = rows(&visit, access, &frame).await?;
+    visit.page(|shell| TagsPage { shell, frame, rows, next, form })
+}
+
+async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Result<(Vec<Row>, Option<String>), Stop> {
+    let after = visit.parameter("after");
+    let mut found = visit.read(move |hub| hub.tags().list(&access, after.as_deref(), PAGE + 1)).await?;
+    let next = paths::next_page(&mut found, PAGE, &format!("{}/tags", frame.path), |last| last.name.to_string());
+    let now = visit.state.hub.now();
+    let row = |tag: &Tag| {
+        let name = tag.name.as_str();
+        Row {
+            name: name.to_owned(),
+            href: paths::with_query(&frame.path, &[("ref", name)]),
+            message: tag.message.clone(),
+            commit: frame.commit(&tag.commit),
+            short: format::short(&tag.commit),
+            when: format::when(tag.tagged_at, now),
+            release: paths::with_query(&format!("{}/releases/new", frame.path), &[("tag", name)]),
+            delete: format!("{}/tags/{}/delete", frame.path, segment(name)),
+        }
+    };
+    Ok((found.iter().map(row).collect(), next))
+}
+
+/// `POST /{owner}/{database}/tags`
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Write>(&posted, Tab::Branches).await?;
+    let mut form = posted.form.again();
+    let name = form.checked("name", RefName::parse(&posted.form.line("name")));
+    let message = form.checked("message", LongText::parse(posted.form.text("message")));
+    let from = posted.form.line("from");
+    let mut failed = None;
+    if let (Some(name), Some(message)) = (name, message) {
+        let message = Some(message).filter(|message| !message.as_str().trim().is_empty());
+        let created = posted.write(move |hub| -> Result<_, Refusal> {
+            let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
+            Ok(hub.tags().create(&access, NewTag { name, from: Revision::Commit(commit), message }, None)?)
+        });
+        match created.await {
+            Ok(tag) => {
+                return posted
+                    .redirect_saying(&format!("{}/tags", frame.path), &format!("Tag {} was created.", tag.name));
+            }
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    let form = match failed {
+        Some(failure) => form.refused(failure, FIELDS)?,
+        None => form,
+    };
+    let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
+    let (rows, next) = rows(&posted, access, &frame).await?;
+    posted.refuse(|shell| TagsPage { shell, frame, rows, next, form })
+}
+
+fn question(frame: &Frame, tag: &Tag) -> Question {
+    Question {
+        title: format!("Delete tag {}?", tag.name),
+        text: format!("Nothing names commit {} by this tag any more.", format::short(&tag.commit)),
+        button: "Delete tag",
+        back: format!("{}/tags", frame.path),
+        hidden: vec![("commit", tag.commit.to_string())],
+    }
+}
+
+/// The database, and the tag of the path.
+async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Tag), Stop> {
+    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
+    let (name, seen) = (visit.segment("tag"), access.clone());
+    let tag = visit.read(move |hub| hub.tags().get(&seen, &name)).await?;
+    Ok((access, frame, tag))
+}
+
+/// `GET /{owner}/{database}/tags/{tag}/delete`
+pub(crate) async fn ask(visit: Visit) -> Answer {
+    let (_, frame, tag) = named(&visit).await?;
+    let question = question(&frame, &tag);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST /{owner}/{database}/tags/{tag}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, frame, tag) = named(&posted).await?;
+    let (name, commit) = (tag.name.clone(), posted.form.line("commit"));
+    let deleted = posted.write(move |hub| -> Result<_, RefError> {
+        hub.tags().delete(&access, name.as_str(), Some(&|tag: &Tag| tag.commit.as_str() == commit))
+    });
+    match deleted.await {
+        Ok(tag) => posted.redirect_saying(&format!("{}/tags", frame.path), &format!("Tag {} was deleted.", tag.name)),
+        Err(failure) => {
+            let (question, form) = (question(&frame, &tag), Filled::default().refused(failure, &[])?);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Addresses of pages.
+
+use branchyard_api_common::segment;
+use branchyard_domain::entities::DatabaseLocator;
+
+/// The page of a database.
+pub(crate) fn database(locator: &DatabaseLocator) -> String {
+    format!("/{}/{}", locator.owner, locator.name)
+}
+
+/// A path with a query: parameters whose value is empty are left out.
+pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+    let mut address = path.to_owned();
+    let mut sign = '?';
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        address.push(sign);
+        address.push_str(name);
+        address.push('=');
+        address.push_str(&segment(value));
+        sign = '&';
+    }
+    address
+}
+
+/// Cuts a list that was read with one item more than a page has; gives the address of the next page, which begins after `key` of
+/// the last item that stays.
+pub(crate) fn next_page<T>(
+    found: &mut Vec<T>,
+    page: usize,
+    path: &str,
+    key: impl FnOnce(&T) -> String,
+) -> Option<String> {
+    let more = found.len() > page;
+    found.truncate(page);
+    found.last().filter(|_| more).map(|last| with_query(path, &[("after", &key(last))]))
+}
+
+/// Where to go after a sign-in: a path of this server, and nothing that a browser could take for another one.
+pub(crate) fn local(text: Option<&str>) -> &str {
+    let plain = |text: &&str| {
+        text.starts_with('/')
+            && !text.starts_with("//")
+            && !text.contains('\\')
+            && text.bytes().all(|byte| matches!(byte, b'!'..=b'~'))
+    };
+    text.filter(plain).unwrap_or("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{local, with_query};
+
+    #[test]
+    fn queries_are_encoded() {
+        assert_eq!(with_query("/a", &[("ref", "x/y&z"), ("q", ""), ("n", "1")]), "/a?ref=x%2Fy%26z&n=1");
+    }
+
+    #[test]
+    fn a_sign_in_leads_nowhere_else() {
+        for good in ["/", "/ada/rivers?ref=main"] {
+            assert_eq!(local(Some(good)), good);
+        }
+        for bad in
+            ["", "https://evil.test", "//evil.test", "/\\evil.test", "/a\\b", "/a b", "/\nb", "javascript:alert(1)"]
+        {
+            assert_eq!(local(Some(bad)), "/", "{bad}");
+        }
+        assert_eq!(local(None), "/");
+    }
+}

@@ -1,0 +1,119 @@
+//! Rows of a result, as pages show them.
+
+use branchyard_api_common::real;
+use branchyard_domain::entities;
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+
+/// What a cell holds, for its looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Null,
+    Number,
+    Text,
+    Blob,
+}
+
+/// A cell.
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    pub(crate) kind: Kind,
+    /// Its text, cut where it is long; for a blob, its size.
+    pub(crate) text: String,
+    /// Whether some of the text was cut off.
+    pub(crate) is_cut: bool,
+}
+
+impl Cell {
+    /// The value of a cell, of which at most `most` characters are shown.
+    pub(crate) fn new(value: ValueRef<'_>, most: usize) -> Self {
+        let whole = |kind, text| Self { kind, text, is_cut: false };
+        match value {
+            ValueRef::Null => whole(Kind::Null, "NULL".to_owned()),
+            ValueRef::Integer(number) => whole(Kind::Number, number.to_string()),
+            ValueRef::Real(number) => whole(Kind::Number, real(number)),
+            ValueRef::Blob(bytes) => {
+                let size = crate::format::size(i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+                whole(Kind::Blob, format!("binary, {size}"))
+            }
+            ValueRef::Text(bytes) => {
+                let text = String::from_utf8_lossy(bytes);
+                match text.char_indices().nth(most) {
+                    None => whole(Kind::Text, text.into_owned()),
+                    Some((end, _)) => Self { kind: Kind::Text, text: text[..end].to_owned(), is_cut: true },
+                }
+            }
+        }
+    }
+
+    /// The same for a cell of a difference.
+    pub(crate) fn of(cell: &entities::Cell, most: usize) -> Self {
+        let value = match cell {
+            entities::Cell::Null => ValueRef::Null,
+            entities::Cell::Integer(number) => ValueRef::Integer(*number),
+            entities::Cell::Real(number) => ValueRef::Real(*number),
+            entities::Cell::Text(bytes) => ValueRef::Text(bytes),
+            entities::Cell::Blob(bytes) => ValueRef::Blob(bytes),
+        };
+        Self::new(value, most)
+    }
+
+    /// The class that says how it looks.
+    pub(crate) fn class(&self) -> &'static str {
+        match self.kind {
+            Kind::Null => "null",
+            Kind::Number => "number",
+            Kind::Text => "",
+            Kind::Blob => "blob",
+        }
+    }
+
+    /// Whether its text finds it again.
+    pub(crate) fn is_findable(&self) -> bool {
+        matches!(self.kind, Kind::Number | Kind::Text) && !self.is_cut
+    }
+}
+
+/// Takes rows for a page.
+#[derive(Debug, Default)]
+pub(crate) struct Grid {
+    /// The columns, once they are known.
+    pub(crate) columns: Vec<Column>,
+    /// The rows.
+    pub(crate) rows: Vec<Vec<Cell>>,
+    most_characters: usize,
+}
+
+impl Grid {
+    /// Shows at most so many characters of a cell.
+    pub(crate) fn cutting(most_characters: usize) -> Self {
+        Self { most_characters, ..Self::default() }
+    }
+}
+
+impl RowSink for Grid {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns = columns.to_vec();
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        self.rows.push(row.iter().map(|value| Cell::new(*value, self.most_characters)).collect());
+        Flow::Continue
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Kind};
+    use branchyard_domain::ports::ValueRef;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let cell = Cell::new(ValueRef::Text("äöü".as_bytes()), 2);
+        assert_eq!((cell.text.as_str(), cell.is_cut, cell.is_findable()), ("äö", true, false));
+        let cell = Cell::new(ValueRef::Text("äö".as_bytes()), 2);
+        assert_eq!((cell.text.as_str(), cell.is_cut, cell.is_findable()), ("äö", false, true));
+        let cell = Cell::new(ValueRef::Blob(&[0; 2048]), 2);
+        assert_eq!((cell.text.as_str(), cell.kind), ("binary, 2.0 KiB", Kind::Blob));
+    }
+}

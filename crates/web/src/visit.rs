@@ -1,0 +1,196 @@
+//! Who asks for a page, and for what.
+
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::{Method, StatusCode, header};
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, web};
+use askama::Template;
+use branchyard_api_common::{AppState, Call};
+use branchyard_auth::PlainSecret;
+use branchyard_domain::access::Caller;
+use branchyard_domain::entities::{Session, User};
+use branchyard_domain::usecases::Client;
+use branchyard_problem_details::Problem;
+use futures_util::future::LocalBoxFuture;
+
+use crate::error_page::Stop;
+use crate::layout::Shell;
+use crate::session::{self, Jar};
+
+/// What handlers give.
+pub(crate) type Answer = Result<HttpResponse, Stop>;
+
+/// Somebody asks for a page. As an extractor it is for pages that are read; forms that are sent come as
+/// [`Posted`](crate::forms::Posted). It is a [`Call`] on behalf of who is signed in.
+pub(crate) struct Visit {
+    call: Call,
+    /// The session of who is signed in.
+    pub(crate) session: Option<Session>,
+    /// What the forms of this browser are bound to.
+    pub(crate) secret: Rc<PlainSecret>,
+    is_new_visitor: bool,
+    request: HttpRequest,
+}
+
+impl Deref for Visit {
+    type Target = Call;
+
+    fn deref(&self) -> &Call {
+        &self.call
+    }
+}
+
+impl FromRequest for Visit {
+    type Error = Stop;
+    type Future = LocalBoxFuture<'static, Result<Self, Stop>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let request = request.clone();
+        Box::pin(async move {
+            if !matches!(*request.method(), Method::GET | Method::HEAD) {
+                return Err(Stop::unexpected_method());
+            }
+            Self::begin(&request).await
+        })
+    }
+}
+
+impl Visit {
+    /// Finds out who asks.
+    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, Stop> {
+        let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?.get_ref().clone();
+        let sent = Jar::Session.secret(&state, request);
+        let known = match &sent {
+            Some(secret) => {
+                let (hub, hash) = (state.hub.clone(), secret.hash());
+                let found = state.reads.run(move || hub.sessions().check(&hash)).await?;
+                found.map_err(|fault| Stop::refused(fault.into(), request))?
+            }
+            None => None,
+        };
+        let (session, caller) = match known {
+            Some((session, user)) => (Some(session), Caller::User(Arc::new(user))),
+            None => (None, Caller::Anonymous),
+        };
+        let visitor = match sent.filter(|_| session.is_some()) {
+            Some(secret) => Some(secret),
+            None => Jar::Visitor.secret(&state, request),
+        };
+        let is_new_visitor = visitor.is_none();
+        let secret = visitor.unwrap_or_else(|| PlainSecret::mint_from(&mut |buffer| state.hub.random(buffer)));
+        let visit = Self {
+            call: Call::on_behalf_of(caller, state, request)?,
+            session,
+            secret: Rc::new(secret),
+            is_new_visitor,
+            request: request.clone(),
+        };
+        visit.note_use();
+        // For the error page, should there be one.
+        request.extensions_mut().insert(Rc::new(visit.shell()));
+        Ok(visit)
+    }
+
+    /// Notes when the session is used, without making the page wait.
+    fn note_use(&self) {
+        let (Some(session), now) = (&self.session, self.state.hub.now()) else { return };
+        let every = branchyard_domain::usecases::Sessions::NOTED_EVERY_SECONDS;
+        if session.last_use.at.plus_seconds(every) > now {
+            return;
+        }
+        let (state, session, client) = (self.state.clone(), session.clone(), self.client());
+        actix_web::rt::spawn(async move {
+            let hub = state.hub.clone();
+            match state.writes.run(move || hub.sessions().touch(&session, client)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the use of a session was not noted")
+                }
+                Err(error) => tracing::debug!(%error, "the use of a session was not noted"),
+            }
+        });
+    }
+
+    /// Where the request comes from.
+    pub(crate) fn client(&self) -> Client {
+        Client { address: self.address(), user_agent: self.user_agent() }
+    }
+
+    /// Who is signed in; otherwise the way goes over the sign-in page.
+    pub(crate) fn user(&self) -> Result<Arc<User>, Stop> {
+        self.caller.user().cloned().ok_or(Stop::SignIn)
+    }
+
+    /// The request itself.
+    pub(crate) fn request(&self) -> &HttpRequest {
+        &self.request
+    }
+
+    /// The first parameter of the query of this name, unless it is empty.
+    pub(crate) fn parameter(&self, name: &str) -> Option<String> {
+        branchyard_api_common::sent_parameter(&self.request, name).filter(|value| !value.is_empty())
+    }
+
+    /// All parameters of the query of this name, empty ones included.
+    pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
+        let decode =
+            |text: &str| percent_encoding::percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
+        let pairs = self.request.query_string().split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| decode(key) == name).map(|(_, value)| decode(value)).collect()
+    }
+
+    /// What surrounds the page.
+    pub(crate) fn shell(&self) -> Shell {
+        Shell::of(self)
+    }
+
+    /// The page.
+    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+        self.render(StatusCode::OK, fill)
+    }
+
+    /// The page again, with what is wrong in the form on it.
+    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+        self.render(StatusCode::UNPROCESSABLE_ENTITY, fill)
+    }
+
+    /// The page with a status of its own.
+    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> Answer {
+        let shell = self.shell();
+        let noticed = shell.notice.is_some();
+        let mut response = HttpResponse::build(status);
+        if self.is_new_visitor {
+            response.append_header((header::SET_COOKIE, Jar::Visitor.set(&self.state, self.secret.expose())));
+        }
+        if noticed {
+            response.append_header((header::SET_COOKIE, Jar::Notice.clear(&self.state)));
+        }
+        let html = fill(shell).render().map_err(|error| {
+            tracing::error!(%error, "a page was not rendered");
+            Problem::internal()
+        })?;
+        Ok(response.content_type("text/html; charset=utf-8").body(html))
+    }
+
+    /// On to another page.
+    pub(crate) fn redirect(&self, to: &str) -> Answer {
+        self.redirect_with(to, [])
+    }
+
+    /// On to another page, which shows a message.
+    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> Answer {
+        self.redirect_with(to, [session::notice(&self.state, text)])
+    }
+
+    /// On to another page, with cookies.
+    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> Answer {
+        let mut response = HttpResponse::SeeOther();
+        for cookie in cookies {
+            response.append_header((header::SET_COOKIE, cookie));
+        }
+        Ok(response.insert_header((header::LOCATION, to)).finish())
+    }
+}
