@@ -393,6 +393,25 @@ mod tests {
         assert_eq!(config, Config::default());
     }
 
+    /// Keys without a default stand there behind a `#`; each is good once that is gone.
+    #[test]
+    fn what_the_file_leaves_out_can_be_put_in() {
+        let lines: Vec<&str> = include_str!("../branchyard.default.toml").lines().collect();
+        let is_key = |line: &str| {
+            let name = line.strip_prefix("# ").and_then(|line| line.split_once(" = ")).map(|(name, _)| name);
+            name.is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+        };
+        let mut tried = 0;
+        for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_key(line)) {
+            let (setting, _) = line.trim_start_matches("# ").split_once("   ").unwrap_or((&line[2..], ""));
+            let mut changed = lines.clone();
+            changed[at] = setting;
+            load(&changed.join("\n")).unwrap_or_else(|error| panic!("{setting}: {error:#}"));
+            tried += 1;
+        }
+        assert!(tried >= 8, "{tried}");
+    }
+
     #[test]
     fn unknown_keys_are_named_with_their_source() {
         let error = format!("{:#}", load("[sql]\nrow_kap = 5").unwrap_err());

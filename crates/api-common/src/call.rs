@@ -63,24 +63,24 @@ impl FromRequest for Call {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
-            let state = state.get_ref().clone();
-            let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-            let manners = Manners::of(&request);
             let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
             // Read first, reported second: a client that is refused while it sends might not see why.
             let body = match takes_body {
                 true => {
-                    let config = &state.config;
+                    let config = &state_of(&request)?.config;
                     let (limit, patience) = (config.max_json_body_bytes, config.patience.json_body);
-                    body::read_json(&request, payload, manners.bodies, limit, patience).await
+                    body::read_json(&request, payload, Manners::of(&request).bodies, limit, patience).await
                 }
                 false => Ok(Bytes::new()),
             };
-            let caller = caller_of(&state, &request, &id, &manners.credentials).await?;
-            Ok(Self { body: body?, state, caller, request, id })
+            Self::with(request, body).await
         })
     }
+}
+
+fn state_of(request: &HttpRequest) -> Result<AppState, Failure> {
+    let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
+    Ok(state.get_ref().clone())
 }
 
 /// A segment of the path of a request, percent-decoded once.
@@ -112,7 +112,14 @@ impl Call {
     /// # Errors
     /// As extracting one, without those about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, Failure> {
-        Self::from_request(request, &mut Payload::None).await
+        Self::with(request.clone(), Ok(Bytes::new())).await
+    }
+
+    async fn with(request: HttpRequest, body: Result<Bytes, Failure>) -> Result<Self, Failure> {
+        let state = state_of(&request)?;
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        let caller = caller_of(&state, &request, &id, &Manners::of(&request).credentials).await?;
+        Ok(Self { body: body?, state, caller, request, id })
     }
 }
 

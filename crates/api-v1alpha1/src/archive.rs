@@ -6,20 +6,20 @@ use std::rc::Rc;
 
 use branchyard_api_common::{DownloadWriter, csv_header, csv_row};
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
-/// What a name in an archive must not hold.
-const UNFIT: &AsciiSet = &CONTROLS.add(b'/').add(b'\\').add(b'%');
-
-/// The file of a table.
+/// The file of a table: its name but for what would lead out of the archive's folder or cannot be printed.
 pub(crate) fn file_name(table: &str) -> String {
-    let encoded = utf8_percent_encode(table, UNFIT).to_string();
-    match encoded.strip_prefix('.') {
-        Some(rest) => format!("%2E{rest}.csv"),
-        None => format!("{encoded}.csv"),
+    let mut name = String::new();
+    for (at, letter) in table.char_indices() {
+        if letter.is_ascii_control() || matches!(letter, '/' | '\\' | '%') || (at == 0 && letter == '.') {
+            name.push_str(&format!("%{:02X}", u32::from(letter)));
+        } else {
+            name.push(letter);
+        }
     }
+    name + ".csv"
 }
 
 /// A download as something to write to. It breaks when the client is gone; what is written once the archive was given up goes nowhere.
@@ -118,6 +118,6 @@ mod tests {
     fn names_stay_inside_the_archive() {
         assert_eq!(file_name("tree"), "tree.csv");
         assert_eq!(file_name("../a\\b%"), "%2E.%2Fa%5Cb%25.csv");
-        assert_eq!(file_name("bäume und mehr"), "b%C3%A4ume und mehr.csv");
+        assert_eq!(file_name("bäume und mehr"), "bäume und mehr.csv");
     }
 }

@@ -16,6 +16,9 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "hosted_public_url",
     "hosted.advertise_host",
     "hosted.url_template",
+    "metrics.listen",
+    "v1alpha1.sunset_at",
+    "v1alpha1.deprecation_url",
 ];
 
 /// Sections whose keys are names that people choose.

@@ -93,9 +93,8 @@ fn rows_of_many_long_cells_are_cut_to_fit_an_answer() {
         assert_eq!(row["truncated_columns"].as_array().unwrap().len(), 400, "{path}");
     }
     // Names alone can be too much.
-    let huge = format!("create table w(id integer primary key, \"{}\")", "\u{1}".repeat(900_000));
+    let huge = format!("create table w(id integer primary key, \"{}\")", "n".repeat(600_000));
     ada.write("ada/d", "main", &format!("{huge}; insert into w values (1, 1)"));
-    ada.write("ada/d", "main", "create view wide as select *, * from w");
     let read = ada.post("/databases/ada/d/sql", &json!({"q": "select *, * from w"})).expect(200).data();
     assert_eq!(read["status"], "error");
     assert!(read["message"].as_str().unwrap().contains("the names of the columns have"), "{read}");

@@ -69,7 +69,7 @@ fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: Databa
     };
     match unit.database_add(&fork) {
         Err(MetadataError::Taken) => {
-            return Err(failed(FailureKind::Unprocessable, "the new owner has a database of that name by now"));
+            return Err(failed(FailureKind::Unprocessable, "a database of that name already exists by now"));
         }
         other => other?,
     }

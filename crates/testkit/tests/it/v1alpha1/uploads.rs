@@ -76,6 +76,20 @@ fn two_uploads_at_once_complete_and_a_full_queue_is_429() {
     assert_eq!(refused.json()["status"], "Error");
 }
 
+/// The length is in the head of the request, as curl and nearly everybody sends it.
+#[test]
+fn a_file_may_be_larger_than_a_body_of_json() {
+    let (_server, _, client) = trees();
+    let mut file = "id,name\n".to_owned();
+    for id in 1..50_000 {
+        file.push_str(&format!("{id},{}\n", "x".repeat(70)));
+    }
+    assert!(file.len() > 3 << 20);
+    let started = client.upload_trees("ana/trees", &file).expect(200).json();
+    let done = client.poll("/ana/trees/upload", text(&started["operation_name"])).expect(200).json();
+    assert_eq!(done["job_status"], "Completed", "{done}");
+}
+
 #[test]
 fn uploads_are_bounded_and_say_what_is_wrong() {
     let (server, _, client) = trees_with(|config| config.v1alpha1.upload_max_bytes = 20);

@@ -24,7 +24,8 @@ fn a_form_without_its_token_or_from_elsewhere_changes_nothing() {
     assert_ne!(good, foreign);
     let with = |token: Option<(String, String)>| named("rivers").into_iter().chain(token).collect::<Vec<_>>();
     let ours = server.address();
-    let cases: [(Option<Field>, &[(&str, &str)]); 7] = [
+    type Case<'a> = (Option<Field>, &'a [(&'a str, &'a str)]);
+    let cases: [Case<'_>; 7] = [
         (None, &[]),
         (Some(("csrf".to_owned(), String::new())), &[]),
         (Some(foreign), &[]),
