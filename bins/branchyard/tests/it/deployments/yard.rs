@@ -185,7 +185,7 @@ impl Yard {
     }
 
     pub(crate) fn next_event(&self) -> InstanceEvent {
-        self.local.watch(&self.handle, Duration::from_secs(35)).unwrap().expect("an event")
+        self.local.watch(&self.handle, Duration::from_secs(35)).unwrap().unwrap()
     }
 
     /// `SIGKILL`, from outside.
