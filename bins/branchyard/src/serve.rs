@@ -1,6 +1,6 @@
 //! The life of a server: open, recover, listen; on the first signal drain, on the second hurry.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,11 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     let running = Running::start(config, &World::default(), pending)?;
     print(format!("listening on {}", running.address()))?;
     if let Some(link) = running.administrator_link()? {
-        print(format!("no user exists yet; make the administrator's account at {link}"))?;
+        // Not on standard output, which scripts read one line of and then close.
+        let told = writeln!(std::io::stderr(), "no user exists yet; make the administrator's account at {link}");
+        if let Err(error) = told {
+            tracing::warn!(%error, "the link for the first user could not be printed");
+        }
     }
     running.until_stopped()
 }

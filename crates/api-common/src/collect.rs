@@ -261,7 +261,7 @@ mod tests {
         rows.columns(&[column(&name, None)]);
         assert_eq!(rows.row(&[ValueRef::Integer(1)]), Flow::Continue);
         let result = rows.finish();
-        assert_eq!((result.cut, result.rows.get().len()), (None, 100_009));
+        assert_eq!((result.cut, result.rows.get().len()), (None, 100_010));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The pages of Branchyard: rendered here, usable without JavaScript.
 //!
-//! A page only translates: it takes a [`Visit`] (who asks, and for what), gets an access value from the domain, runs use cases
+//! A page only translates: it takes a `visit::Visit` (who asks, and for what), gets an access value from the domain, runs use cases
 //! on a pool, and fills a template. What is *not* here: rules of the product, permission checks, SQL, anything loaded from
-//! elsewhere, inline scripts or styles (the policy of [`layout`] would refuse them).
+//! elsewhere, inline scripts or styles (the policy of `layout` would refuse them).
 //!
 //! | module | what it is |
 //! |---|---|
@@ -37,9 +37,9 @@
 //!
 //!    `visit` is a [`Call`](branchyard_api_common::Call) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
 //!    domain becomes an error page by `?`; one that a form can answer is matched on (`visit.write(|hub| Ok::<_, Fault>(…))`).
-//! 3. A form that changes something is a `POST` whose handler takes [`Posted`](forms::Posted) instead, which has checked where it
+//! 3. A form that changes something is a `POST` whose handler takes `Posted` instead, which has checked where it
 //!    comes from; the template puts `{{ shell.form_token() }}` into the form. It ends with `visit.redirect(…)`, or with the page
-//!    again, as [`Filled`](forms::Filled) with the errors beside their fields (`visit.refuse`).
+//!    again, as `Filled` with the errors beside their fields (`visit.refuse`).
 //! 4. Its route in `src/pages/mod.rs`, above the less exact ones.
 //! 5. A test in `crates/testkit/tests/it/web`. Give what a browser test has to find an `id`.
 
