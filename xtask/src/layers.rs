@@ -66,7 +66,17 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["actix-*"],
-        users: &["api-common", "api-v2", "api-v1alpha1", "api-hosted-v1", "web", "branchyard", "testkit", "shapes"],
+        users: &[
+            "api-common",
+            "api-v2",
+            "api-v1alpha1",
+            "api-hosted-v1",
+            "deployments",
+            "web",
+            "branchyard",
+            "testkit",
+            "shapes",
+        ],
         optional_users: &["problem-details"],
         instead: "keep the web framework in the adapters",
     },

@@ -9,8 +9,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// API versions and their documents. A frozen version's document never changes again.
-const DOCUMENTS: &[(&str, &str)] =
-    &[("v2", "crates/api-v2/openapi/v2.json"), ("v1alpha1", "crates/api-v1alpha1/openapi/v1alpha1.json")];
+const DOCUMENTS: &[(&str, &str)] = &[
+    ("v2", "crates/api-v2/openapi/v2.json"),
+    ("v1alpha1", "crates/api-v1alpha1/openapi/v1alpha1.json"),
+    ("hosted-v1", "crates/api-hosted-v1/openapi/hosted-v1.json"),
+];
 
 pub(crate) fn write(workspace: &Workspace) -> Result<()> {
     for (version, path) in DOCUMENTS {

@@ -127,6 +127,13 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
     },
+    /// Serve a deployment's instance; started by the server.
+    #[command(hide = true)]
+    ServeDeployment {
+        /// The instance's folder `run`.
+        #[arg(long, value_name = "DIR")]
+        run_dir: PathBuf,
+    },
     /// Check the configuration and everything stored; exit 1 on findings.
     Doctor {
         /// Where state and configuration are.
@@ -142,6 +149,8 @@ pub enum Api {
     V2,
     /// API v1alpha1.
     V1alpha1,
+    /// Hosted API v1.
+    HostedV1,
 }
 
 /// What to do with users.

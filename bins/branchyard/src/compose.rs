@@ -1,10 +1,12 @@
 //! Wiring: from a configuration to a [`Hub`].
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_api_common::LongLane;
-use branchyard_domain::ports::{Clock, Engine as _, Ids};
+use branchyard_deployments::LocalSettings;
+use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
@@ -12,6 +14,7 @@ use branchyard_storage::{FolderBlobs, Store};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::deployments;
 use crate::formats::FileFormats;
 use crate::system::{SystemClock, SystemIds};
 
@@ -22,11 +25,17 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// Ids and secrets.
     pub ids: Arc<dyn Ids>,
+    /// The program that serves deployments: this one.
+    pub program: PathBuf,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), ids: Arc::new(SystemIds) }
+        Self {
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(SystemIds),
+            program: std::env::current_exe().unwrap_or_default(),
+        }
     }
 }
 
@@ -75,7 +84,10 @@ impl Stores {
             }
             Pending::Refuse => metadata.require_current()?,
         }
-        let blobs = FolderBlobs::open(dir.uploads()).context("cannot open the folder of uploads")?;
+        let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
+            .context("cannot open the folders of uploads and backups")?;
+        let blobs: Arc<dyn Blobs> = Arc::new(blobs);
+        let provisioner = local_provisioner(config, &dir, &engine, &blobs, world)?;
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,
@@ -84,15 +96,16 @@ impl Stores {
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,
             engine: Arc::clone(&engine) as _,
-            blobs: Arc::new(blobs),
+            blobs,
             formats: Arc::new(FileFormats { limits, engine: Arc::clone(&engine) }),
             clock: Arc::clone(&world.clock),
             ids: Arc::clone(&world.ids),
             payloads: Arc::new(JsonPayloads),
             vault: Arc::new(ServerVault::from_secret(&dir.secret(world.ids.as_ref())?)),
             sender: Arc::new(HttpSender::new(config.sender_options()?).context("configuration: hooks.extra_ca_file")?),
+            provisioner,
         };
-        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()) })
+        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()?) })
     }
 
     /// Refuses a metadata store that is not the data folder's.
@@ -121,8 +134,29 @@ impl Stores {
     /// # Errors
     /// When their folder cannot be made.
     pub fn blobs(&self) -> anyhow::Result<FolderBlobs> {
-        FolderBlobs::open(self.dir.uploads()).context("cannot open the folder of uploads")
+        FolderBlobs::open(self.dir.uploads(), self.dir.backups())
+            .context("cannot open the folders of uploads and backups")
     }
+}
+
+/// What runs instances: this program, once for each.
+fn local_provisioner(
+    config: &Config,
+    dir: &DataDir,
+    engine: &Arc<DoltliteEngine>,
+    blobs: &Arc<dyn Blobs>,
+    world: &World,
+) -> anyhow::Result<Arc<dyn Provisioner>> {
+    let bind = config.hosted.address()?;
+    let settings = LocalSettings {
+        root: dir.deployments(),
+        program: world.program.clone(),
+        bind,
+        advertise_host: config.hosted.advertise_host.clone().unwrap_or_else(|| bind.to_string()),
+        orphan_grace: config.hosted.orphan_grace.duration(),
+    };
+    let provisioner = deployments::provisioner(settings, Arc::clone(engine), Arc::clone(blobs), world)?;
+    Ok(Arc::new(provisioner))
 }
 
 /// Opens the metadata store alone.

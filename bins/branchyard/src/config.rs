@@ -2,6 +2,7 @@
 //! Unknown keys are errors that name their source.
 
 mod hooks;
+mod hosted;
 mod http;
 mod list;
 mod pools;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli;
 
 pub use hooks::Hooks;
+pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use pools::Pools;
 pub use span::Span;
@@ -72,6 +74,10 @@ pub struct Config {
     pub metrics: Metrics,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
+    /// Public origin of the hosted API; the public origin when absent.
+    pub hosted_public_url: Option<String>,
+    /// Deployments.
+    pub hosted: Hosted,
     /// Pages, and the people who sign in there.
     pub web: Web,
 }
@@ -196,6 +202,8 @@ impl Default for Config {
             hooks: Hooks::default(),
             metrics: Metrics::default(),
             v1alpha1: V1alpha1::default(),
+            hosted_public_url: None,
+            hosted: Hosted::default(),
             web: Web::default(),
         }
     }
@@ -300,7 +308,11 @@ impl Config {
         if let Some(url) = self.public_url.as_deref().filter(|url| !is_origin(url)) {
             bail!("configuration: public_url is '{url}'; write it as https://host, without a slash at the end");
         }
+        if let Some(url) = self.hosted_public_url.as_deref().filter(|url| !is_origin(url)) {
+            bail!("configuration: hosted_public_url is '{url}'; write it as https://host, without a slash at the end");
+        }
         ranges::check(self)?;
+        self.hosted.domain()?;
         self.cors.check()?;
         self.hooks.check()?;
         self.http.proxies()?;
@@ -327,8 +339,11 @@ impl Config {
     }
 
     /// The domain's limits.
-    pub fn domain_limits(&self) -> Limits {
-        Limits {
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn domain_limits(&self) -> anyhow::Result<Limits> {
+        Ok(Limits {
             // Checked when the configuration was loaded.
             sign_up: self.web.sign_up().unwrap_or_default(),
             session_seconds: self.web.session_ttl.as_seconds(),
@@ -350,8 +365,9 @@ impl Config {
             hook_disable_after_seconds: self.hooks.disable_after.as_seconds(),
             hook_log_retention_seconds: self.hooks.log_retention.as_seconds(),
             reserved_names: self.limits.reserved_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+            hosted: self.hosted.domain()?,
             ..Limits::default()
-        }
+        })
     }
 }
 
@@ -445,6 +461,13 @@ mod tests {
             ("[hooks]\ndisable_after = 0", "hooks.disable_after"),
             ("[hooks]\nconcurrency = 0", "hooks.concurrency"),
             ("[hooks]\nlog_retention = \"59s\"", "hooks.log_retention"),
+            ("[hosted]\nbackup_hour_utc = 24", "hosted.backup_hour_utc"),
+            ("[hosted]\nbackup_retention_days = 0", "hosted.backup_retention_days"),
+            ("[hosted]\nstart_deadline = 0", "hosted.start_deadline"),
+            ("[hosted]\norphan_grace = \"2d\"", "hosted.orphan_grace"),
+            ("[hosted]\nport_range = \"80-90\"", "hosted.port_range"),
+            ("[hosted.spending]\nowners = { ada = \"lots\" }", "hosted.spending.owners.ada"),
+            ("hosted_public_url = \"yard.test\"", "hosted_public_url"),
             ("[web]\nsign_up = \"everybody\"", "web.sign_up"),
             ("[web]\nsession_ttl = \"59s\"", "web.session_ttl"),
             ("[web]\ninvitation_ttl = \"366d\"", "web.invitation_ttl"),
@@ -500,7 +523,7 @@ mod tests {
         assert_eq!(http.proxies.trusted.len(), 2);
         assert_eq!(http.rate_limits.unwrap().user_per_hour, 0);
         assert_eq!(http.part_url_seconds, 90);
-        assert_eq!(config.domain_limits().answer_retention_seconds, 7_200);
+        assert_eq!(config.domain_limits().unwrap().answer_retention_seconds, 7_200);
         let off = load("[rate_limit]\nenabled = false").unwrap();
         assert_eq!(off.http_config("http://x".to_owned()).unwrap().rate_limits, None);
     }

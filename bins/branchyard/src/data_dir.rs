@@ -40,6 +40,16 @@ impl DataDir {
         self.0.join("uploads")
     }
 
+    /// Backups of deployments.
+    pub fn backups(&self) -> PathBuf {
+        self.0.join("backups")
+    }
+
+    /// Folders of deployments.
+    pub fn deployments(&self) -> PathBuf {
+        self.0.join("deployments")
+    }
+
     /// Keeps other servers away from the folder: the engine's files belong to one process.
     ///
     /// # Errors

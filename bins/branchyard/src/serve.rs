@@ -20,9 +20,10 @@ use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
+use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::workers::Workers;
-use crate::{data_dir::DataDir, pages};
+use crate::{data_dir::DataDir, gateway, pages};
 
 /// How long requests under way may take once the server drains.
 const DRAIN_SECONDS: u64 = 30;
@@ -66,6 +67,8 @@ pub struct Running {
     draining: Arc<AtomicBool>,
     workers: Workers,
     dispatcher: Dispatcher,
+    fleet: Fleet,
+    leaves_instances: bool,
     runtime: tokio::runtime::Runtime,
     handle: ServerHandle,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -97,10 +100,16 @@ impl Running {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
+        if !config.hosted.address()?.is_loopback() {
+            tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
+        }
+        // Before anything listens: each process of an earlier server is taken over or known to be gone.
+        let fleet = Fleet::start(&hub).context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
+        let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
         let state =
             AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
@@ -120,8 +129,8 @@ impl Running {
                 Some(metrics)
             }
         };
-        let shared = (Arc::clone(&draining), Arc::clone(&measured));
-        let server = runtime.block_on(async { listen(listener, state, alpha, shared, head_timeout) })?;
+        let shared = Shared { state, alpha, hosted, draining: Arc::clone(&draining), metrics: Arc::clone(&measured) };
+        let server = runtime.block_on(async { listen(listener, shared, head_timeout) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
@@ -131,7 +140,21 @@ impl Running {
         let workers = Workers::start(&hub, count, &node, &measured).context("cannot start the workers")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the dispatcher of hooks")?;
-        Ok(Self { hub, address, public_url, draining, workers, dispatcher, runtime, handle, server, metrics, lock })
+        Ok(Self {
+            hub,
+            address,
+            public_url,
+            draining,
+            workers,
+            dispatcher,
+            fleet,
+            leaves_instances: config.hosted.leaves(),
+            runtime,
+            handle,
+            server,
+            metrics,
+            lock,
+        })
     }
 
     /// Where it listens.
@@ -200,6 +223,7 @@ impl Running {
         })?;
         self.workers.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
+        self.fleet.stop(self.leaves_instances);
         if let Some(metrics) = self.metrics {
             self.runtime.block_on(metrics.handle.stop(false));
         }
@@ -209,25 +233,37 @@ impl Running {
     }
 }
 
-fn listen(
-    listener: TcpListener,
+/// What answers requests, and what all of it shares.
+struct Shared {
     state: AppState,
     alpha: branchyard_api_v1alpha1::Settings,
-    (draining, metrics): (Arc<AtomicBool>, Arc<Metrics>),
-    head_timeout: Duration,
-) -> std::io::Result<Server> {
+    hosted: branchyard_api_hosted_v1::Settings,
+    draining: Arc<AtomicBool>,
+    metrics: Arc<Metrics>,
+}
+
+fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std::io::Result<Server> {
+    let Shared { state, alpha, hosted, draining, metrics } = shared;
     let draining = web::Data::from(draining);
     let metrics = web::Data::new(metrics);
+    let has_gateway = hosted.gateway;
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
             .app_data(web::Data::new(state.clone()))
             .app_data(web::Data::new(alpha.clone()))
+            .app_data(web::Data::new(hosted.clone()))
             .app_data(draining.clone())
             .app_data(metrics.clone())
             .wrap(from_fn(metrics::count))
+            .configure(|config| {
+                if has_gateway {
+                    gateway::configure(config);
+                }
+            })
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
+            .configure(branchyard_api_hosted_v1::configure)
             .configure(pages::configure)
             .configure(branchyard_web::configure)
     });

@@ -7,7 +7,9 @@ use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_domain::Hub;
-use branchyard_domain::access::{Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
+use branchyard_domain::access::{
+    Belong, Caller, DatabaseAccess, DeploymentAccess, DeploymentLevel, Level, OrganizationAccess, Read, Standing,
+};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, Fault};
 use branchyard_domain::ports::EngineError;
@@ -269,6 +271,15 @@ impl Call {
             Ok((sought.access::<L>(hub)?, found))
         })
         .await
+    }
+
+    /// Access to the deployment of the path.
+    ///
+    /// # Errors
+    /// 401, 404 and 403, in this order.
+    pub async fn deployment<L: DeploymentLevel>(&self) -> Result<DeploymentAccess<L>, Failure> {
+        let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("deployment"));
+        self.read(move |hub| hub.deployments().access::<L>(&caller, &owner, &name)).await
     }
 
     /// Access to the organization of the path.

@@ -1,11 +1,12 @@
 //! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
 
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, Fault, HookError, ImportError, OperationError, OrganizationError,
-    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
+    AccessError, CollaboratorError, DatabaseError, DeploymentError, Fault, HookError, ImportError, OperationError,
+    OrganizationError, PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError,
+    TokenError,
 };
-use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
-use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+use branchyard_domain::ports::{AddressError, EngineError, MetadataError, ProvisionError};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
 
 /// Why a use case did not do what was asked.
 #[derive(Debug)]
@@ -26,7 +27,9 @@ impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::KeyTaken => key_in_flight().into(),
-            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::Unsettled(_) => Self::Fault(fault),
+            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::Provisioner(_) | Fault::Unsettled(_) => {
+                Self::Fault(fault)
+            }
         }
     }
 }
@@ -53,6 +56,7 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
             | EngineError::Fault { .. } => false,
         },
         Fault::Blobs(error) => error.full,
+        Fault::Provisioner(error) => !matches!(error, ProvisionError::Refused(_)),
         Fault::KeyTaken => return key_in_flight(),
     };
     match unavailable {
@@ -114,7 +118,9 @@ impl From<OrganizationError> for Refusal {
             }
             OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
             OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
-            OrganizationError::OwnsDatabases(_) => plain(ErrorCode::Conflict, &error),
+            OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsDeployments => {
+                plain(ErrorCode::Conflict, &error)
+            }
             OrganizationError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             OrganizationError::People(error) => error.into(),
             OrganizationError::Fault(fault) => fault.into(),
@@ -284,6 +290,50 @@ impl From<HookError> for Refusal {
             HookError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             HookError::Access(error) => error.into(),
             HookError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
+impl From<DeploymentError> for Refusal {
+    fn from(error: DeploymentError) -> Self {
+        let in_field = |code, pointer: &str, why: &str| {
+            let name = pointer.trim_start_matches('/');
+            let problem = Problem::new(code, format!("{name}: {why}"));
+            problem.with_error(FieldError::at_pointer(pointer, why)).into()
+        };
+        match error {
+            DeploymentError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
+            DeploymentError::NoSuchDeployment(_)
+            | DeploymentError::NoSuchOwner(_)
+            | DeploymentError::Absent { .. }
+            | DeploymentError::NoSuchOperation => plain(ErrorCode::NotFound, &error),
+            DeploymentError::NoSuchSource(_) => in_field(ErrorCode::NotFound, "/from_database", &error.to_string()),
+            DeploymentError::Denied(_) | DeploymentError::MayNotCreateFor(_) => {
+                plain(ErrorCode::PermissionDenied, &error)
+            }
+            DeploymentError::NameTaken(_) | DeploymentError::Conflict(_) => plain(ErrorCode::Conflict, &error),
+            DeploymentError::Field { pointer, why } => in_field(ErrorCode::Unprocessable, &pointer, &why),
+            DeploymentError::BadField { pointer, why } => in_field(ErrorCode::ValidationFailed, &pointer, &why),
+            DeploymentError::Settings(ref wrong) => {
+                let entry = |(key, why): &(String, String)| {
+                    FieldError::at_pointer(format!("/overrides/{}", escape_pointer_token(key)), why.clone())
+                };
+                let detail = wrong.first().map_or_else(|| error.to_string(), |(key, why)| format!("{key}: {why}"));
+                Problem::new(ErrorCode::Unprocessable, detail).with_errors(wrong.iter().map(entry)).into()
+            }
+            DeploymentError::Unprocessable(_) => plain(ErrorCode::Unprocessable, &error),
+            DeploymentError::Unsupported(_) => plain(ErrorCode::Unsupported, &error),
+            DeploymentError::Spending { limit, committed, requested } => {
+                Problem::new(ErrorCode::SpendingLimitExceeded, error.to_string())
+                    .with_member("limit_usd", limit.to_string())
+                    .with_member("committed_usd", committed.to_string())
+                    .with_member("requested_usd", requested.to_string())
+                    .into()
+            }
+            DeploymentError::Capacity(_) => plain(ErrorCode::CapacityExceeded, &error),
+            DeploymentError::Changed => plain(ErrorCode::PreconditionFailed, &error),
+            DeploymentError::Access(error) => error.into(),
+            DeploymentError::Fault(fault) => fault.into(),
         }
     }
 }

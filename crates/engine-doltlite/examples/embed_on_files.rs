@@ -5,8 +5,8 @@ use std::{error::Error, sync::Arc, time::Duration};
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::fakes::{
-    Collected, FixedClock, MemoryBlobs, MemoryMetadata, OpenVault, PlainFormats, PlainPayloads, ScriptedSender,
-    SeededIds,
+    Collected, FixedClock, MemoryBlobs, MemoryMetadata, MemoryProvisioner, OpenVault, PlainFormats, PlainPayloads,
+    ScriptedSender, SeededIds,
 };
 use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{Limits, MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (metadata, blobs) = (Arc::new(MemoryMetadata::default()), Arc::new(MemoryBlobs::default()));
     let (clock, ids) = (Arc::new(FixedClock::default()), Arc::new(SeededIds::new(1)));
     let (payloads, vault, sender) = (Arc::new(PlainPayloads), Arc::new(OpenVault), Arc::new(ScriptedSender::default()));
-    let ports = Ports { metadata, engine, blobs, formats: Arc::new(PlainFormats), clock, ids, payloads, vault, sender };
+    let (formats, provisioner) = (Arc::new(PlainFormats), Arc::new(MemoryProvisioner::new(blobs.clone())));
+    let ports = Ports { metadata, engine, blobs, formats, clock, ids, payloads, vault, sender, provisioner };
     let hub = Hub::new(ports, Limits::default());
 
     let (name, email) = (OwnerName::parse("ada")?, "ada@example.org".to_owned());

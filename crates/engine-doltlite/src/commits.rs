@@ -28,6 +28,17 @@ pub(crate) fn create(
     author: &Signature,
     message: &str,
 ) -> Result<CommitHash, EngineError> {
+    create_with(engine, database, author, message, branch::rename)
+}
+
+/// Makes a database with one branch, `main`, that holds one empty commit; `finish` has the file before anybody else.
+pub(crate) fn create_with(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    author: &Signature,
+    message: &str,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
+) -> Result<CommitHash, EngineError> {
     let turn = engine.queues.enter(database);
     let temporary = engine.files.temporary();
     // The one place that makes a file.
@@ -36,7 +47,7 @@ pub(crate) fn create(
     let raw = rusqlite::Connection::open_with_flags(temporary.path(), flags).map_err(fault)?;
     // The engine's own first commit has its clock's date and no author: ours takes its place.
     let hash = commit_all_raw(&raw, message, author, &["--amend", "--allow-empty"]).map_err(fault)?;
-    branch::rename(&raw).map_err(fault)?;
+    finish(&raw).map_err(fault)?;
     raw.close().map_err(|(_, error)| fault(error))?;
     engine.evict(database);
     let installed = engine.files.install(temporary, database).map_err(|error| io_fault("create a database", error));
@@ -47,11 +58,16 @@ pub(crate) fn create(
 }
 
 pub(crate) fn copy(engine: &DoltliteEngine, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError> {
-    install_copy(engine, &engine.files.path(from), to)
+    install_copy(engine, &engine.files.path(from), to, branch::rename)
 }
 
-/// Puts a copy of a file, proved readable, in the place of a database.
-pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId) -> Result<(), EngineError> {
+/// Puts a copy of a file, proved readable, in the place of a database; `finish` has the copy before anybody else.
+pub(crate) fn install_copy(
+    engine: &DoltliteEngine,
+    from: &Path,
+    to: DatabaseId,
+    finish: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<()>,
+) -> Result<(), EngineError> {
     let fault = |error| io_fault("copy a database", error);
     let turn = engine.queues.enter(to);
     let temporary = engine.files.temporary();
@@ -62,7 +78,7 @@ pub(crate) fn install_copy(engine: &DoltliteEngine, from: &Path, to: DatabaseId)
         .raw()
         .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))
         .map_err(|error| errors::fault("read the copy", error))?;
-    branch::rename(copied.raw()).map_err(|error| errors::fault("rename the branch of the copy", error))?;
+    finish(copied.raw()).map_err(|error| errors::fault("finish the copy", error))?;
     drop(copied);
     engine.evict(to);
     let installed = engine.files.install(temporary, to).map_err(fault);
@@ -101,6 +117,11 @@ fn commit_all_raw(
     let arguments: Vec<&str> = flags.iter().copied().chain(arguments).collect();
     let marks = vec!["?"; arguments.len()].join(", ");
     raw.query_row(&format!("SELECT dolt_commit({marks})"), params_from_iter(arguments), |row| row.get(0))
+}
+
+/// Runs `dolt_commit` on everything changed, now, by whoever the connection belongs to.
+pub(crate) fn commit_session(connection: &Connection, message: &str) -> rusqlite::Result<()> {
+    connection.raw().query_row("SELECT dolt_commit('-A', '-m', ?)", [message], |_| Ok(()))
 }
 
 fn message_argument(message: &str) -> String {

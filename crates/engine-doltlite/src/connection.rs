@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Canceled, EngineError};
+use branchyard_domain::ports::{Canceled, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
 use rusqlite::OpenFlags;
 
@@ -71,6 +71,36 @@ impl Connection {
              PRAGMA mmap_size = 0;",
         )?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
+        Ok(Self { raw, guard })
+    }
+
+    /// Opens an existing file for a session: on a branch, or on the default branch.
+    pub(crate) fn open_session(
+        path: &Path,
+        request: &SessionRequest,
+        cache_kib: usize,
+        modules: &Arc<HashSet<String>>,
+    ) -> rusqlite::Result<Self> {
+        let mut name = path.as_os_str().to_owned();
+        if let Some(branch) = &request.branch {
+            name.push("@");
+            name.push(branch);
+        }
+        let reads = request.power == SqlPower::Read;
+        let access = if reads { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let raw = rusqlite::Connection::open_with_flags(name, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        raw.busy_handler(Some(wait_a_little))?;
+        raw.execute_batch(&format!(
+            "PRAGMA cache_size = -{cache_kib}; PRAGMA temp_store = memory; PRAGMA foreign_keys = {}; PRAGMA query_only = {reads};",
+            request.foreign_keys
+        ))?;
+        // Before the guard takes the function away.
+        raw.query_row(
+            "SELECT dolt_config('user.name', ?), dolt_config('user.email', ?)",
+            [&request.caller.name, &request.caller.email],
+            |_| Ok(()),
+        )?;
+        let guard = Guard::install_for_session(&raw, Arc::clone(modules))?;
         Ok(Self { raw, guard })
     }
 

@@ -8,10 +8,11 @@ use std::time::Duration;
 use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
     ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selection, TableScan, WriteJob, Written,
+    RowSource, RowTest, ScriptJob, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
+use crate::branch;
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, Purpose};
 use crate::files::Files;
@@ -27,11 +28,12 @@ pub struct DoltliteEngine {
     pub(crate) options: Options,
     pub(crate) files: Files,
     pub(crate) queues: WriteQueues,
-    pub(crate) watchdog: Watchdog,
+    pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
     pub(crate) trials: Trials,
     readers: Pool<Option<CommitHash>>,
     writers: Pool<()>,
+    pub(crate) sessions: Arc<Pool<SessionRequest>>,
     modules: Arc<HashSet<String>>,
 }
 
@@ -54,11 +56,16 @@ impl DoltliteEngine {
     pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
         crate::memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
+        if let Some(folder) = &options.temporary_folder {
+            set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
+        }
         let watchdog = Watchdog::start(options.long.clone()).map_err(|error| io_fault("start the watchdog", error))?;
+        let watchdog = Arc::new(watchdog);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
             readers: Pool::new(options.idle_readers),
             writers: Pool::new(options.idle_writers),
+            sessions: Arc::new(Pool::new(options.idle_sessions)),
             options,
             files,
             queues: WriteQueues::default(),
@@ -99,7 +106,7 @@ impl DoltliteEngine {
     /// # Errors
     /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
     pub fn restore(&self, database: DatabaseId, from: &std::path::Path) -> Result<(), EngineError> {
-        commits::install_copy(self, from, database)
+        commits::install_copy(self, from, database, branch::rename)
     }
 
     /// Runs `work` on a connection fixed to a commit, inside one read transaction.
@@ -213,12 +220,13 @@ impl DoltliteEngine {
     pub(crate) fn evict(&self, database: DatabaseId) {
         self.readers.evict(database);
         self.writers.evict(database);
+        self.sessions.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
         self.trials.forget(database);
     }
 }
 
-fn missing(database: DatabaseId) -> EngineError {
+pub(crate) fn missing(database: DatabaseId) -> EngineError {
     EngineError::Damaged(format!("the file of database {database} is missing"))
 }
 
@@ -229,6 +237,12 @@ pub(crate) fn io_fault(context: &str, error: std::io::Error) -> EngineError {
         }
         _ => EngineError::Fault { context: context.to_owned(), source: Box::new(error) },
     }
+}
+
+/// Holds for the process: before a connection that could need one is opened.
+fn set_temporary_folder(folder: &std::path::Path) -> rusqlite::Result<()> {
+    let connection = rusqlite::Connection::open_in_memory()?;
+    connection.pragma_update(None, "temp_store_directory", folder.to_string_lossy())
 }
 
 /// Names of all virtual table modules, in lower case.

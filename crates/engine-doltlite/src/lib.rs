@@ -33,6 +33,7 @@ mod read;
 mod scan;
 mod schema;
 mod script;
+mod session;
 mod sql;
 mod sqlite;
 mod trial;

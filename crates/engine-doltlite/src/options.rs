@@ -1,5 +1,6 @@
 //! Settings of the engine.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::long::Long;
@@ -11,10 +12,16 @@ pub struct Options {
     pub idle_readers: usize,
     /// Idle connections for writes kept open, over all databases.
     pub idle_writers: usize,
+    /// Idle sessions of a deployment's clients kept open, over all databases, branches and callers.
+    pub idle_sessions: usize,
+    /// Page cache of each session, in KiB.
+    pub session_cache_kib: usize,
     /// The most memory one statement of a stranger may take, in bytes.
     pub statement_memory: usize,
     /// The most memory everything in the process that uses SQLite may take together, in bytes: the last line of defence.
     pub process_memory: Option<u64>,
+    /// The folder for temporary files of everything in the process that uses SQLite; `None` for the system's. Set once.
+    pub temporary_folder: Option<PathBuf>,
     /// Time a trial merge may take.
     pub trial_merge_timeout: Duration,
     /// Time finding a page of changed rows may take.
@@ -30,8 +37,11 @@ impl Default for Options {
         Self {
             idle_readers: 64,
             idle_writers: 16,
+            idle_sessions: 16,
+            session_cache_kib: 4000,
             statement_memory: 256 << 20,
             process_memory: Some(1 << 30),
+            temporary_folder: None,
             trial_merge_timeout: Duration::from_secs(60),
             diff_timeout: Duration::from_secs(30),
             count_timeout: Duration::from_secs(30),

@@ -82,6 +82,12 @@ codes! {
     IdempotencyKeyReused,
     /// The request's own content made an operation fail. Only in `Operation.error`.
     OperationFailed,
+    /// Not offered here; the detail names the feature.
+    Unsupported,
+    /// It would cost more than the owner may spend.
+    SpendingLimitExceeded,
+    /// There is no room for it.
+    CapacityExceeded,
     /// A quota or a queue of the caller or the database is used up.
     RateLimited,
     /// A fault of the server.
@@ -296,6 +302,44 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. Time and size limits are in the configuration under `limits`.",
                 },
             },
+            Self::Unsupported => Row {
+                name: "UNSUPPORTED",
+                status: 422,
+                title: "Unsupported",
+                suffix: "unsupported",
+                retry_after: None,
+                explanation: Explanation {
+                    meaning: "The zone, or this server, does not offer what was asked for. The detail names the feature.",
+                    client: "Leave the feature out of the request, or use another zone.",
+                    operator: "`hosted.enabled` and the catalogue in the configuration say what is offered.",
+                },
+            },
+            Self::SpendingLimitExceeded => Row {
+                name: "SPENDING_LIMIT_EXCEEDED",
+                status: 422,
+                title: "Spending limit exceeded",
+                suffix: "spending-limit-exceeded",
+                retry_after: None,
+                explanation: Explanation {
+                    meaning: "What runs for the owner and what was asked for would together cost more in a month than the owner \
+                              may spend: `committed_usd` and `requested_usd` exceed `limit_usd`. Nothing that runs is stopped.",
+                    client: "Choose a smaller instance or volume, or disable a deployment that is not needed.",
+                    operator: "The limits are `hosted.spending` in the configuration.",
+                },
+            },
+            Self::CapacityExceeded => Row {
+                name: "CAPACITY_EXCEEDED",
+                status: 422,
+                title: "Capacity exceeded",
+                suffix: "capacity-exceeded",
+                retry_after: None,
+                explanation: Explanation {
+                    meaning: "The zone has no room for another instance of this size, or the owner has as many deployments as are \
+                              allowed. The detail names what is used up.",
+                    client: "Choose a smaller size, or disable a deployment that is not needed.",
+                    operator: "`capacity` in `hosted.catalogue`, `hosted.max_deployments_per_owner` and `hosted.port_range` bound it.",
+                },
+            },
             Self::RateLimited => Row {
                 name: "RATE_LIMITED",
                 status: 429,
@@ -411,7 +455,7 @@ impl Serialize for ErrorCode {
 mod tests {
     use super::{ErrorCode, UnknownErrorCode};
 
-    /// The table of the wire contract (v2 §1.7), in its order.
+    /// The table of the wire contracts (v2 §1.7, hosted v1 §1.1), in its order.
     const CONTRACT: &[(&str, u16, &str, &str)] = &[
         ("VALIDATION_FAILED", 400, "Validation failed", "validation-failed"),
         ("UNAUTHENTICATED", 401, "Unauthenticated", "unauthenticated"),
@@ -427,6 +471,9 @@ mod tests {
         ("MERGE_CONFLICT", 422, "Merge conflict", "merge-conflict"),
         ("IDEMPOTENCY_KEY_REUSED", 422, "Idempotency key reused", "idempotency-key-reused"),
         ("OPERATION_FAILED", 422, "Operation failed", "operation-failed"),
+        ("UNSUPPORTED", 422, "Unsupported", "unsupported"),
+        ("SPENDING_LIMIT_EXCEEDED", 422, "Spending limit exceeded", "spending-limit-exceeded"),
+        ("CAPACITY_EXCEEDED", 422, "Capacity exceeded", "capacity-exceeded"),
         ("RATE_LIMITED", 429, "Rate limited", "rate-limited"),
         ("INTERNAL", 500, "Internal error", "internal"),
         ("SERVICE_UNAVAILABLE", 503, "Service unavailable", "service-unavailable"),

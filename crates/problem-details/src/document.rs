@@ -4,6 +4,7 @@ use crate::clip::clip;
 use crate::{FieldError, Problem};
 use serde::Serialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// No error body is larger than this.
 pub const BODY_MAX_BYTES: usize = 1024 * 1024;
@@ -28,6 +29,8 @@ pub struct Document<'a> {
     request_id: Cow<'a, str>,
     #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
     errors: &'a [FieldError],
+    #[serde(flatten)]
+    members: BTreeMap<&'static str, &'a str>,
 }
 
 impl Problem {
@@ -49,6 +52,7 @@ impl Problem {
             code: row.name,
             request_id: clip(request_id, NAME_MAX_BYTES),
             errors: self.errors(),
+            members: self.members().iter().map(|(name, text)| (*name, text.as_str())).collect(),
         }
     }
 }

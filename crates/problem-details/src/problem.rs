@@ -40,7 +40,12 @@ pub struct Problem {
     retry_after: Option<u32>,
     allow: Option<String>,
     www_authenticate: Option<String>,
+    members: Option<Box<Members>>,
 }
+
+/// Members of a problem's own: few problems have any, so they do not make all of them larger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Members(Vec<(&'static str, String)>);
 
 impl Problem {
     /// A problem with the headers its code owes: `Retry-After` from the table, and for `UNAUTHENTICATED`
@@ -63,6 +68,7 @@ impl Problem {
             retry_after: code.default_retry_after(),
             allow: None,
             www_authenticate: challenge,
+            members: None,
         }
     }
 
@@ -120,6 +126,17 @@ impl Problem {
     pub fn www_authenticate(mut self, challenge: impl Into<String>) -> Self {
         self.www_authenticate = Some(challenge.into());
         self
+    }
+
+    /// Adds a member of its own to the document: a name that no other member has, and a short text.
+    pub fn with_member(mut self, name: &'static str, text: impl Into<String>) -> Self {
+        self.members.get_or_insert_default().0.push((name, text.into()));
+        self
+    }
+
+    /// Members of its own.
+    pub(crate) fn members(&self) -> &[(&'static str, String)] {
+        self.members.as_deref().map_or(&[], |members| members.0.as_slice())
     }
 
     /// The code.

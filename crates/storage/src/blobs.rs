@@ -1,26 +1,29 @@
-//! The blob port as a folder: `<dir>/<upload>/<part>`.
+//! The blob port as folders: uploads as `<dir>/<upload>/<part>`, and the files of backups.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
-use branchyard_domain::values::UploadId;
+use branchyard_domain::ports::{BackupFile, Blobs, BlobsError, ReadSeek};
+use branchyard_domain::values::{BackupId, DeploymentId, UploadId};
 
-/// Uploads in flight, in a folder of this process alone.
+use crate::backup_files::BackupFiles;
+
+/// Uploads in flight and files of backups, in folders of this process alone.
 #[derive(Debug)]
 pub struct FolderBlobs {
     dir: PathBuf,
+    backups: BackupFiles,
 }
 
 impl FolderBlobs {
-    /// Uses `dir`, making it when it is not there.
+    /// Uses `dir` for uploads and `backups` for files of backups, making them when they are not there.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub fn open(dir: PathBuf) -> io::Result<Self> {
+    /// When one cannot be made.
+    pub fn open(dir: PathBuf, backups: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&dir)?;
-        Ok(Self { dir })
+        Ok(Self { dir, backups: BackupFiles::open(backups)? })
     }
 
     fn folder(&self, upload: UploadId) -> PathBuf {
@@ -32,13 +35,13 @@ impl FolderBlobs {
     }
 }
 
-fn failed(context: impl Into<String>) -> impl FnOnce(io::Error) -> BlobsError {
+pub(crate) fn failed(context: impl Into<String>) -> impl FnOnce(io::Error) -> BlobsError {
     let context = context.into();
     move |source| BlobsError { context, full: source.kind() == io::ErrorKind::StorageFull, source }
 }
 
 /// A name in the folder is durable only once the folder itself is synced.
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
@@ -83,6 +86,18 @@ impl Blobs for FolderBlobs {
         }
         found.sort_unstable();
         Ok(found)
+    }
+
+    fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
+        self.backups.put(file, bytes)
+    }
+
+    fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        self.backups.open_file(file)
+    }
+
+    fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
+        self.backups.remove(deployment, backup)
     }
 }
 
@@ -157,7 +172,7 @@ mod tests {
 
     fn folder() -> (tempfile::TempDir, FolderBlobs) {
         let dir = tempfile::tempdir().unwrap();
-        let blobs = FolderBlobs::open(dir.path().join("uploads")).unwrap();
+        let blobs = FolderBlobs::open(dir.path().join("uploads"), dir.path().join("backups")).unwrap();
         (dir, blobs)
     }
 

@@ -1,12 +1,14 @@
 //! Between columns and values. What a column holds is parsed like anything else that comes from outside.
 
 use branchyard_domain::entities::{
-    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, Role, Visibility,
+    AccountKind, AttemptError, BackupKind, DeploymentFailureKind, DeploymentRole, DisabledReason, EventName, FileType,
+    MemberRole, Metered, OperationKind, Role, RunState, Visibility,
 };
-use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
+use branchyard_domain::ports::{DeliveryState, DeploymentOperationKind, OperationState, PullFilter, Resolution};
 use branchyard_domain::values::{
-    AccountId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, Invalid,
-    InvitationId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp, TokenId, UploadId,
+    AccountId, AttemptId, BackupId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, DeploymentId,
+    DeploymentName, EventId, HookId, InstanceId, Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefName,
+    ReleaseId, ServedName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -80,6 +82,11 @@ stored_texts!(
     DatabaseName,
     RefName,
     CommitHash,
+    BackupId,
+    DeploymentId,
+    DeploymentName,
+    InstanceId,
+    ServedName,
 );
 
 impl Stored for PullNumber {
@@ -147,6 +154,13 @@ words! {
     DisabledReason { Gone = "gone", Failing = "failing" }
     EventName { Push = "push", PullRequest = "pull_request", Branch = "branch", Ping = "ping" }
     DeliveryState { Pending = "pending", Delivered = "delivered", Failed = "failed" }
+    RunState { Starting = "starting", Started = "started", Stopping = "stopping", Stopped = "stopped" }
+    DeploymentRole { Reader = "reader", ReaderAndPulls = "reader_and_pulls", Writer = "writer", Admin = "admin" }
+    Metered { Compute = "compute", Storage = "storage" }
+    BackupKind { Nightly = "nightly", Manual = "manual", Final = "final" }
+    Resolution { Fine = "fine", Coarse = "coarse" }
+    DeploymentOperationKind { RebootInstance = "reboot_instance", CreateBackup = "create_backup", Delete = "delete" }
+    DeploymentFailureKind { Expired = "expired", Failed = "failed", Internal = "internal" }
     AttemptError {
         Timeout = "timeout", Refused = "refused", Dns = "dns", Tls = "tls", BlockedAddress = "blocked_address",
         Redirect = "redirect", Connection = "connection",

@@ -43,6 +43,13 @@ const TABLES: &[&str] = &[
     "hooks",
     "deliveries",
     "attempts",
+    "deployments",
+    "deployment_collaborators",
+    "instances",
+    "intervals",
+    "backups",
+    "samples",
+    "deployment_operations",
 ];
 
 const FORMAT: u32 = 1;

@@ -1,6 +1,12 @@
 //! Structured values as JSON text. The mirrors are this crate's own and carry a version: an entity can change shape while
 //! rows written before stay readable. A changed mirror becomes `V2` beside `V1`; nothing here panics on what it reads.
 
+mod deployments;
+
+pub(crate) use deployments::{
+    from_copied, from_deployment, from_instance, from_sample, to_copied, to_deployment, to_instance, to_sample,
+};
+
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{

@@ -324,6 +324,97 @@ diesel::table! {
 }
 
 diesel::table! {
+    deployments (id) {
+        id -> Text,
+        owner_id -> Text,
+        owner_name -> Text,
+        name -> Text,
+        name_key -> Text,
+        state -> Text,
+        cloud -> Text,
+        zone -> Text,
+        created_by -> Text,
+        created_at -> BigInt,
+        details -> Text,
+        version -> BigInt,
+        removed_at -> Nullable<BigInt>,
+        deleted_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    deployment_collaborators (deployment_id, user_id) {
+        deployment_id -> Text,
+        user_id -> Text,
+        role -> Text,
+        added_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    instances (id) {
+        id -> Text,
+        deployment_id -> Text,
+        position -> BigInt,
+        state -> Text,
+        port -> BigInt,
+        details -> Text,
+    }
+}
+
+diesel::table! {
+    intervals (instance_id, kind, number) {
+        instance_id -> Text,
+        kind -> Text,
+        number -> BigInt,
+        owner_id -> Text,
+        deployment_id -> Text,
+        instance_index -> BigInt,
+        type_id -> Text,
+        rate -> BigInt,
+        opened_at -> BigInt,
+        proven_at -> Nullable<BigInt>,
+        closed_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    backups (deployment_id, id) {
+        deployment_id -> Text,
+        id -> Text,
+        kind -> Text,
+        databases -> Text,
+        expires_at -> BigInt,
+    }
+}
+
+diesel::table! {
+    samples (instance_id, resolution, at) {
+        instance_id -> Text,
+        resolution -> Text,
+        at -> BigInt,
+        measured -> Text,
+    }
+}
+
+diesel::table! {
+    deployment_operations (id) {
+        id -> Text,
+        deployment_id -> Text,
+        kind -> Text,
+        instance_id -> Nullable<Text>,
+        state -> Text,
+        backup_id -> Nullable<Text>,
+        failure_kind -> Nullable<Text>,
+        failure_reason -> Nullable<Text>,
+        failure_detail -> Nullable<Text>,
+        created_by -> Text,
+        created_at -> BigInt,
+        updated_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
     branchyard_migrations (version) {
         version -> Text,
         hash -> Text,
@@ -355,4 +446,11 @@ diesel::allow_tables_to_appear_in_same_query!(
     hooks,
     deliveries,
     attempts,
+    deployments,
+    deployment_collaborators,
+    instances,
+    intervals,
+    backups,
+    samples,
+    deployment_operations,
 );

@@ -40,7 +40,8 @@ impl Server {
     /// Left to redact are page tokens, which order of requests and time of workers may change.
     pub fn deterministic() -> Self {
         let noon = Timestamp::from_micros(1_788_523_200_000_000);
-        let world = World { clock: Arc::new(FixedClock::at(noon)), ids: Arc::new(SeededIds::new(1)) };
+        let world =
+            World { clock: Arc::new(FixedClock::at(noon)), ids: Arc::new(SeededIds::new(1)), ..World::default() };
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 

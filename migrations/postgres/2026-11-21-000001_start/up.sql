@@ -354,3 +354,104 @@ CREATE TABLE attempts (
     error TEXT CHECK (error IN ('timeout', 'refused', 'dns', 'tls', 'blocked_address', 'redirect', 'connection')),
     PRIMARY KEY (delivery_id, number)
 );
+
+-- Databases served to ordinary clients. `details` is versioned JSON: what nothing is looked up by. A removed deployment is hidden; a deleted
+-- one has given its name back and stays for the ledger.
+CREATE TABLE deployments (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    owner_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    owner_name TEXT NOT NULL,
+    name TEXT NOT NULL,
+    name_key TEXT COLLATE "C" NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('starting', 'started', 'stopping', 'stopped')),
+    cloud TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    details TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    removed_at BIGINT,
+    deleted_at BIGINT CHECK (deleted_at IS NULL OR removed_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX deployments_live_name ON deployments (owner_id, name_key) WHERE deleted_at IS NULL;
+CREATE INDEX deployments_listed ON deployments (owner_id, id);
+CREATE INDEX deployments_running ON deployments (id) WHERE state <> 'stopped';
+
+CREATE TABLE deployment_collaborators (
+    deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),
+    user_id TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    role TEXT NOT NULL CHECK (role IN ('reader', 'reader_and_pulls', 'writer', 'admin')),
+    added_at BIGINT NOT NULL,
+    PRIMARY KEY (deployment_id, user_id)
+);
+CREATE INDEX deployment_collaborators_by_user ON deployment_collaborators (user_id);
+
+-- One process each. A port is held until its instance is stopped.
+CREATE TABLE instances (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),
+    position BIGINT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('starting', 'started', 'stopping', 'stopped')),
+    port BIGINT NOT NULL,
+    details TEXT NOT NULL
+);
+CREATE INDEX instances_by_deployment ON instances (deployment_id, id);
+CREATE UNIQUE INDEX instances_port ON instances (port) WHERE state <> 'stopped';
+
+-- The ledger: rates in 1e-9 USD per hour. Rows are never removed, and never changed once closed.
+CREATE TABLE intervals (
+    instance_id TEXT COLLATE "C" NOT NULL REFERENCES instances (id),
+    kind TEXT COLLATE "C" NOT NULL CHECK (kind IN ('compute', 'storage')),
+    number BIGINT NOT NULL,
+    owner_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
+    deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),
+    instance_index BIGINT NOT NULL,
+    type_id TEXT NOT NULL,
+    rate BIGINT NOT NULL CHECK (rate >= 0),
+    opened_at BIGINT NOT NULL,
+    proven_at BIGINT,
+    closed_at BIGINT CHECK (closed_at >= opened_at),
+    PRIMARY KEY (instance_id, kind, number)
+);
+CREATE UNIQUE INDEX intervals_one_open ON intervals (instance_id, kind) WHERE closed_at IS NULL;
+CREATE INDEX intervals_by_deployment ON intervals (deployment_id, opened_at);
+CREATE INDEX intervals_by_owner ON intervals (owner_id, opened_at);
+
+-- Complete and verified ones; `id` is the time in UTC, so it sorts by age.
+CREATE TABLE backups (
+    deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),
+    id TEXT COLLATE "C" NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('nightly', 'manual', 'final')),
+    databases TEXT NOT NULL,
+    expires_at BIGINT NOT NULL,
+    PRIMARY KEY (deployment_id, id)
+);
+
+CREATE TABLE samples (
+    instance_id TEXT COLLATE "C" NOT NULL REFERENCES instances (id),
+    resolution TEXT COLLATE "C" NOT NULL CHECK (resolution IN ('fine', 'coarse')),
+    at BIGINT NOT NULL,
+    measured TEXT NOT NULL,
+    PRIMARY KEY (instance_id, resolution, at)
+);
+CREATE INDEX samples_by_age ON samples (resolution, at);
+
+CREATE TABLE deployment_operations (
+    id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),
+    kind TEXT NOT NULL CHECK (kind IN ('reboot_instance', 'create_backup', 'delete')),
+    instance_id TEXT CHECK ((instance_id IS NOT NULL) = (kind = 'reboot_instance')),
+    state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'succeeded', 'failed')),
+    backup_id TEXT,
+    failure_kind TEXT CHECK (failure_kind IN ('expired', 'failed', 'internal')),
+    failure_reason TEXT,
+    failure_detail TEXT,
+    created_by TEXT COLLATE "C" NOT NULL REFERENCES users (id),
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT,
+    CHECK ((failure_kind IS NOT NULL) = (state = 'failed'))
+);
+CREATE INDEX deployment_operations_listed ON deployment_operations (deployment_id, id);
+CREATE INDEX deployment_operations_pending ON deployment_operations (deployment_id) WHERE state IN ('queued', 'running');
+CREATE INDEX deployment_operations_by_creator ON deployment_operations (created_by);
+CREATE INDEX deployment_operations_settled ON deployment_operations (updated_at) WHERE state IN ('succeeded', 'failed');

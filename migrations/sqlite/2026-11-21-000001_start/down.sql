@@ -1,3 +1,10 @@
+DROP TABLE deployment_operations;
+DROP TABLE samples;
+DROP TABLE backups;
+DROP TABLE intervals;
+DROP TABLE instances;
+DROP TABLE deployment_collaborators;
+DROP TABLE deployments;
 DROP TABLE attempts;
 DROP TABLE deliveries;
 DROP TABLE hooks;

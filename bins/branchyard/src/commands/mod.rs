@@ -13,7 +13,7 @@ use std::io::Write as _;
 use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
-use crate::{cli, demo, serve};
+use crate::{cli, demo, deployments, serve};
 
 /// Runs a command to its end.
 ///
@@ -35,9 +35,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Migrate { place, check } => migrate::run(&Config::load(&place)?, check),
         Command::Openapi { api: Api::V2 } => print(branchyard_api_v2::openapi()),
         Command::Openapi { api: Api::V1alpha1 } => print(branchyard_api_v1alpha1::openapi()),
+        Command::Openapi { api: Api::HostedV1 } => print(branchyard_api_hosted_v1::openapi()),
         Command::Healthcheck { url } => healthcheck::run(&url),
         Command::Backup { place, to } => backup::run(&Config::load(&place)?, &to),
         Command::Restore { place, from } => restore::run(&Config::load(&place)?, &from),
+        Command::ServeDeployment { run_dir } => deployments::serve(&run_dir),
         Command::Doctor { place } => doctor::run(&Config::load(&place)?),
     }
 }

@@ -33,6 +33,7 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
     check_sql(config)?;
     check_hooks(config)?;
     check_v1alpha1(config)?;
+    check_hosted(config)?;
     check_web(config)?;
     let (second, day) = (Span::seconds(1), Span::seconds(86_400));
     within("imports.url_ttl", config.imports.url_ttl, second..=day)?;
@@ -128,4 +129,13 @@ fn check_hooks(config: &Config) -> anyhow::Result<()> {
     within("hooks.disable_after", hooks.disable_after, second..=year)?;
     within("hooks.concurrency", hooks.concurrency, 1..=1_024)?;
     within("hooks.log_retention", hooks.log_retention, Span::seconds(60)..=year)
+}
+
+fn check_hosted(config: &Config) -> anyhow::Result<()> {
+    let hosted = &config.hosted;
+    let (second, day) = (Span::seconds(1), Span::seconds(86_400));
+    within("hosted.orphan_grace", hosted.orphan_grace, second..=day)?;
+    within("hosted.start_deadline", hosted.start_deadline, second..=day)?;
+    within("hosted.backup_hour_utc", hosted.backup_hour_utc, 0..=23)?;
+    within("hosted.backup_retention_days", hosted.backup_retention_days, 1..=3_650)
 }

@@ -13,16 +13,27 @@ const WITHOUT_DEFAULT: &[&str] = &[
     "metadata_url",
     "metadata_url_file",
     "hooks.extra_ca_file",
+    "hosted_public_url",
+    "hosted.advertise_host",
+    "hosted.url_template",
     "metrics.listen",
     "v1alpha1.sunset_at",
     "v1alpha1.deprecation_url",
 ];
 
+/// Sections whose keys are names that people choose.
+const OF_NAMES: &[&str] = &["hosted.spending.owners."];
+
 /// Refuses keys that the defaults do not have, naming where each was written.
 pub(super) fn refuse(defaults: &Figment, settings: &Figment) -> anyhow::Result<()> {
     let mut known = keys(defaults)?;
     known.extend(WITHOUT_DEFAULT.iter().map(|key| (*key).to_owned()));
-    let Some(key) = keys(settings)?.into_iter().find(|key| !known.contains(key)) else { return Ok(()) };
+    let Some(key) = keys(settings)?
+        .into_iter()
+        .find(|key| !known.contains(key) && !OF_NAMES.iter().any(|section| key.starts_with(section)))
+    else {
+        return Ok(());
+    };
     let place = settings.find_metadata(&key).map_or_else(String::new, |metadata| {
         let source = metadata.source.as_ref().map_or_else(|| metadata.name.to_string(), ToString::to_string);
         format!(" in {source}")

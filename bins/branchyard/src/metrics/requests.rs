@@ -16,7 +16,7 @@ use super::{Histograms, Labels, Metrics, seconds};
 
 /// What a request is called that no route takes.
 const NO_ROUTE: &str = "none";
-const APIS: [&str; 3] = ["v2", "v1alpha1", "pages"];
+const APIS: [&str; 4] = ["v2", "v1alpha1", "hosted-v1", "pages"];
 
 /// Counts requests.
 pub(crate) struct RequestMetrics {
@@ -88,6 +88,7 @@ fn api(path: &str) -> &'static str {
     match path.strip_prefix("/api/").and_then(|below| below.split('/').next()) {
         Some("v2") => "v2",
         Some("v1alpha1") => "v1alpha1",
+        Some("v1") => "hosted-v1",
         _ => "pages",
     }
 }

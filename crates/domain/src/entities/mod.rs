@@ -1,11 +1,16 @@
 //! Entities: plain structs, with states as enums whose transitions can be refused.
 
 mod account;
+mod catalogue;
 mod commit;
 mod database;
 mod delivery;
+mod deployment;
+mod deployment_operation;
 mod event;
 mod hook;
+mod instance;
+mod ledger;
 mod log;
 mod operation;
 mod pull;
@@ -16,14 +21,24 @@ mod token;
 mod upload;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
+pub use catalogue::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,
 };
 pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
+pub use deployment::{
+    Backup, BackupKind, Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentOrigin, DeploymentRole,
+    Health, NoSuchMove, RunState,
+};
+pub use deployment_operation::{
+    DeploymentFailure, DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork,
+};
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
+pub use instance::{Attempts, Instance, InstanceSize, Shutdown};
+pub use ledger::{Interval, Metered};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use operation::{
     Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, PullEnds,

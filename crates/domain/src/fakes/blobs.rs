@@ -1,17 +1,18 @@
-//! Parts of uploads in memory.
+//! Parts of uploads and files of backups in memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::sync::Mutex;
 
 use super::lock;
-use crate::ports::{Blobs, BlobsError, ReadSeek};
-use crate::values::UploadId;
+use crate::ports::{BackupFile, Blobs, BlobsError, ReadSeek};
+use crate::values::{BackupId, DeploymentId, UploadId};
 
 /// A blob store in memory.
 #[derive(Debug, Default)]
 pub struct MemoryBlobs {
     parts: Mutex<BTreeMap<(UploadId, u32), Vec<u8>>>,
+    backups: Mutex<BTreeMap<BackupFile, Vec<u8>>>,
 }
 
 fn failed(context: &str, source: io::Error) -> BlobsError {
@@ -46,5 +47,24 @@ impl Blobs for MemoryBlobs {
         let mut ids: Vec<UploadId> = lock(&self.parts).keys().map(|(id, _)| *id).collect();
         ids.dedup();
         Ok(ids)
+    }
+
+    fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
+        let mut content = Vec::new();
+        bytes.read_to_end(&mut content).map_err(|error| failed("take a file of a backup", error))?;
+        let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        lock(&self.backups).insert(file.clone(), content);
+        Ok(size)
+    }
+
+    fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        let missing = || failed("open a file of a backup", io::Error::new(io::ErrorKind::NotFound, "it is missing"));
+        let content = lock(&self.backups).get(file).cloned().ok_or_else(missing)?;
+        Ok(Box::new(Cursor::new(content)))
+    }
+
+    fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
+        lock(&self.backups).retain(|file, _| (file.deployment, file.backup) != (deployment, backup));
+        Ok(())
     }
 }

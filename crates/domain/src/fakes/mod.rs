@@ -10,6 +10,7 @@ mod formats;
 mod hooks;
 mod ids;
 mod metadata;
+mod provisioner;
 mod rows;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ pub use formats::PlainFormats;
 pub use hooks::{OpenVault, PlainPayloads, ScriptedSender};
 pub use ids::SeededIds;
 pub use metadata::{MemoryMetadata, SaveFault};
+pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
 use crate::ports::Metadata;
@@ -45,6 +47,8 @@ pub struct FakeHub {
     pub ids: Arc<SeededIds>,
     /// Who makes its requests to hooks.
     pub sender: Arc<ScriptedSender>,
+    /// Who runs its instances.
+    pub provisioner: Arc<MemoryProvisioner>,
 }
 
 impl FakeHub {
@@ -64,6 +68,7 @@ impl FakeHub {
             payloads: Arc::new(PlainPayloads),
             vault: Arc::new(OpenVault),
             sender: self.sender.clone(),
+            provisioner: self.provisioner.clone(),
         }
     }
 }
@@ -81,6 +86,7 @@ pub fn hub_with(limits: Limits) -> FakeHub {
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
+    let provisioner = Arc::new(MemoryProvisioner::new(Arc::clone(&blobs)));
     let ports = Ports {
         metadata: metadata.clone(),
         engine: engine.clone(),
@@ -91,8 +97,11 @@ pub fn hub_with(limits: Limits) -> FakeHub {
         payloads: Arc::new(PlainPayloads),
         vault: Arc::new(OpenVault),
         sender: sender.clone(),
+        provisioner: provisioner.clone(),
     };
-    FakeHub { hub: Hub::new(ports, limits), metadata, engine, blobs, clock, ids, sender }
+    let hub = Hub::new(ports, limits);
+    hub.serve_instances();
+    FakeHub { hub, metadata, engine, blobs, clock, ids, sender, provisioner }
 }
 
 /// A lock that a panic elsewhere does not spoil: tests go on to report it.

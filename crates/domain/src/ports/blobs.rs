@@ -1,8 +1,9 @@
-//! Bytes in flight: parts of uploads.
+//! Bytes in flight, and kept: parts of uploads, files of backups.
 
 use std::io::{Read, Seek};
 
-use crate::values::UploadId;
+use super::BackupFile;
+use crate::values::{BackupId, DeploymentId, UploadId};
 
 /// The blob store failed; the text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// A store for the parts of uploads.
+/// A store for the parts of uploads and the files of backups.
 pub trait Blobs: Send + Sync {
     /// Keeps a part, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing changes.
     ///
@@ -47,4 +48,23 @@ pub trait Blobs: Send + Sync {
     /// # Errors
     /// [`BlobsError`].
     fn list(&self) -> Result<Vec<UploadId>, BlobsError>;
+
+    /// Keeps a file of a backup, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// [`BlobsError`], also when `bytes` fails.
+    fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError>;
+
+    /// Reads a file of a backup.
+    ///
+    /// # Errors
+    /// [`BlobsError`] when it is missing or unreadable.
+    fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError>;
+
+    /// Removes all files of a backup; removing nothing is fine.
+    ///
+    /// # Errors
+    /// [`BlobsError`].
+    fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError>;
 }

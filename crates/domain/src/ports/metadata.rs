@@ -5,6 +5,10 @@
 //! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
+use super::deployments::{
+    BackupRepository, DeploymentOperationRepository, DeploymentRepository, InstanceRepository, LedgerRepository,
+    SampleRepository,
+};
 use crate::entities::{
     Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, Invitation, LastUse, Member,
     MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Session, Tag, Token,
@@ -71,6 +75,12 @@ pub trait Unit:
     + EventRepository
     + HookRepository
     + DeliveryRepository
+    + DeploymentRepository
+    + InstanceRepository
+    + LedgerRepository
+    + BackupRepository
+    + SampleRepository
+    + DeploymentOperationRepository
 {
     /// Makes everything done in it visible to others and durable.
     ///

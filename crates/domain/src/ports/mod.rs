@@ -2,13 +2,21 @@
 
 mod blobs;
 mod clock;
+mod deployments;
 mod engine;
 mod formats;
 mod hooks;
 mod metadata;
+mod metrics;
+mod provisioner;
+mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
+pub use deployments::{
+    BackupRepository, DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
+    DeploymentRepository, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
+};
 pub use engine::{
     Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
     MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selection, SqlFailure,
@@ -22,4 +30,13 @@ pub use metadata::{
     MemberRepository, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
     Places, PullFilter, PullRepository, PullStanding, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository,
     TokenRepository, Unit, UploadRepository,
+};
+pub use metrics::{Metric, Sample, Series, Summary};
+pub use provisioner::{
+    Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SqlPower, Towards, ZoneFeatures,
+};
+pub use session::{
+    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, StatementBounds,
+    StatementDescription, StatementReport,
 };

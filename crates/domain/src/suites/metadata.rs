@@ -2,6 +2,7 @@
 //!
 //! A test calls [`run_all`], or the functions of [`ALL`] one by one.
 
+mod deployments;
 mod hooks;
 mod organizations;
 mod sessions;
@@ -27,6 +28,7 @@ use crate::values::{
     ReleaseId, Timestamp, TokenId, UploadId,
 };
 
+pub use deployments::{backups_and_samples, deployment_operations, deployments, instances, ledger};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
 pub use sessions::{invitations, profiles, sessions};
@@ -60,6 +62,11 @@ pub const ALL: &[(&str, Check)] = &[
     ("deliveries", deliveries),
     ("delivery_log", delivery_log),
     ("delivery_leases", delivery_leases),
+    ("deployments", deployments),
+    ("instances", instances),
+    ("ledger", ledger),
+    ("backups_and_samples", backups_and_samples),
+    ("deployment_operations", deployment_operations),
     ("units", units),
     ("concurrency", concurrency),
 ];

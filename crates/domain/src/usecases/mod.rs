@@ -5,6 +5,7 @@ mod browse;
 mod collaborators;
 mod databases;
 mod deadline;
+mod deployments;
 mod exports;
 mod files;
 mod history;
@@ -33,6 +34,11 @@ pub use branches::{Branches, NewBranch};
 pub use browse::Browse;
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
+pub use deployments::{
+    BackupFileBytes, Cost, CostItem, DeploymentSource, DeploymentView, Deployments, Hosted, InstanceLogs, LogWindow,
+    MetricData, NewDeployment, NewInstance, Next, OfferedOptions, OwnerUsage, Recovered, ServedDatabase, SettingView,
+    SettingsCheck, Stepped, Supervisor, Usage,
+};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
@@ -53,7 +59,7 @@ pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
 
 use crate::errors::Fault;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Provisioner, Sender, Vault};
 use crate::values::Timestamp;
 
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
@@ -105,6 +111,8 @@ pub struct Limits {
     pub hook_disable_after_seconds: i64,
     /// Seconds finished deliveries are kept.
     pub hook_log_retention_seconds: i64,
+    /// Deployments.
+    pub hosted: Hosted,
 }
 
 impl Default for Limits {
@@ -135,6 +143,7 @@ impl Default for Limits {
                 .to_vec(),
             hook_disable_after_seconds: 5 * 86_400,
             hook_log_retention_seconds: 30 * 86_400,
+            hosted: Hosted::default(),
         }
     }
 }
@@ -160,6 +169,8 @@ pub struct Ports {
     pub vault: Arc<dyn Vault>,
     /// Requests to hooks.
     pub sender: Arc<dyn Sender>,
+    /// Processes of deployments.
+    pub provisioner: Arc<dyn Provisioner>,
 }
 
 pub(crate) struct Inner {
@@ -167,6 +178,7 @@ pub(crate) struct Inner {
     pub(crate) limits: Limits,
     pub(crate) wake: operations::Wake,
     pub(crate) outbox: operations::Wake,
+    pub(crate) fleet: operations::Wake,
 }
 
 impl Inner {
@@ -235,6 +247,10 @@ nouns! {
     deliveries: Deliveries;
     /// The steps from the outbox to the receivers.
     dispatch: Dispatch;
+    /// Deployments, and access to them.
+    deployments: Deployments;
+    /// The steps that keep instances as they should be.
+    supervisor: Supervisor;
 }
 
 impl Hub {
@@ -246,8 +262,14 @@ impl Hub {
                 limits,
                 wake: operations::Wake::default(),
                 outbox: operations::Wake::default(),
+                fleet: operations::Wake::default(),
             }),
         }
+    }
+
+    /// Has the provisioner ask this hub about the callers of its instances.
+    pub fn serve_instances(&self) {
+        self.inner.ports.provisioner.connect(Arc::new(deployments::Callers::of(&self.inner)));
     }
 
     /// Whether the metadata store answers.

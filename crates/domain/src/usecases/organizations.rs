@@ -154,10 +154,10 @@ impl<'a> Organizations<'a> {
         Ok(view)
     }
 
-    /// Deletes an organization that owns no databases; gives it as it was. Its name is free at once.
+    /// Deletes an organization that owns no databases and no deployments; gives it as it was. Its name is free at once.
     ///
     /// # Errors
-    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
+    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::OwnsDeployments`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
     /// saw it.
     pub fn delete(
         &self,
@@ -168,6 +168,9 @@ impl<'a> Organizations<'a> {
         let owned = unit.database_count(access.organization().id)?;
         if owned > 0 {
             return Err(OrganizationError::OwnsDatabases(owned));
+        }
+        if !unit.deployment_list(access.organization().id, None, None, 1)?.is_empty() {
+            return Err(OrganizationError::OwnsDeployments);
         }
         let view = seen(unit.as_mut(), access, expected)?;
         unit.organization_remove(view.organization.id, self.0.now())?;

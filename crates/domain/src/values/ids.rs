@@ -70,6 +70,10 @@ ids! {
     DeliveryId,
     /// One request of a delivery.
     AttemptId,
+    /// A deployment.
+    DeploymentId,
+    /// A process of a deployment.
+    InstanceId,
 }
 
 /// The number of a pull in its base database, from 1.

@@ -1,21 +1,27 @@
 //! Values: parsed once, trusted afterwards.
 
+mod backup;
 mod commit;
 mod email;
 mod ids;
+mod money;
 mod names;
+mod settings;
 mod text;
 mod time;
 mod web_address;
 
+pub use backup::BackupId;
 pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
-    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId, PullNumber,
-    ReleaseId, SessionId, TokenId, UploadId,
+    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId, InvitationId,
+    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
 };
-pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
+pub use money::{HOURS_PER_MONTH, Usd};
+pub use names::{DatabaseName, DeploymentName, OwnerName, RefName, Revision, ServedName, TableName};
+pub use settings::{Applied, Rule, Setting, Settings};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 pub use web_address::WebAddress;

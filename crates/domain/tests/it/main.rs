@@ -3,6 +3,7 @@
 
 mod access;
 mod causes;
+mod deployments;
 mod exactly_once;
 mod files;
 mod hooks;

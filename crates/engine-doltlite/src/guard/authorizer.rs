@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::lists::{self, Function, Table};
-use super::{Mode, Refusal, Seen};
+use super::{Mode, Refusal, Seen, session};
 
 pub(super) fn decide(
     mode: Mode,
@@ -16,7 +16,11 @@ pub(super) fn decide(
     if mode == Mode::Trusted {
         return Authorization::Allow;
     }
-    match check(mode, seen, modules, context) {
+    let checked = match mode {
+        Mode::Session { power, defines } => session::check(power, defines, seen, modules, context),
+        _ => check(mode, seen, modules, context),
+    };
+    match checked {
         Ok(()) => Authorization::Allow,
         Err(refusal) => {
             seen.refusal.get_or_insert(refusal);

@@ -26,6 +26,16 @@ pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()>
     Ok(())
 }
 
+/// Takes the form of `dolt_config` away that changes who commits; the one that asks stays.
+pub(super) fn refuse_config(connection: &Connection) -> rusqlite::Result<()> {
+    connection.create_scalar_function("dolt_config", 2, FunctionFlags::SQLITE_UTF8, |_| -> rusqlite::Result<Value> {
+        Err(Error::SqliteFailure(
+            ffi::Error::new(ffi::SQLITE_AUTH),
+            Some("not authorized to set who commits: it is the caller".into()),
+        ))
+    })
+}
+
 /// The text of a value; `None` for NULL.
 fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     match value {

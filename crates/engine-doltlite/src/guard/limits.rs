@@ -8,6 +8,9 @@ pub(crate) const MAX_LENGTH: i32 = 64 << 20;
 /// The longest statement, and so the longest definition: each connection reads them all.
 pub(crate) const MAX_SQL: i32 = 1 << 20;
 
+/// The longest statement of a session; a setting of the deployment goes up to this.
+const MAX_SESSION_SQL: i32 = 16 << 20;
+
 pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     for (limit, value) in [
         (Limit::SQLITE_LIMIT_LENGTH, MAX_LENGTH),
@@ -23,6 +26,23 @@ pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     ] {
         connection.set_limit(limit, value)?;
     }
+    defend(connection)
+}
+
+/// What the contract promises to sessions (hosted-v1 §11.1).
+pub(super) fn apply_for_session(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
+    apply(connection)?;
+    for (limit, value) in [
+        (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SESSION_SQL),
+        (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32_766),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50_000),
+    ] {
+        connection.set_limit(limit, value)?;
+    }
+    Ok(())
+}
+
+fn defend(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),

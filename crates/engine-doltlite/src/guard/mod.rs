@@ -5,10 +5,12 @@ mod functions;
 mod limits;
 mod lists;
 mod real;
+mod session;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::AuthContext;
 
 pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
@@ -22,6 +24,8 @@ pub(crate) enum Mode {
     Reader,
     /// A stranger's, who may change rows and definitions.
     Writer,
+    /// A client's of a deployment. `defines`: the statement is one about definitions.
+    Session { power: SqlPower, defines: bool },
 }
 
 /// Why a statement was refused.
@@ -42,6 +46,20 @@ pub(crate) struct Seen {
     pub refusal: Option<Refusal>,
     /// Whether something was used whose result changes from run to run.
     pub volatile: bool,
+    /// Whether a version control command was used: it changes something, also in a `SELECT`.
+    pub commands: bool,
+    /// Whether that may leave the session on another branch.
+    pub leaves_branch: bool,
+    /// Whether it collects garbage, which needs the file alone.
+    pub collects: bool,
+    /// Whether something of the session itself changes: a setting, a temporary object.
+    pub changes_session: bool,
+    /// Whether a setting was asked for, or one of the session set: the file stays as it is.
+    pub asks_pragma: bool,
+    /// Whether the result names files.
+    pub lists_files: bool,
+    /// Whether rows are inserted.
+    pub inserts: bool,
 }
 
 #[derive(Debug)]
@@ -60,6 +78,20 @@ impl Guard {
     /// Sets limits, functions and the authorizer. `modules` are the names of all virtual table modules of the engine.
     pub(crate) fn install(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
         limits::apply(connection)?;
+        Self::watch(connection, modules)
+    }
+
+    /// The same for sessions of a deployment's clients, which have wider limits.
+    pub(crate) fn install_for_session(
+        connection: &rusqlite::Connection,
+        modules: Arc<HashSet<String>>,
+    ) -> rusqlite::Result<Self> {
+        limits::apply_for_session(connection)?;
+        functions::refuse_config(connection)?;
+        Self::watch(connection, modules)
+    }
+
+    fn watch(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
         functions::replace_unbounded(connection)?;
         let state = Arc::new(Mutex::new(State { mode: Mode::Trusted, seen: Seen::default() }));
         let shared = Arc::clone(&state);

@@ -8,5 +8,6 @@ mod guard;
 mod imports;
 mod merges;
 mod secrecy;
+mod sessions;
 mod sqlite;
 mod support;

@@ -59,6 +59,11 @@ checks!(
     deliveries,
     delivery_log,
     delivery_leases,
+    deployments,
+    instances,
+    ledger,
+    backups_and_samples,
+    deployment_operations,
     units,
     concurrency,
 );

@@ -59,6 +59,7 @@ fn what_happened_is_counted() {
     for (series, expected) in [
         (r#"branchyard_http_rate_limited_total{api="v2"}"#, 1.0),
         (r#"branchyard_http_rate_limited_total{api="v1alpha1"}"#, 0.0),
+        (r#"branchyard_http_rate_limited_total{api="hosted-v1"}"#, 0.0),
         (r#"branchyard_http_auth_failures_total{api="v2"}"#, 2.0),
         (r#"branchyard_hook_events_total{event="branch"}"#, 2.0),
         (r#"branchyard_hook_events_total{event="push"}"#, 1.0),

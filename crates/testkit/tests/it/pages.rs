@@ -6,7 +6,8 @@ use branchyard_testkit::Server;
 fn pages_need_nothing_from_elsewhere() {
     let server = Server::start();
     let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
-    for path in ["/docs/api/v2", "/docs/api/v1alpha1", "/docs/errors", "/docs/errors/not-found"] {
+    for path in ["/docs/api/v2", "/docs/api/v1alpha1", "/docs/api/hosted-v1", "/docs/errors", "/docs/errors/not-found"]
+    {
         let answer = client.get(format!("{}{path}", server.address())).send().unwrap();
         assert_eq!(answer.status(), 200, "{path}");
         assert_eq!(answer.headers()["content-type"], "text/html; charset=utf-8");

@@ -6,8 +6,10 @@
 mod accounts;
 mod collaborators;
 mod databases;
+mod deployments;
 mod events;
 mod hooks;
+mod ledger;
 mod members;
 mod operations;
 mod pulls;

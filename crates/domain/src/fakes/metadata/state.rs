@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::entities::{
-    Attempt, Branch, Database, Delivery, Event, Hook, Invitation, MemberRole, Operation, Organization, Pull,
-    PullComment, Release, Request, Role, Session, Tag, Token, Upload, User,
+    Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event, Hook,
+    Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request, Role,
+    Session, Tag, Token, Upload, User,
 };
-use crate::ports::SavedAnswer;
+use crate::ports::{Resolution, Sample, SavedAnswer};
 use crate::values::{
-    AccountId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefName, SessionId, Timestamp,
-    TokenId, UploadId,
+    AccountId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId, OperationId,
+    PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 /// An operation with its lease.
@@ -60,6 +61,14 @@ pub(super) struct State {
     pub(super) events: Vec<(Event, bool)>,
     pub(super) hooks: BTreeMap<HookId, Held>,
     pub(super) deliveries: BTreeMap<DeliveryId, Logged>,
+    pub(super) deployments: BTreeMap<DeploymentId, Deployment>,
+    pub(super) deployment_collaborators: BTreeMap<(DeploymentId, AccountId), (DeploymentRole, Timestamp)>,
+    pub(super) instances: BTreeMap<InstanceId, Instance>,
+    /// In the order they were opened.
+    pub(super) intervals: Vec<Interval>,
+    pub(super) backups: BTreeMap<(DeploymentId, BackupId), Backup>,
+    pub(super) samples: BTreeMap<(InstanceId, Resolution, Timestamp), Sample>,
+    pub(super) deployment_operations: BTreeMap<OperationId, DeploymentOperation>,
 }
 
 impl State {

@@ -1,0 +1,164 @@
+//! Round trips to a deployment beside the same statements on a session in this process, in one run.
+//!
+//! `cargo bench -p branchyard --bench hrana [-- --statements 2000]`
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a bench prints, and stops where it fails"
+)]
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use branchyard::compose::World;
+use branchyard_auth::{HashedToken, PlainToken};
+use branchyard_deployments::LocalSettings;
+use branchyard_domain::entities::{Cell, Signature};
+use branchyard_domain::ports::{
+    Arguments, Authorized, Authorizer, Canceled, Column, DatabaseSeed, Flow, InstanceEvent, InstanceSpec,
+    ProvisionError, Provisioner as _, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlCaller, SqlPower,
+    StatementBounds, ValueRef,
+};
+use branchyard_domain::values::{AccountId, DatabaseId, DeploymentId, InstanceId, ServedName, Settings, Timestamp};
+use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_storage::FolderBlobs;
+use serde_json::json;
+use uuid::Uuid;
+
+const TABLE: &str = "create table t(id integer primary key, v text)";
+const FILL: &str =
+    "insert into t with recursive c(n) as (select 1 union all select n + 1 from c limit 10000) select n, hex(n) from c";
+const READ: &str = "select v from t where id = ?";
+const WRITE: &str = "update t set v = 'x' where id = ?";
+
+/// Lets everybody in.
+struct Everybody;
+
+impl Authorizer for Everybody {
+    fn authorize(&self, _: &HashedToken, _: InstanceId, _: Option<IpAddr>) -> Result<Authorized, ProvisionError> {
+        let user = AccountId::from_uuid(Uuid::from_u128(1));
+        let (name, email) = ("ada".to_owned(), "ada@example.test".to_owned());
+        Ok(Authorized::Caller(SqlCaller { user, name, email, power: SqlPower::Write, expires_at: None }))
+    }
+}
+
+struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+        Flow::Continue
+    }
+}
+
+fn main() {
+    let statements = flag("--statements", 2_000);
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), Options::default()).unwrap());
+    let author =
+        Signature { name: "ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) };
+    let (here_reads, here_writes) = in_process(&engine, &author, statements);
+    let (there_reads, there_writes) = over_hrana(dir.path(), engine, author, statements);
+    println!(
+        "point reads    {here_reads:>9.0}/s in process  {there_reads:>9.0}/s over Hrana  1 : {:.1}",
+        here_reads / there_reads
+    );
+    println!(
+        "1-row updates  {here_writes:>9.0}/s in process  {there_writes:>9.0}/s over Hrana  1 : {:.1}",
+        here_writes / there_writes
+    );
+}
+
+fn flag(name: &str, default: u32) -> u32 {
+    let mut args = std::env::args().skip_while(|arg| arg != name);
+    args.nth(1).map_or(default, |value| value.parse().expect("a number"))
+}
+
+/// How often in a second.
+fn rate(statements: u32, mut run: impl FnMut(i64)) -> f64 {
+    let began = Instant::now();
+    for n in 0..statements {
+        run(i64::from(n % 10_000) + 1);
+    }
+    f64::from(statements) / began.elapsed().as_secs_f64()
+}
+
+/// A session for each statement, as a request has one.
+fn in_process(engine: &DoltliteEngine, author: &Signature, statements: u32) -> (f64, f64) {
+    let database = DatabaseId::from_uuid(Uuid::from_u128(7));
+    engine.create_served(database, author, "Create database").unwrap();
+    let request = SessionRequest {
+        database,
+        branch: None,
+        power: SqlPower::Write,
+        caller: SessionCaller { name: "ada".into(), email: "ada@example.test".into() },
+        foreign_keys: true,
+    };
+    let bounds = StatementBounds {
+        timeout: Duration::from_secs(30),
+        canceled: Canceled::default(),
+        has_turn: true,
+        commits_transactions: false,
+    };
+    let run = |sql: &str, arguments: &Arguments| {
+        let mut session = engine.session(&request).unwrap();
+        session.run(sql, arguments, &bounds, &mut Nowhere).unwrap();
+    };
+    run(TABLE, &Arguments::None);
+    run(FILL, &Arguments::None);
+    let of = |id| Arguments::Positional(vec![Cell::Integer(id)]);
+    (rate(statements, |id| run(READ, &of(id))), rate(statements, |id| run(WRITE, &of(id))))
+}
+
+/// One connection, one request after the other.
+fn over_hrana(dir: &std::path::Path, engine: Arc<DoltliteEngine>, author: Signature, statements: u32) -> (f64, f64) {
+    let settings = LocalSettings {
+        root: dir.join("deployments"),
+        program: PathBuf::from(env!("CARGO_BIN_EXE_branchyard")),
+        bind: Ipv4Addr::LOCALHOST.into(),
+        advertise_host: "127.0.0.1".into(),
+        orphan_grace: Duration::from_secs(5),
+    };
+    let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
+    let local = branchyard::deployments::provisioner(settings, engine, blobs, &World::default()).unwrap();
+    local.connect(Arc::new(Everybody));
+    let spec = InstanceSpec {
+        deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),
+        instance: InstanceId::from_uuid(Uuid::from_u128(2)),
+        label: "ada/bench".into(),
+        zone: "local".into(),
+        port: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port(),
+        cpus: 1,
+        memory_gb: 1,
+        volume_gb: 1,
+        databases: vec![ServedName::parse("bench").unwrap()],
+        settings: Settings::default(),
+        expose_stats: false,
+    };
+    local.prepare(&spec, &[DatabaseSeed::Empty { author }]).unwrap();
+    let handle = local.start(&spec).unwrap();
+    let ready = local.watch(&handle, Duration::from_secs(30)).unwrap();
+    assert!(matches!(ready, Some(InstanceEvent::Ready { .. })), "{ready:?}");
+    let token = PlainToken::mint(&mut rand::rng());
+    let http = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
+    let run = |sql: &str, arguments: serde_json::Value| {
+        let requests = json!([{"type": "execute", "stmt": {"sql": sql, "args": arguments}}, {"type": "close"}]);
+        let body = json!({"baton": null, "requests": requests}).to_string();
+        let url = format!("http://127.0.0.1:{}/v3/pipeline", spec.port);
+        let answer = http.post(url).bearer_auth(token.expose()).body(body).send().unwrap();
+        let answer: serde_json::Value = serde_json::from_str(&answer.text().unwrap()).unwrap();
+        assert_eq!(answer["results"][0]["type"], "ok", "{answer}");
+    };
+    run(TABLE, json!([]));
+    run(FILL, json!([]));
+    let of = |id: i64| json!([{"type": "integer", "value": id.to_string()}]);
+    let rates = (rate(statements, |id| run(READ, of(id))), rate(statements, |id| run(WRITE, of(id))));
+    local.stop(&handle, Duration::from_secs(10)).unwrap();
+    rates
+}

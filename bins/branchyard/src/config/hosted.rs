@@ -1,0 +1,373 @@
+//! Deployments.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use anyhow::{Context as _, bail};
+use branchyard_domain::entities::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
+use branchyard_domain::usecases;
+use branchyard_domain::values::Usd;
+use serde::{Deserialize, Serialize};
+
+use super::Span;
+
+/// Deployments: whether, where and of what they are run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Hosted {
+    /// Whether new instances start; existing ones are served in any case.
+    pub enabled: bool,
+    /// The address instances listen on.
+    pub bind: String,
+    /// The host clients are given; the address they listen on when absent.
+    pub advertise_host: Option<String>,
+    /// Ports of instances, first and last.
+    pub port_range: String,
+    /// Whether deployments are reached through the API's own listener too.
+    pub gateway: bool,
+    /// The address clients are given, with `{owner}`, `{deployment}` and `{port}`.
+    pub url_template: Option<String>,
+    /// Whether something in front of the server gives TLS with a public certificate.
+    pub public_tls: bool,
+    /// What becomes of instances when the server stops: `stop` or `leave`.
+    pub on_shutdown: String,
+    /// How long instances go on while the server is away.
+    pub orphan_grace: Span,
+    /// How long a new instance may take to become ready.
+    pub start_deadline: Span,
+    /// The hour, UTC, of nightly backups.
+    pub backup_hour_utc: u8,
+    /// Days backups are kept.
+    pub backup_retention_days: u32,
+    /// Deployments of an owner that are not stopped; 0 = no limit.
+    pub max_deployments_per_owner: u64,
+    /// What owners may spend.
+    pub spending: Spending,
+    /// What deployments can be made of.
+    pub catalogue: Listings,
+}
+
+/// What owners may spend a month: an amount, or `none`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Spending {
+    /// Of everybody who is not listed.
+    pub default_monthly_limit_usd: String,
+    /// By owner.
+    pub owners: BTreeMap<String, String>,
+}
+
+/// What deployments can be made of. A listing that is given replaces the built-in one whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Listings {
+    /// Where instances run.
+    pub clouds: Vec<CloudItem>,
+    /// Sizes.
+    pub instance_types: Vec<InstanceTypeItem>,
+    /// Volumes.
+    pub storage_options: Vec<StorageItem>,
+}
+
+/// A cloud.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudItem {
+    /// Its id.
+    pub id: String,
+    /// What runs its instances.
+    pub provisioner: String,
+    /// Its zones.
+    pub zones: Vec<String>,
+    /// What each zone holds.
+    #[serde(default)]
+    pub capacity: CapacityItem,
+}
+
+/// What a zone holds; 0 is derived from the machine, except for deployments, where it is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CapacityItem {
+    /// Deployments that are not stopped.
+    pub deployments: u64,
+    /// Gigabytes of memory.
+    pub memory_gb: u64,
+    /// Gigabytes of volumes.
+    pub disk_gb: u64,
+}
+
+/// A size of instances.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceTypeItem {
+    /// Its id.
+    pub id: String,
+    /// The cloud that has it.
+    pub cloud: String,
+    /// The zones that have it.
+    pub zones: Vec<String>,
+    /// Its name.
+    pub name: String,
+    /// For people.
+    #[serde(default)]
+    pub description: String,
+    /// Processors.
+    pub cpus: u32,
+    /// Gigabytes of memory.
+    pub memory_gb: u32,
+    /// Price of an hour.
+    pub hourly_cost_usd: String,
+    /// Read replicas at most.
+    #[serde(default)]
+    pub max_replicas: u32,
+    /// Ids of the storage options it goes with.
+    pub storage: Vec<String>,
+}
+
+/// A kind of volumes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StorageItem {
+    /// Its id.
+    pub id: String,
+    /// The cloud that has it.
+    pub cloud: String,
+    /// Its name.
+    pub name: String,
+    /// For people.
+    #[serde(default)]
+    pub description: String,
+    /// Gigabytes at least.
+    pub min_size_gb: u32,
+    /// Gigabytes at most.
+    pub max_size_gb: u32,
+    /// Price of a gigabyte and month.
+    pub monthly_cost_usd_per_gb: String,
+}
+
+impl Default for Hosted {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            bind: "127.0.0.1".to_owned(),
+            advertise_host: None,
+            port_range: "17400-17999".to_owned(),
+            gateway: true,
+            url_template: None,
+            public_tls: false,
+            on_shutdown: "stop".to_owned(),
+            orphan_grace: Span::seconds(60),
+            start_deadline: Span::seconds(600),
+            backup_hour_utc: 2,
+            backup_retention_days: 14,
+            max_deployments_per_owner: 0,
+            spending: Spending::default(),
+            catalogue: Listings::default(),
+        }
+    }
+}
+
+impl Default for Spending {
+    fn default() -> Self {
+        Self { default_monthly_limit_usd: "100".to_owned(), owners: BTreeMap::new() }
+    }
+}
+
+impl Default for Listings {
+    fn default() -> Self {
+        let Catalogue { clouds, instance_types, storage_options } = Catalogue::default();
+        let cloud = |cloud: Cloud| CloudItem {
+            id: cloud.id,
+            provisioner: LOCAL.to_owned(),
+            zones: cloud.zones,
+            capacity: CapacityItem {
+                deployments: cloud.capacity.deployments,
+                memory_gb: cloud.capacity.memory_gb,
+                disk_gb: cloud.capacity.disk_gb,
+            },
+        };
+        let kind = |kind: InstanceType| InstanceTypeItem {
+            id: kind.id,
+            cloud: kind.cloud,
+            zones: kind.zones,
+            name: kind.name,
+            description: kind.description,
+            cpus: kind.cpus,
+            memory_gb: kind.memory_gb,
+            hourly_cost_usd: kind.hourly_cost.to_string(),
+            max_replicas: kind.max_replicas,
+            storage: kind.storage,
+        };
+        let option = |option: StorageOption| StorageItem {
+            id: option.id,
+            cloud: option.cloud,
+            name: option.name,
+            description: option.description,
+            min_size_gb: option.min_size_gb,
+            max_size_gb: option.max_size_gb,
+            monthly_cost_usd_per_gb: option.monthly_cost_per_gb.to_string(),
+        };
+        Self {
+            clouds: clouds.into_iter().map(cloud).collect(),
+            instance_types: instance_types.into_iter().map(kind).collect(),
+            storage_options: storage_options.into_iter().map(option).collect(),
+        }
+    }
+}
+
+/// The one provisioner there is.
+const LOCAL: &str = "local_process";
+
+fn price(key: &str, text: &str) -> anyhow::Result<Usd> {
+    Usd::parse(text).with_context(|| format!("configuration: {key}"))
+}
+
+fn limit(key: &str, text: &str) -> anyhow::Result<Option<Usd>> {
+    if text == "none" { Ok(None) } else { price(key, text).map(Some) }
+}
+
+impl Listings {
+    fn catalogue(&self) -> anyhow::Result<Catalogue> {
+        let mut catalogue = Catalogue { clouds: Vec::new(), instance_types: Vec::new(), storage_options: Vec::new() };
+        for item in &self.clouds {
+            if item.provisioner != LOCAL {
+                let (id, other) = (&item.id, &item.provisioner);
+                bail!(
+                    "configuration: hosted.catalogue: clouds '{id}' has the provisioner '{other}'; there is \"{LOCAL}\""
+                );
+            }
+            let CapacityItem { deployments, memory_gb, disk_gb } = item.capacity;
+            catalogue.clouds.push(Cloud {
+                id: item.id.clone(),
+                zones: item.zones.clone(),
+                capacity: Capacity { deployments, memory_gb, disk_gb },
+            });
+        }
+        for item in &self.instance_types {
+            catalogue.instance_types.push(InstanceType {
+                id: item.id.clone(),
+                cloud: item.cloud.clone(),
+                zones: item.zones.clone(),
+                name: item.name.clone(),
+                description: item.description.clone(),
+                cpus: item.cpus,
+                memory_gb: item.memory_gb,
+                hourly_cost: price("hosted.catalogue.instance_types.hourly_cost_usd", &item.hourly_cost_usd)?,
+                max_replicas: item.max_replicas,
+                storage: item.storage.clone(),
+            });
+        }
+        for item in &self.storage_options {
+            let key = "hosted.catalogue.storage_options.monthly_cost_usd_per_gb";
+            catalogue.storage_options.push(StorageOption {
+                id: item.id.clone(),
+                cloud: item.cloud.clone(),
+                name: item.name.clone(),
+                description: item.description.clone(),
+                min_size_gb: item.min_size_gb,
+                max_size_gb: item.max_size_gb,
+                monthly_cost_per_gb: price(key, &item.monthly_cost_usd_per_gb)?,
+            });
+        }
+        catalogue.check().context("configuration: hosted.catalogue")?;
+        Ok(catalogue)
+    }
+}
+
+impl Hosted {
+    /// The address instances listen on.
+    ///
+    /// # Errors
+    /// Names the key.
+    pub fn address(&self) -> anyhow::Result<IpAddr> {
+        self.bind.parse().with_context(|| format!("configuration: hosted.bind is '{}'; write an address", self.bind))
+    }
+
+    /// Whether instances go on when the server stops.
+    pub fn leaves(&self) -> bool {
+        self.on_shutdown == "leave"
+    }
+
+    fn ports(&self) -> anyhow::Result<RangeInclusive<u16>> {
+        let ends = self.port_range.split_once('-').map(|(first, last)| (first.trim().parse(), last.trim().parse()));
+        match ends {
+            Some((Ok(first), Ok(last))) if first >= 1_024 && first <= last => Ok(first..=last),
+            _ => bail!(
+                "configuration: hosted.port_range is '{}'; write the first and the last port, from 1024 on, as 17400-17999",
+                self.port_range
+            ),
+        }
+    }
+
+    /// What the domain is told.
+    ///
+    /// # Errors
+    /// Names the key that is wrong.
+    pub fn domain(&self) -> anyhow::Result<usecases::Hosted> {
+        self.address()?;
+        if !["stop", "leave"].contains(&self.on_shutdown.as_str()) {
+            bail!("configuration: hosted.on_shutdown is '{}'; it is \"stop\" or \"leave\"", self.on_shutdown);
+        }
+        let spending = &self.spending;
+        let mut monthly_limits = BTreeMap::new();
+        for (owner, text) in &spending.owners {
+            let key = format!("hosted.spending.owners.{owner}");
+            monthly_limits.insert(owner.to_ascii_lowercase(), limit(&key, text)?);
+        }
+        Ok(usecases::Hosted {
+            enabled: self.enabled,
+            catalogue: self.catalogue.catalogue()?,
+            monthly_limit: limit("hosted.spending.default_monthly_limit_usd", &spending.default_monthly_limit_usd)?,
+            monthly_limits,
+            per_owner: self.max_deployments_per_owner,
+            ports: self.ports()?,
+            start_deadline_seconds: self.start_deadline.as_seconds(),
+            backup_hour: self.backup_hour_utc,
+            backup_retention_days: i64::from(self.backup_retention_days),
+            public_tls: self.public_tls,
+        })
+    }
+
+    /// What the adapter is told, for a server reached at `base_url`.
+    pub fn adapter(&self, base_url: &str) -> branchyard_api_hosted_v1::Settings {
+        let mut settings = branchyard_api_hosted_v1::Settings::new(base_url);
+        settings.gateway = self.gateway;
+        settings.url_template.clone_from(&self.url_template);
+        settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Hosted;
+    use branchyard_domain::entities::Catalogue;
+
+    #[test]
+    fn the_defaults_are_those_of_the_domain() {
+        let domain = Hosted::default().domain().unwrap();
+        let own = branchyard_domain::usecases::Hosted::default();
+        assert_eq!(domain.catalogue, Catalogue::default());
+        assert_eq!((domain.monthly_limit, domain.ports), (own.monthly_limit, own.ports));
+        assert_eq!(domain.start_deadline_seconds, own.start_deadline_seconds);
+        assert_eq!((domain.backup_hour, domain.backup_retention_days), (own.backup_hour, own.backup_retention_days));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |change: fn(&mut Hosted)| {
+            let mut hosted = Hosted::default();
+            change(&mut hosted);
+            format!("{:#}", hosted.domain().unwrap_err())
+        };
+        assert!(error(|hosted| hosted.bind = "here".to_owned()).contains("hosted.bind"));
+        assert!(error(|hosted| hosted.port_range = "9-5".to_owned()).contains("hosted.port_range"));
+        assert!(error(|hosted| hosted.on_shutdown = "kill".to_owned()).contains("hosted.on_shutdown"));
+        let limit = error(|hosted| hosted.spending.default_monthly_limit_usd = "much".to_owned());
+        assert!(limit.contains("hosted.spending.default_monthly_limit_usd"));
+        let price = error(|hosted| hosted.catalogue.instance_types[0].hourly_cost_usd = "-1".to_owned());
+        assert!(price.contains("hourly_cost_usd"));
+        let double = error(|hosted| hosted.catalogue.clouds.push(hosted.catalogue.clouds[0].clone()));
+        assert!(double.contains("hosted.catalogue") && double.contains("'local'"), "{double}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Deployments, wired: the process that serves one, and the provisioner that runs such processes.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use branchyard_deployments::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
+use branchyard_domain::ports::{Blobs, EngineError, SessionEngine};
+use branchyard_domain::values::DatabaseId;
+use branchyard_engine_doltlite::{DoltliteEngine, Options};
+
+use crate::compose::World;
+
+/// Serves the instance of a folder until it is told to end.
+///
+/// # Errors
+/// Says why it cannot begin.
+pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
+    let world = World::default();
+    let open_engine = |folder: PathBuf, size: EngineSize| {
+        let options = Options {
+            idle_sessions: size.idle_sessions,
+            session_cache_kib: size.session_cache_kib,
+            // One statement may take what there is: the limit is that of the process.
+            statement_memory: usize::try_from(size.heap_bytes).unwrap_or(usize::MAX),
+            process_memory: Some(size.heap_bytes),
+            // Nothing outside its folder is the process's to write.
+            temporary_folder: Some(folder.join("tmp")),
+            ..Options::default()
+        };
+        Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
+    };
+    let tools = Tools { open_engine: Box::new(open_engine), clock: world.clock, ids: world.ids };
+    branchyard_deployments::serve(run_dir, tools).context("cannot serve the deployment")
+}
+
+/// The provisioner on this machine, which starts `settings.program`.
+///
+/// # Errors
+/// When its folder cannot be used.
+pub fn provisioner(
+    settings: LocalSettings,
+    engine: Arc<DoltliteEngine>,
+    blobs: Arc<dyn Blobs>,
+    world: &World,
+) -> anyhow::Result<LocalProcess> {
+    let version = SessionEngine::version(&*engine);
+    // The limit of memory is the server's own, set when its engine was opened.
+    let open_engine = |folder| {
+        let options = Options { process_memory: None, ..Options::default() };
+        Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
+    };
+    let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
+    LocalProcess::open(settings, Box::new(open_engine), Arc::new(Exports(engine)), blobs, clock, ids, version)
+        .context("cannot use the folder of the deployments")
+}
+
+/// The hub's databases, for deployments that start from one.
+struct Exports(Arc<DoltliteEngine>);
+
+impl HubFiles for Exports {
+    fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError> {
+        self.0.back_up(database, to)
+    }
+}

@@ -1,0 +1,185 @@
+//! The threads that keep the instances of deployments as they should be: one for each deployment that is not stopped, as many
+//! as the catalogue's capacity lets there be, and a few that run operations.
+
+use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use branchyard_domain::Hub;
+use branchyard_domain::usecases::Next;
+use branchyard_domain::values::DeploymentId;
+
+/// How long a step waits for an event of a process, and an idle thread for work that another process queued.
+const WAIT: Duration = Duration::from_millis(250);
+/// How long after a fault the same is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Operations at once.
+const OPERATORS: usize = 2;
+const TIDY: Duration = Duration::from_secs(60);
+
+/// What deployments somebody works on.
+type Taken = Arc<Mutex<BTreeSet<DeploymentId>>>;
+
+/// The threads.
+pub(crate) struct Fleet {
+    hub: Hub,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A deployment in hand; given back when dropped, in a panic too.
+struct Hold {
+    taken: Taken,
+    id: DeploymentId,
+}
+
+impl Hold {
+    fn take(taken: &Taken, id: DeploymentId) -> Option<Self> {
+        let free = taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        free.then(|| Self { taken: Arc::clone(taken), id })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+impl Fleet {
+    /// Takes over the processes an earlier server left, and starts the threads.
+    pub(crate) fn start(hub: &Hub) -> anyhow::Result<Self> {
+        hub.serve_instances();
+        let recovered = hub.supervisor().recover()?;
+        if recovered.adopted + recovered.gone > 0 {
+            tracing::info!(adopted = recovered.adopted, gone = recovered.gone, "instances of an earlier server");
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
+        threads.push(thread::Builder::new().name("fleet".to_owned()).spawn(move || supervise(&for_thread, &flag))?);
+        let operated = Taken::default();
+        for number in 0..OPERATORS {
+            let (hub, flag, taken) = (hub.clone(), Arc::clone(&stop), Arc::clone(&operated));
+            let thread = thread::Builder::new().name(format!("fleet-operations-{number}")).stack_size(8 << 20);
+            threads.push(thread.spawn(move || operate(&hub, &flag, &taken))?);
+        }
+        Ok(Self { hub: hub.clone(), stop, threads })
+    }
+
+    /// Ends the threads, then drains all instances in parallel, or leaves them to the next server.
+    pub(crate) fn stop(self, leave: bool) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.hub.supervisor().wake();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the fleet panicked");
+            }
+        }
+        let busy = self.hub.supervisor().busy().unwrap_or_else(|error| {
+            tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
+            Vec::new()
+        });
+        thread::scope(|scope| {
+            for id in busy {
+                let hub = &self.hub;
+                scope.spawn(move || {
+                    let ended = if leave { hub.supervisor().leave(id) } else { hub.supervisor().rest(id) };
+                    if let Err(error) = ended {
+                        tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "an instance did not end");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Has a thread for each busy deployment.
+fn supervise(hub: &Hub, stop: &Arc<AtomicBool>) {
+    let taken = Taken::default();
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut tidied = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let seen = hub.supervisor().signals();
+        match hub.supervisor().busy() {
+            Ok(busy) => {
+                for hold in busy.into_iter().filter_map(|id| Hold::take(&taken, id)) {
+                    let (hub, stop) = (hub.clone(), Arc::clone(stop));
+                    // The engine copies databases on this thread.
+                    let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
+                    match thread.spawn(move || keep(&hub, &stop, &hold)) {
+                        Ok(thread) => threads.push(thread),
+                        Err(error) => tracing::error!(%error, "no thread for a deployment"),
+                    }
+                }
+            }
+            Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "deployments wait for the store"),
+        }
+        if tidied.elapsed() >= TIDY {
+            tidied = Instant::now();
+            if let Err(error) = hub.supervisor().tidy() {
+                tracing::error!(error = &error as &dyn std::error::Error, "tidying the deployments failed");
+            }
+        }
+        threads.retain(|thread| !thread.is_finished());
+        hub.supervisor().wait(seen, WAIT);
+    }
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a thread of a deployment panicked");
+        }
+    }
+}
+
+/// Steps one deployment until nothing is left to do for it.
+fn keep(hub: &Hub, stop: &AtomicBool, hold: &Hold) {
+    while !stop.load(Ordering::Relaxed) {
+        let seen = hub.supervisor().signals();
+        match panic::catch_unwind(AssertUnwindSafe(|| hub.supervisor().step(hold.id, WAIT))) {
+            Ok(Ok(stepped)) => {
+                if let Some(warning) = stepped.warning {
+                    tracing::warn!(deployment = %hold.id, "{warning}");
+                }
+                match stepped.next {
+                    Next::Now => {}
+                    Next::In(time) => hub.supervisor().wait(seen, time.min(AGAIN)),
+                    Next::Never => return,
+                }
+            }
+            Ok(Err(error)) => {
+                tracing::error!(deployment = %hold.id, error = &error as &dyn std::error::Error, "a step failed");
+                thread::sleep(AGAIN);
+            }
+            Err(_) => {
+                tracing::error!(deployment = %hold.id, "a step panicked");
+                thread::sleep(AGAIN);
+            }
+        }
+    }
+}
+
+/// Runs operations of deployments, one at a time for each.
+fn operate(hub: &Hub, stop: &AtomicBool, taken: &Taken) {
+    while !stop.load(Ordering::Relaxed) {
+        let seen = hub.supervisor().signals();
+        let mut progress = false;
+        for id in hub.supervisor().busy().unwrap_or_default() {
+            let Some(hold) = Hold::take(taken, id) else { continue };
+            match panic::catch_unwind(AssertUnwindSafe(|| hub.supervisor().operate(hold.id))) {
+                Ok(Ok(done)) => progress |= done,
+                Ok(Err(error)) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(deployment = %id, error, "an operation of a deployment met a fault");
+                    thread::sleep(AGAIN);
+                }
+                Err(_) => tracing::error!(deployment = %id, "an operation of a deployment panicked"),
+            }
+        }
+        if !progress {
+            hub.supervisor().wait(seen, WAIT);
+        }
+    }
+}

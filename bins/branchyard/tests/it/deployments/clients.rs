@@ -1,0 +1,98 @@
+//! Unmodified libSQL clients of two languages (`tests/clients`), installed from their registries into a folder beside the build.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use branchyard_domain::ports::{InstanceEvent, Provisioner, SqlPower};
+use branchyard_domain::values::Setting;
+
+use super::yard::Yard;
+
+const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients");
+
+fn succeed(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?} is needed: {error}"));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{err}");
+}
+
+/// A folder that outlives the test, so that packages are installed once.
+fn installed(what: &str, install: impl FnOnce(&Path)) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(what);
+    let done = folder.join("installed");
+    if !done.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        install(&folder);
+        std::fs::write(done, "").unwrap();
+    }
+    folder
+}
+
+fn javascript() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        installed("libsql-javascript", |folder| {
+            for file in ["package.json", "package-lock.json"] {
+                std::fs::copy(Path::new(CLIENTS).join("deployments").join(file), folder.join(file)).unwrap();
+            }
+            succeed(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(folder));
+        })
+    })
+}
+
+fn python() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        installed("libsql-python", |folder| {
+            let requirements = Path::new(CLIENTS).join("deployments/requirements.txt");
+            let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"];
+            succeed(Command::new("python3").args(install).arg(folder).arg("-r").arg(requirements));
+        })
+    })
+}
+
+/// Runs a program on a deployment of one second's patience with idle streams, which is started anew when it ends.
+fn with_yard(command: &mut Command) {
+    let mut yard = Yard::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
+    let reader = yard.person("rea", SqlPower::Read);
+    yard.sql(&["create table seen(x)", "select dolt_commit('-A', '-m', 'seen')", "select dolt_branch('work')"]);
+    let mut program = command
+        .env("DEPLOYMENT_URL", yard.origin())
+        .env("DEPLOYMENT_TOKEN", &yard.writer)
+        .env("DEPLOYMENT_READER", reader)
+        .env("DEPLOYMENT_PROCESS", yard.handle.process.to_string())
+        .env("NO_PROXY", "*")
+        .env("no_proxy", "*")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} is needed: {error}"));
+    let status = loop {
+        if let Some(status) = program.try_wait().unwrap() {
+            break status;
+        }
+        let event = yard.local.watch(&yard.handle, Duration::from_millis(50)).unwrap();
+        if matches!(event, Some(InstanceEvent::Ended { .. })) {
+            yard.start_again();
+        }
+    };
+    let mut said = String::new();
+    program.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(status.success(), "{said}");
+}
+
+#[test]
+fn javascript_clients_use_a_deployment() {
+    // Modules are looked for beside the program.
+    let script = javascript().join("deployment.mjs");
+    std::fs::copy(Path::new(CLIENTS).join("deployments/deployment.mjs"), &script).unwrap();
+    with_yard(Command::new("node").arg(script));
+}
+
+#[test]
+fn python_clients_use_a_deployment() {
+    let script = Path::new(CLIENTS).join("deployments/deployment.py");
+    with_yard(Command::new("python3").arg(script).env("PYTHONPATH", python()));
+}

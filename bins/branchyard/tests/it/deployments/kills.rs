@@ -1,0 +1,71 @@
+//! `kill -9` under writes: nothing acknowledged is lost, and it serves again within seconds.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::InstanceEvent;
+use serde_json::json;
+
+use super::yard::{Yard, execute};
+
+const KILLS: u64 = 50;
+
+#[test]
+fn fifty_kills_lose_nothing_that_was_acknowledged() {
+    let mut yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)", "select dolt_commit('-A', '-m', 'table')"]);
+    let acknowledged = Mutex::new(Vec::new());
+    let next = AtomicU64::new(1);
+    for kill in 0..KILLS {
+        let done = AtomicBool::new(false);
+        let before = acknowledged.lock().unwrap().len();
+        thread::scope(|scope| {
+            for writer in 0..2 {
+                let (yard, acknowledged, next, done) = (&yard, &acknowledged, &next, &done);
+                scope.spawn(move || {
+                    let http = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
+                    while !done.load(Ordering::Relaxed) {
+                        let id = next.fetch_add(1, Ordering::Relaxed);
+                        let mut requests = vec![execute(&format!("insert into t values ({id})"))];
+                        if writer == 0 {
+                            requests.push(execute("select dolt_commit('-A', '-m', 'row')"));
+                        }
+                        requests.push(json!({"type": "close"}));
+                        let body = json!({"baton": null, "requests": requests}).to_string();
+                        let sent = http
+                            .post(format!("{}/v2/pipeline", yard.origin()))
+                            .bearer_auth(&yard.writer)
+                            .body(body)
+                            .send()
+                            .and_then(reqwest::blocking::Response::text);
+                        let answer = sent.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+                        if answer.is_some_and(|answer| answer["results"][0]["type"] == "ok") {
+                            acknowledged.lock().unwrap().push(id);
+                        }
+                    }
+                });
+            }
+            // On a busy machine, too, there is something to lose.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while acknowledged.lock().unwrap().len() == before && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(kill * 37 % 120));
+            yard.kill();
+            let ended = yard.next_event();
+            done.store(true, Ordering::Relaxed);
+            assert!(matches!(ended, InstanceEvent::Ended { .. }), "{ended:?}");
+        });
+        let took = yard.start_again();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    let acknowledged = acknowledged.into_inner().unwrap();
+    assert!(acknowledged.len() >= 50, "{}", acknowledged.len());
+    let there: std::collections::HashSet<u64> =
+        yard.sql(&["select id from t"]).into_iter().map(|row| row[0].as_str().unwrap().parse().unwrap()).collect();
+    let lost: Vec<&u64> = acknowledged.iter().filter(|id| !there.contains(id)).collect();
+    assert!(lost.is_empty(), "{lost:?} of {}", acknowledged.len());
+    assert_eq!(yard.sql(&["pragma integrity_check"]), [["ok"]]);
+}

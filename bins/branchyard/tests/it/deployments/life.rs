@@ -1,0 +1,206 @@
+//! From start to end: adoption, orphans, logs, drains.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{
+    Authorizer, InstanceEvent, InstanceHandle, OutputQuery, ProvisionError, Provisioner, Series, SqlPower, Towards,
+};
+use branchyard_domain::values::Setting;
+use serde_json::json;
+
+use super::yard::{Yard, execute, provisioner, rows};
+
+fn lines(yard: &Yard) -> Vec<String> {
+    let query = OutputQuery { from: None, towards: Towards::Older, limit: 1000, since: None, until: None };
+    yard.local.logs(yard.spec.instance, &query).unwrap().into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)"]);
+    let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
+    let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
+    yard.local.release(&yard.handle);
+
+    // Away, the server is not asked; who was checked a moment ago is served, others are not.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let stranger = super::yard::mint();
+        let answer = yard.pipeline_as(&stranger, None, json!([]));
+        if answer.status == 503 {
+            assert!(answer.refused(503, "SERVICE_UNAVAILABLE").headers.contains_key("retry-after"));
+            break;
+        }
+        assert!(Instant::now() < deadline);
+        thread::sleep(Duration::from_millis(20));
+    }
+    yard.sql(&["select 1"]);
+
+    let other = provisioner(yard.dir.path(), &yard.engine, Duration::from_secs(60));
+    other.connect(Arc::clone(&yard.people) as Arc<dyn Authorizer>);
+    // Neither another number nor another start is the process.
+    for wrong in [
+        InstanceHandle { process: std::process::id(), ..yard.handle.clone() },
+        InstanceHandle { process_started: "1".into(), ..yard.handle.clone() },
+    ] {
+        assert!(matches!(other.adopt(&yard.spec, &wrong), Err(ProvisionError::Gone)));
+    }
+    other.adopt(&yard.spec, &yard.handle).unwrap();
+    let event = other.watch(&yard.handle, Duration::from_secs(10)).unwrap();
+    assert!(matches!(event, Some(InstanceEvent::Ready { .. })), "{event:?}");
+    let ended = yard.pipeline_as(
+        &yard.writer,
+        Some(&baton),
+        json!([execute("commit"), execute("select count(*) from t"), {"type": "close"}]),
+    );
+    assert_eq!(rows(&ended.ok()["results"][1]["response"]["result"]), [["1"]]);
+    yard.people.revoke(&yard.writer);
+    yard.pipeline_as(&yard.writer, None, json!([])).refused(401, "UNAUTHENTICATED");
+
+    other.stop(&yard.handle, Duration::from_secs(15)).unwrap();
+    assert!(matches!(other.adopt(&yard.spec, &yard.handle), Err(ProvisionError::Gone)));
+    assert!(matches!(other.watch(&yard.handle, Duration::ZERO), Err(ProvisionError::Gone)));
+    let said = lines(&yard);
+    assert!(said.iter().any(|line| line.starts_with("INFO ready port=")), "{said:?}");
+    assert!(said.last().unwrap().starts_with("INFO ended"), "{said:?}");
+}
+
+#[test]
+fn without_a_server_a_process_ends_after_the_grace() {
+    let mut yard = Yard::start_as(&[], Duration::from_secs(1), 1);
+    yard.sql(&["create table t(id integer primary key)"]);
+    yard.ends = false;
+    yard.local.release(&yard.handle);
+    let proc = format!("/proc/{}/cmdline", yard.handle.process);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while fs::read(&proc).is_ok_and(|line| !line.is_empty()) {
+        assert!(Instant::now() < deadline, "it goes on");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(lines(&yard).iter().any(|line| line.contains("the server stays away")));
+    yard.start_again();
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["0"]]);
+    yard.ends = true;
+}
+
+#[test]
+fn one_process_serves_a_folder_and_its_files_are_its_owners() {
+    let yard = Yard::start();
+    let run = yard.dir.path().join("deployments");
+    let run = run.join(yard.spec.deployment.to_string()).join(yard.spec.instance.to_string()).join("run");
+    let second = crate::process::branchyard().args(["serve-deployment", "--run-dir"]).arg(&run).output().unwrap();
+    assert!(!second.status.success());
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("another process serves"), "{said}");
+    yard.sql(&["select 1"]);
+    for file in ["spec.json", "control", "lock"] {
+        let mode = fs::metadata(run.join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{file} {mode:o}");
+    }
+    assert_eq!(yard.local.start(&yard.spec).unwrap(), yard.handle, "it runs already");
+    assert!(!yard.local.port_is_free(yard.spec.port));
+    assert!(matches!(yard.local.remove(yard.spec.instance), Err(ProvisionError::Refused(_))));
+    assert!(matches!(yard.local.forget(yard.spec.deployment), Err(ProvisionError::Refused(_))));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", yard.handle.process)).unwrap();
+    let limit = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).unwrap();
+        line[name.len()..].split_whitespace().next().unwrap().to_owned()
+    };
+    assert_eq!(limit("Max core file size"), "0");
+    assert_eq!(limit("Max open files"), "1024");
+    assert_eq!(limit("Max file size"), (1_u64 << 30).to_string());
+    assert_eq!(limit("Max address space"), (5_u64 << 30).to_string());
+    assert!(fs::read(format!("/proc/{}/environ", yard.handle.process)).unwrap().is_empty());
+    let status = fs::read_to_string(format!("/proc/{}/status", yard.handle.process)).unwrap();
+    assert!(status.contains("NoNewPrivs:\t1"));
+}
+
+#[test]
+fn neither_tokens_nor_values_are_in_the_log_or_on_disk() {
+    let yard = Yard::start_with(&[(Setting::LogQueries, "all"), (Setting::LogLevel, "debug")]);
+    yard.sql(&["create table t(v text)", "insert into t values ('s3cret-value'), (424242)"]);
+    assert_eq!(yard.failure(&yard.writer, "select 's3cret-value' from nowhere"), "SQLITE_ERROR");
+    yard.local.stop(&yard.handle, Duration::from_secs(10)).unwrap();
+    let said = lines(&yard).join("\n");
+    assert!(said.contains("insert into t values (?), (?)"), "{said}");
+    assert!(said.contains("SQLITE_ERROR"));
+    assert!(!said.contains("s3cret") && !said.contains("424242"));
+    let digits = &yard.writer["hsat.v1.".len()..];
+    let mut folders = vec![yard.dir.path().join("deployments")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(bytes) = fs::read(&path) {
+                let found = bytes.windows(digits.len()).any(|window| window == digits.as_bytes());
+                assert!(!found, "{}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_tell_what_happened() {
+    let yard = Yard::start();
+    yard.local.sample(&yard.handle).unwrap();
+    yard.sql(&["create table t(id integer primary key)", "insert into t values (1)", "select * from t", "select 1"]);
+    yard.failure(&yard.writer, "select * from nowhere");
+    let sample = yard.local.sample(&yard.handle).unwrap();
+    let get = |series| sample.get(series).unwrap_or_else(|| panic!("{series:?}"));
+    assert_eq!((get(Series::Reads), get(Series::Writes), get(Series::Errors)), (2.0, 2.0, 1.0));
+    assert_eq!(get(Series::MemoryLimit), f64::from(1 << 30));
+    assert!(get(Series::Resident) > 1e6 && get(Series::Received) > 100.0 && get(Series::Sent) > 100.0);
+    assert!(get(Series::P50) > 0.0 && get(Series::P99) >= get(Series::P50));
+    assert!(get(Series::CpuUsed) >= 0.0 && get(Series::DiskUsed) >= 0.0);
+    let idle = yard.local.sample(&yard.handle).unwrap();
+    assert_eq!((idle.get(Series::Reads), idle.get(Series::P50)), (Some(0.0), None));
+}
+
+#[test]
+fn what_cannot_start_says_why() {
+    let mut yard = Yard::start();
+    yard.local.stop(&yard.handle, Duration::from_secs(10)).unwrap();
+    let db = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
+    let db = db.join(yard.spec.instance.to_string()).join("db/databases.json");
+    fs::write(&db, "nonsense").unwrap();
+    yard.handle = yard.local.start(&yard.spec).unwrap();
+    match yard.next_event() {
+        InstanceEvent::Ended { cause, stderr } => {
+            assert_eq!(cause, "exit status 1");
+            assert!(stderr.contains("list of databases"), "{stderr}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(yard.local.watch(&yard.handle, Duration::ZERO), Err(ProvisionError::Gone)));
+    assert!(lines(&yard).iter().any(|line| line.starts_with("ERROR cannot serve")));
+    yard.local.remove(yard.spec.instance).unwrap();
+    assert!(matches!(yard.local.start(&yard.spec), Err(ProvisionError::Refused(_))));
+    assert!(!lines(&yard).is_empty(), "logs stay");
+    yard.local.forget(yard.spec.deployment).unwrap();
+    assert!(lines(&yard).is_empty());
+    assert_eq!(yard.local.stop(&yard.handle, Duration::ZERO).ok(), Some(()));
+}
+
+#[test]
+fn a_drain_lets_what_runs_finish() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)"]);
+    let admin = yard.person("ada", SqlPower::Admin);
+    thread::scope(|scope| {
+        let slow = "insert into t with recursive c(n) as (select 1 union all select n + 1 from c limit 400000) select n from c";
+        let runs = scope.spawn(|| yard.sql(&[slow]));
+        thread::sleep(Duration::from_millis(100));
+        yard.local.stop(&yard.handle, Duration::from_secs(15)).unwrap();
+        runs.join().unwrap();
+    });
+    let mut yard = yard;
+    yard.start_again();
+    assert_eq!(yard.sql_as(&admin, &["select count(*) from t"]), [["400000"]]);
+    yard.sql_as(&admin, &["delete from t", "select dolt_gc()"]);
+}

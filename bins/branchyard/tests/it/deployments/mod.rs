@@ -1,0 +1,8 @@
+//! Deployments as processes: the real binary, real sockets, loopback only.
+
+mod clients;
+mod data;
+mod kills;
+mod life;
+mod streams;
+mod yard;

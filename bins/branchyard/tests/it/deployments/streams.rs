@@ -1,0 +1,357 @@
+//! The data endpoint: credentials, streams, batons, statements.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{Provisioner, SqlPower};
+use branchyard_domain::values::Setting;
+use serde_json::{Value, json};
+
+use super::yard::{Yard, execute, mint, rows, settings};
+
+#[test]
+fn credentials_paths_and_methods_are_checked() {
+    let yard = Yard::start();
+    let body = || Some(json!({"requests": []}).to_string());
+    let anonymous = yard.send("POST", "/v2/pipeline", None, body());
+    assert_eq!(anonymous.refused(401, "UNAUTHENTICATED").headers["www-authenticate"], r#"Bearer realm="branchyard""#);
+    for bad in [mint(), "hsat.v1.x".to_owned()] {
+        let answer = yard.send("POST", "/v2/pipeline", Some(&bad), body());
+        let told = answer.refused(401, "UNAUTHENTICATED").headers["www-authenticate"].to_str().unwrap();
+        assert_eq!(told, r#"Bearer realm="branchyard", error="invalid_token""#);
+    }
+    let stranger = mint();
+    yard.people.set(&stranger, "sam", None);
+    yard.send("POST", "/v2/pipeline", Some(&stranger), body()).refused(404, "NOT_FOUND");
+
+    let w = Some(yard.writer.as_str());
+    assert_eq!(yard.send("GET", "/health", None, None).ok(), &json!({"status": "ok"}));
+    for path in ["/v2", "/v3", "/db/gauges/v2"] {
+        let answer = yard.send("GET", path, None, None);
+        assert_eq!((answer.status, &answer.headers["content-type"]), (200, &"text/plain".parse().unwrap()), "{path}");
+    }
+    yard.send("GET", "/v3-protobuf", None, None).refused(404, "NOT_FOUND");
+    yard.send("POST", "/v1/pipeline", w, body()).refused(404, "NOT_FOUND");
+    assert_eq!(yard.send("GET", "/v2/pipeline", w, None).refused(405, "METHOD_NOT_ALLOWED").headers["allow"], "POST");
+    yard.send("POST", "/db/absent/v2/pipeline", w, body()).refused(404, "NOT_FOUND");
+    yard.send("POST", "/branch/absent/v2/pipeline", w, body()).refused(404, "NOT_FOUND");
+    yard.send("POST", "/v2/pipeline", w, Some("{".into())).refused(400, "PROTOCOL_ERROR");
+    let unknown = json!({"requests": [{"type": "explode"}]}).to_string();
+    yard.send("POST", "/v2/pipeline", w, Some(unknown)).refused(400, "PROTOCOL_ERROR");
+    let long = format!(r#"{{"requests":[],"x":"{}"}}"#, "x".repeat(9 << 20));
+    yard.send("POST", "/v2/pipeline", w, Some(long)).refused(413, "PAYLOAD_TOO_LARGE");
+    for path in ["/v2/pipeline", "//v3/pipeline", "/db/GAUGES/v3/pipeline", "/db/gauges/branch/main/v3/pipeline"] {
+        let answer = yard.pipeline_at(path, &yard.writer, None, json!([execute("select 1"), {"type": "close"}]));
+        assert_eq!(answer.ok()["baton"], Value::Null, "{path}");
+    }
+    let metrics = yard.send("GET", "/metrics", w, None);
+    assert!(metrics.body.as_str().unwrap().contains("branchyard_reads_total 4\n"), "{}", metrics.body);
+    yard.send("GET", "/metrics", None, None).refused(401, "UNAUTHENTICATED");
+}
+
+#[test]
+fn results_have_the_shape_of_the_contract() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id INTEGER primary key, name TEXT)", "insert into t values (1, 'x')"]);
+    let answer = yard.pipeline_as(
+        &yard.writer,
+        None,
+        json!([
+            {"type": "execute", "stmt": {"sql": "select id, name, 1.5, null, x'ff' from t where id = ?;", "args": [{"type": "integer", "value": "1"}]}},
+            {"type": "execute", "stmt": {"sql": "insert into t(name) values (:n)", "named_args": [{"name": "n", "value": {"type": "text", "value": "y"}}]}},
+            {"type": "execute", "stmt": {"sql": "select * from t", "want_rows": false}},
+            {"type": "execute", "stmt": {"sql": "select ?", "args": [{"type": "null"}], "named_args": [{"name": "a", "value": {"type": "null"}}]}},
+            {"type": "execute", "stmt": {"sql": "select 1; select 2"}},
+            {"type": "execute", "stmt": {"sql": "-- nothing"}},
+            {"type": "execute", "stmt": {"sql": "select ?"}},
+            {"type": "execute", "stmt": {"sql": "insert into t values (1, 'again')"}},
+            {"type": "describe", "sql": "select id from t where name = :n"},
+            {"type": "sequence", "sql": "create table u(a); insert into u values (1); insert into u values (2);"},
+            {"type": "store_sql", "sql_id": 7, "sql": "select count(*) from u"},
+            {"type": "execute", "stmt": {"sql_id": 7}},
+            {"type": "get_autocommit"},
+            {"type": "close"},
+            {"type": "get_autocommit"},
+        ]),
+    );
+    let mut body = answer.ok().clone();
+    assert_eq!((&body["baton"], &body["base_url"]), (&Value::Null, &Value::Null));
+    let results = body["results"].as_array_mut().unwrap();
+    let took = results[0]["response"]["result"].as_object_mut().unwrap().remove("query_duration_ms").unwrap();
+    assert!(took.as_f64().unwrap() > 0.0);
+    let expected = json!({"type": "ok", "response": {"type": "execute", "result": {
+        "cols": [
+            {"name": "id", "decltype": "INTEGER"}, {"name": "name", "decltype": "TEXT"}, {"name": "1.5", "decltype": null},
+            {"name": "null", "decltype": null}, {"name": "x'ff'", "decltype": null},
+        ],
+        "rows": [[
+            {"type": "integer", "value": "1"}, {"type": "text", "value": "x"}, {"type": "float", "value": 1.5}, {"type": "null"},
+            {"type": "blob", "base64": "/w"},
+        ]],
+        "affected_row_count": 0, "last_insert_rowid": null, "rows_read": 1, "rows_written": 0,
+    }}});
+    assert_eq!(results[0], expected);
+    let inserted = &results[1]["response"]["result"];
+    assert_eq!((&inserted["affected_row_count"], &inserted["last_insert_rowid"]), (&json!(1), &json!("2")));
+    let unwanted = &results[2]["response"]["result"];
+    assert_eq!((&unwanted["rows"], &unwanted["rows_read"]), (&json!([]), &json!(2)));
+    for (at, code) in [
+        (3, "ARGS_BOTH_POSITIONAL_AND_NAMED"),
+        (4, "SQL_MANY_STATEMENTS"),
+        (5, "SQL_NO_STATEMENT"),
+        (6, "ARGS_INVALID"),
+        (7, "SQLITE_CONSTRAINT"),
+    ] {
+        assert_eq!(results[at]["error"]["code"], code, "{}", results[at]);
+    }
+    let told = &results[8]["response"]["result"];
+    assert_eq!(told["params"], json!([{"name": ":n"}]));
+    assert_eq!((&told["is_explain"], &told["is_readonly"]), (&json!(false), &json!(true)));
+    assert_eq!(results[9], json!({"type": "ok", "response": {"type": "sequence"}}));
+    assert_eq!(rows(&results[11]["response"]["result"]), [["2"]]);
+    assert_eq!(results[12]["response"], json!({"type": "get_autocommit", "is_autocommit": true}));
+    assert_eq!((&results[13]["type"], &results[14]["type"]), (&json!("ok"), &json!("error")));
+}
+
+#[test]
+fn steps_of_a_batch_run_on_conditions() {
+    let yard = Yard::start();
+    let step = |sql: &str, condition: Value| json!({"stmt": {"sql": sql}, "condition": condition});
+    let transaction = |bad: &str| {
+        json!([{"type": "batch", "batch": {"steps": [
+            {"stmt": {"sql": "begin"}},
+            step("create table if not exists t(id integer primary key)", json!({"type": "ok", "step": 0})),
+            step(bad, json!({"type": "ok", "step": 1})),
+            step("commit", json!({"type": "ok", "step": 2})),
+            step("rollback", json!({"type": "not", "cond": {"type": "or", "conds": [{"type": "ok", "step": 3}, {"type": "is_autocommit"}]}})),
+        ]}}, {"type": "close"}])
+    };
+    let failed = yard.pipeline_as(&yard.writer, None, transaction("insert into nowhere values (1)"));
+    let result = &failed.ok()["results"][0]["response"]["result"];
+    let nulls = |list: &Value| list.as_array().unwrap().iter().map(Value::is_null).collect::<Vec<_>>();
+    assert_eq!(nulls(&result["step_results"]), [false, false, true, true, false]);
+    assert_eq!(nulls(&result["step_errors"]), [true, true, false, true, true]);
+    assert_eq!(yard.failure(&yard.writer, "select * from t"), "SQLITE_ERROR");
+    let fine = yard.pipeline_as(&yard.writer, None, transaction("insert into t values (1)"));
+    assert_eq!(
+        nulls(&fine.ok()["results"][0]["response"]["result"]["step_results"]),
+        [false, false, false, false, true]
+    );
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
+    let forward = json!([{"type": "batch", "batch": {"steps": [step("select 1", json!({"type": "ok", "step": 0}))]}}]);
+    yard.pipeline_as(&yard.writer, None, forward).refused(400, "PROTOCOL_ERROR");
+}
+
+#[test]
+fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
+    let yard = Yard::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
+    yard.sql(&["create table t(id integer primary key)"]);
+    let go = |baton: Option<&str>, sql: &str| yard.pipeline_as(&yard.writer, baton, json!([execute(sql)]));
+    let baton = |answer: &super::yard::Answer| answer.ok()["baton"].as_str().unwrap().to_owned();
+
+    let first = baton(&go(None, "begin"));
+    let second = baton(&go(Some(&first), "insert into t values (1)"));
+    go(Some(&first), "select 1").refused(400, "BATON_REUSED");
+    let mut forged = second.clone();
+    forged.replace_range(5..6, if &second[5..6] == "A" { "B" } else { "A" });
+    go(Some(&forged), "select 1").refused(400, "BATON_INVALID");
+    let other = yard.person("bob", SqlPower::Write);
+    yard.pipeline_as(&other, Some(&second), json!([])).refused(400, "BATON_INVALID");
+    // None of that ended the stream.
+    let third = baton(&go(Some(&second), "commit"));
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
+
+    // Clean, it is as good as new after its stream has ended; not clean, it is not.
+    let open = baton(&go(None, "begin"));
+    go(Some(&open), "insert into t values (2)").ok();
+    let pinned = baton(&go(None, "pragma foreign_keys = off"));
+    thread::sleep(Duration::from_millis(1600));
+    let renewed = go(Some(&third), "select count(*) from t");
+    assert_eq!(
+        rows(&renewed.ok()["results"][0]["response"]["result"]),
+        [["1"]],
+        "the open transaction was rolled back"
+    );
+    go(Some(&pinned), "select 1").refused(400, "STREAM_EXPIRED");
+    yard.sql(&["insert into t values (2)"]);
+
+    // A fault of the protocol ends the stream.
+    let open = baton(&go(None, "begin"));
+    let bad = json!({"baton": open, "requests": [{"type": "explode"}]}).to_string();
+    yard.send("POST", "/v3/pipeline", Some(&yard.writer), Some(bad)).refused(400, "PROTOCOL_ERROR");
+    go(Some(&open), "commit").refused(400, "STREAM_EXPIRED");
+}
+
+#[test]
+fn a_crash_ends_transactions_and_spares_clean_batons() {
+    let mut yard = Yard::start();
+    let clean = yard.pipeline_as(&yard.writer, None, json!([execute("create table t(id integer primary key)")]));
+    let clean = clean.ok()["baton"].as_str().unwrap().to_owned();
+    let open = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
+    let open = open.ok()["baton"].as_str().unwrap().to_owned();
+    yard.kill();
+    assert!(
+        matches!(yard.next_event(), branchyard_domain::ports::InstanceEvent::Ended { cause, .. } if cause == "signal 9")
+    );
+    yard.start_again();
+    yard.pipeline_as(&yard.writer, Some(&open), json!([execute("commit")])).refused(400, "STREAM_EXPIRED");
+    let again = yard.pipeline_as(&yard.writer, Some(&clean), json!([execute("select count(*) from t")]));
+    assert_eq!(rows(&again.ok()["results"][0]["response"]["result"]), [["0"]]);
+}
+
+#[test]
+fn what_the_server_takes_away_is_gone_with_the_next_request() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)"]);
+    let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
+    let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
+    yard.people.set(&yard.writer, "wes", Some(SqlPower::Read));
+    yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("commit")])).refused(400, "STREAM_EXPIRED");
+    assert_eq!(yard.failure(&yard.writer, "insert into t values (1)"), "SQLITE_READONLY");
+    assert_eq!(yard.failure(&yard.writer, "select dolt_commit('-A', '-m', 'x')"), "SQLITE_AUTH");
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["0"]]);
+    yard.people.set(&yard.writer, "wes", None);
+    yard.pipeline_as(&yard.writer, None, json!([])).refused(404, "NOT_FOUND");
+    yard.people.revoke(&yard.writer);
+    yard.pipeline_as(&yard.writer, None, json!([])).refused(401, "UNAUTHENTICATED");
+}
+
+#[test]
+fn writers_take_turns_and_long_transactions_end() {
+    let yard = Yard::start_with(&[
+        (Setting::QueryBusyTimeoutMillis, "300"),
+        (Setting::TransactionTimeoutMillis, "1500"),
+        (Setting::QueryThreads, "1"),
+    ]);
+    yard.sql(&["create table t(id integer primary key)"]);
+    let begun =
+        yard.pipeline_as(&yard.writer, None, json!([execute("begin immediate"), execute("insert into t values (1)")]));
+    let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
+    let began = Instant::now();
+    assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_BUSY");
+    assert!(began.elapsed() >= Duration::from_millis(300) && began.elapsed() < Duration::from_secs(2));
+    // The one that waits holds no thread: who has the turn goes on.
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            yard.local
+                .apply(
+                    &yard.handle,
+                    &settings(&[
+                        (Setting::QueryBusyTimeoutMillis, "5000"),
+                        (Setting::TransactionTimeoutMillis, "1500"),
+                    ]),
+                )
+                .unwrap();
+            yard.sql(&["insert into t values (2)"])
+        });
+        thread::sleep(Duration::from_millis(200));
+        yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("commit"), {"type": "close"}])).ok();
+        waits.join().unwrap();
+    });
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["2"]]);
+
+    let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (3)")]));
+    let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
+    thread::sleep(Duration::from_millis(2000));
+    yard.sql(&["insert into t values (4)"]);
+    let late = yard.pipeline_as(
+        &yard.writer,
+        Some(&baton),
+        json!([execute("insert into t values (5)"), execute("commit"), execute("select count(*) from t")]),
+    );
+    let results = &late.ok()["results"];
+    assert_eq!(results[0]["error"]["code"], "TRANSACTION_TIMEOUT");
+    assert_eq!(results[1]["error"]["code"], "TRANSACTION_TIMEOUT");
+    assert_eq!(rows(&results[2]["response"]["result"]), [["3"]]);
+}
+
+#[test]
+fn settings_act_at_once_and_limits_hold() {
+    let yard = Yard::start();
+    let apply = |pairs: &[(Setting, &str)]| yard.local.apply(&yard.handle, &settings(pairs)).unwrap();
+    let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
+    apply(&[(Setting::QueryTimeoutMillis, "100")]);
+    let began = Instant::now();
+    assert_eq!(yard.failure(&yard.writer, endless), "QUERY_TIMEOUT");
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    apply(&[(Setting::QueryMaxResultBytes, "65536")]);
+    assert_eq!(yard.failure(&yard.writer, "select hex(zeroblob(40000))"), "RESPONSE_TOO_LARGE");
+    yard.sql(&["select hex(zeroblob(20000))"]);
+    apply(&[(Setting::QueryMaxSqlBytes, "1024")]);
+    assert_eq!(yard.failure(&yard.writer, &format!("select '{}'", "x".repeat(1100))), "SQLITE_TOOBIG");
+    apply(&[(Setting::QueryMaxBatchSteps, "1")]);
+    yard.pipeline_as(&yard.writer, None, json!([execute("select 1"), execute("select 1")]))
+        .refused(400, "PROTOCOL_ERROR");
+    apply(&[(Setting::BehaviorReadOnly, "true")]);
+    assert_eq!(yard.failure(&yard.writer, "create table t(a)"), "SQLITE_READONLY");
+    apply(&[(Setting::BehaviorDoltTransactionCommit, "true")]);
+    yard.sql(&["create table t(a)", "insert into t values (1)"]);
+    let committers = yard.sql(&["select committer, email from dolt_log limit 1"]);
+    assert_eq!(committers, [["wes", "wes@example.test"]]);
+    apply(&[(Setting::ListenerMaxConnections, "1")]);
+    let held = yard.pipeline_as(&yard.writer, None, json!([execute("begin")]));
+    let full = yard.pipeline_as(&yard.writer, None, json!([execute("select 1")]));
+    assert!(full.refused(429, "TOO_MANY_STREAMS").headers.contains_key("retry-after"));
+    let baton = held.ok()["baton"].as_str().unwrap().to_owned();
+    yard.pipeline_as(&yard.writer, Some(&baton), json!([{"type": "close"}])).ok();
+    // Memory: what is asked for is more than the engine may take of 1 GB.
+    apply(&[]);
+    let greedy = "with recursive c(n) as (select 1 union all select n + 1 from c limit 1000) select randomblob(1000000) x from c order by x";
+    assert_eq!(yard.failure(&yard.writer, greedy), "SQLITE_NOMEM");
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
+}
+
+#[test]
+fn origins_are_allowed_by_a_setting() {
+    let yard = Yard::start_with(&[(Setting::ListenerAllowedOrigins, "https://a.example, https://b.example")]);
+    let http = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
+    let preflight = |origin: &str| {
+        let url = format!("{}/v2/pipeline", yard.origin());
+        let request = http.request(reqwest::Method::OPTIONS, url).header("origin", origin);
+        request.header("access-control-request-method", "POST").send().unwrap()
+    };
+    let allowed = preflight("https://b.example");
+    assert_eq!(
+        (allowed.status().as_u16(), &allowed.headers()["access-control-allow-origin"]),
+        (204, &"https://b.example".parse().unwrap())
+    );
+    let refused = preflight("https://c.example");
+    assert_eq!(refused.status().as_u16(), 405);
+    assert!(!refused.headers().contains_key("access-control-allow-origin"));
+}
+
+#[test]
+fn a_cursor_sends_every_row_and_a_clean_baton() {
+    let yard = Yard::start();
+    yard.sql(&[
+        "create table t(id integer primary key, v text)",
+        "insert into t(v) with recursive c(n) as (select 1 union all select n + 1 from c limit 100000) select hex(n) from c",
+    ]);
+    let batch = json!({"batch": {"steps": [
+        {"stmt": {"sql": "select * from t"}},
+        {"stmt": {"sql": "select nonsense"}},
+        {"stmt": {"sql": "select 1"}, "condition": {"type": "ok", "step": 1}},
+        {"stmt": {"sql": "insert into t(v) values ('last')"}},
+    ]}});
+    let answer = yard.send("POST", "/v3/cursor", Some(&yard.writer), Some(batch.to_string()));
+    assert_eq!((answer.status, &answer.headers["content-type"]), (200, &"application/x-ndjson".parse().unwrap()));
+    let text = answer.body.as_str().unwrap();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let head = lines.next().unwrap();
+    let baton = head["baton"].as_str().unwrap().to_owned();
+    assert!(head["base_url"].is_null());
+    let entries: Vec<Value> = lines.collect();
+    let kinds: Vec<&str> = entries.iter().map(|entry| entry["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "row").count(), 100_000);
+    assert_eq!(entries[0]["cols"][0], json!({"name": "id", "decltype": "INTEGER"}));
+    assert_eq!(entries[100_001], json!({"type": "step_end", "affected_row_count": 0, "last_insert_rowid": null}));
+    assert_eq!((&entries[100_002]["type"], &entries[100_002]["step"]), (&json!("step_error"), &json!(1)));
+    assert_eq!(
+        entries.last().unwrap(),
+        &json!({"type": "step_end", "affected_row_count": 1, "last_insert_rowid": "100001"})
+    );
+    let next =
+        yard.pipeline_as(&yard.writer, Some(&baton), json!([execute("select count(*) from t"), {"type": "close"}]));
+    assert_eq!(rows(&next.ok()["results"][0]["response"]["result"]), [["100001"]]);
+    yard.send("POST", "/v3/cursor", Some(&yard.writer), Some("{}".into())).refused(400, "PROTOCOL_ERROR");
+}

@@ -1,0 +1,23 @@
+//! From the domain to the wire.
+
+mod costs;
+mod deployments;
+mod observe;
+mod operations;
+mod options;
+mod words;
+
+pub(crate) use costs::{cost, usage};
+pub(crate) use deployments::{backup, collaborator, config, database, deployment, instance, state_of, summary};
+pub(crate) use observe::{log_line, metric, metric_data};
+pub(crate) use operations::{operation, operation_ref};
+pub(crate) use options::{options, user};
+pub(crate) use words::{ROLES, STATES, run_state};
+
+use branchyard_domain::values::Usd;
+
+/// An amount as a JSON number with eight decimals.
+fn number(amount: Usd) -> f64 {
+    let (whole, decimals) = amount.rounded_to_8();
+    format!("{whole}.{decimals:08}").parse().unwrap_or_default()
+}

@@ -1,0 +1,51 @@
+use actix_web::web::Data;
+use branchyard_api_common::{Answer, Call};
+use branchyard_domain::access::{Manage, Observe};
+use branchyard_domain::values::ServedName;
+
+use super::{Outcome, source, whole};
+use crate::{Settings, convert};
+
+/// `GET …/databases`
+pub(crate) async fn list_databases(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let (view, served) = call
+        .read(move |hub| {
+            let view = hub.deployments().get(&access)?;
+            hub.deployments().databases(&access).map(|served| (view, served))
+        })
+        .await?;
+    Ok(whole(&served.iter().map(|database| convert::database(database, &view, &settings)).collect::<Vec<_>>()))
+}
+
+/// `POST …/databases`
+pub(crate) async fn create_database(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let key = call.key(access.who()).await?;
+    let (name, from) = call.body(|fields| {
+        let name = fields.required_as("name", ServedName::parse);
+        let from = source(fields);
+        Some((name?, from?))
+    })?;
+    let seen = access.clone();
+    let view = call.read(move |hub| hub.deployments().get(&seen)).await?;
+    call.effect(
+        key,
+        move |hub, once| hub.deployments().add_database(&access, &name, from.as_ref(), once),
+        move |served| Answer::data(201, &convert::database(served, &view, &settings)),
+    )
+    .await
+}
+
+/// `DELETE …/databases/{database}`
+pub(crate) async fn drop_database(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let name = call.segment("database");
+    let (view, served) = call
+        .write(move |hub| {
+            let view = hub.deployments().get(&access)?;
+            hub.deployments().drop_database(&access, &name).map(|served| (view, served))
+        })
+        .await?;
+    Ok(Answer::data(200, &convert::database(&served, &view, &settings)))
+}

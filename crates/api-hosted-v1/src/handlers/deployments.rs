@@ -1,0 +1,234 @@
+use actix_web::web::Data;
+use branchyard_api_common::{Answer, Call, Failure, Fields, bound, page};
+use branchyard_domain::access::{Manage, Observe};
+use branchyard_domain::entities::{Deployment, RunState};
+use branchyard_domain::usecases::{DeploymentView, NewDeployment};
+use branchyard_domain::values::{DeploymentId, DeploymentName, ServedName, Timestamp};
+use branchyard_problem_details::{ErrorCode, FieldError, Problem};
+
+use super::user::{month_of, start_of};
+use super::{Outcome, accepted, source, time, unchanged, unsupported};
+use crate::convert::{self, STATES, run_state};
+use crate::{Settings, wire};
+
+const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
+/// The longest range of a cost report.
+const COST_DAYS: i64 = 366;
+
+/// `GET /deployment-options`
+pub(crate) async fn get_options(call: Call) -> Outcome {
+    call.signed_in()?;
+    let (cloud, zone, kind) = call.query(|query| {
+        let cloud = query.required_text("cloud").map(str::to_owned);
+        let zone = query.optional("zone").map(str::to_owned);
+        let kind = query.optional("instance_type_id").map(str::to_owned);
+        if kind.is_some() && zone.is_none() {
+            query.fault("instance_type_id", "needs zone");
+        }
+        Some((cloud?, zone, kind))
+    })?;
+    let offered = call.read(move |hub| hub.deployments().options(&cloud, zone.as_deref(), kind.as_deref())).await?;
+    Ok(Answer::resource(200, &convert::options(&offered)))
+}
+
+/// `POST /deployments`
+pub(crate) async fn create_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+    let user = call.signed_in()?;
+    let key = call.key(&user).await?;
+    let wanted = call.open_body(new_deployment)?;
+    call.effect(
+        key,
+        move |hub, once| hub.deployments().create(&user, wanted, once),
+        move |view| {
+            let location = settings.deployment(&view.deployment.locator);
+            Answer::data(202, &convert::deployment(view, &settings)).at(location)
+        },
+    )
+    .await
+}
+
+fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
+    let owner = fields.required_string("owner");
+    let name = fields.required_as("name", DeploymentName::parse);
+    let cloud = fields.required_string("cloud");
+    let zone = fields.required_string("zone");
+    let instance_type = fields.required_string("instance_type_id");
+    let volume_type = fields.required_string("volume_type_id");
+    let volume_gb = fields.required_int("volume_size_gb", &VOLUME).and_then(|size| u32::try_from(size).ok());
+    let cluster = fields.optional_choice(
+        "cluster_type",
+        &[("dolt", "dolt"), ("doltgres", "doltgres"), ("mysql_with_dolt_replicas", "mysql_with_dolt_replicas")],
+    );
+    let replicas = fields.optional_int("replicas", &(0..=1_000)).and_then(|count| u32::try_from(count).ok());
+    let public_tls = fields.optional_bool("webpki_cert").unwrap_or(false);
+    let remotesapi = fields.optional_bool("expose_remotesapi_endpoint").unwrap_or(false);
+    let mcp = fields.optional_bool("expose_mcp").unwrap_or(false);
+    let stats = fields.optional_bool("expose_stats").unwrap_or(false);
+    let source = source(fields);
+    let database = fields.optional_as("database", ServedName::parse);
+    if remotesapi && !public_tls {
+        fields.fault("expose_remotesapi_endpoint", "needs webpki_cert");
+    }
+    Some(NewDeployment {
+        owner: owner?,
+        name: name?,
+        cloud: cloud?,
+        zone: zone?,
+        instance_type: instance_type?,
+        volume_type: volume_type?,
+        volume_gb: volume_gb?,
+        other_cluster: cluster.filter(|cluster| *cluster != "dolt").map(str::to_owned),
+        replicas: replicas.unwrap_or(0),
+        public_tls,
+        remotesapi,
+        mcp,
+        stats,
+        source: source?,
+        database,
+    })
+}
+
+/// `GET /deployments/{owner}`
+pub(crate) async fn list_deployments(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let owner = call.segment("owner");
+    let (page_request, state) = call.query(|query| {
+        let page = query.page(30, 100);
+        let state = query.choice("state", STATES);
+        Some((page?, state))
+    })?;
+    let bound = bound(&["deployments", &owner.to_ascii_lowercase(), state.map_or("", run_state)]);
+    let before: Option<String> = call.page_key(&page_request, &bound)?;
+    let before = before.and_then(|id| DeploymentId::parse(&id).ok());
+    let fetch = page_request.fetch();
+    let found = call.read(move |hub| hub.deployments().list(&user, &owner, state, before, fetch)).await?;
+    page(&call.state, &page_request, &bound, found, convert::summary, |view| view.deployment.id.to_string())
+}
+
+fn shown(view: &DeploymentView, settings: &Settings) -> Answer {
+    let answer = Answer::resource(200, &convert::deployment(view, settings));
+    match view.deployment.state {
+        RunState::Starting | RunState::Stopping => answer.retry_after(1),
+        RunState::Started | RunState::Stopped => answer,
+    }
+}
+
+/// `GET …`
+pub(crate) async fn get_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let view = call.read(move |hub| hub.deployments().get(&access)).await?;
+    Ok(shown(&view, &settings))
+}
+
+/// `PATCH …`
+pub(crate) async fn update_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let keep = call.body(|fields| {
+        if !fields.has("disable_automatic_dolt_updates") {
+            fields.fault("disable_automatic_dolt_updates", "is required");
+        }
+        fields.optional_bool("disable_automatic_dolt_updates")
+    })?;
+    let if_match = call.if_match();
+    let own = settings.clone();
+    let view = call
+        .write(move |hub| {
+            let as_seen = |view: &DeploymentView| unchanged(if_match.as_ref(), &convert::deployment(view, &own));
+            hub.deployments().keep_version(&access, keep, Some(&as_seen))
+        })
+        .await?;
+    Ok(Answer::resource(200, &convert::deployment(&view, &settings)))
+}
+
+/// `DELETE …`
+pub(crate) async fn delete_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let operation = call.write(move |hub| hub.deployments().delete(&access, None)).await?;
+    Ok(accepted(&operation, &settings))
+}
+
+/// `POST …/disable`
+pub(crate) async fn disable_deployment(call: Call) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let key = call.key(access.who()).await?;
+    let render = |deployment: &Deployment| Answer::data(202, &convert::state_of(deployment));
+    call.effect(key, move |hub, once| hub.deployments().disable(&access, once), render).await
+}
+
+/// `PATCH …/expose`
+pub(crate) async fn expose_service(call: Call) -> Outcome {
+    let access = call.deployment::<Manage>().await?;
+    let (service, requested) = call.body(|fields| {
+        let remotesapi = fields.optional_bool("remotesapi");
+        let mcp = fields.optional_bool("mcp");
+        match (remotesapi, mcp) {
+            (Some(wanted), None) => Some(("remotesapi", wanted)),
+            (None, Some(wanted)) => Some(("mcp", wanted)),
+            _ => {
+                fields.fault_here("must have exactly one of remotesapi and mcp");
+                None
+            }
+        }
+    })?;
+    let deployment = access.deployment();
+    if requested && service == "remotesapi" && !deployment.public_tls {
+        let problem = Problem::new(ErrorCode::ValidationFailed, "remotesapi: needs webpki_cert");
+        return Err(problem.with_error(FieldError::at_pointer("/remotesapi", "needs webpki_cert")).into());
+    }
+    if requested {
+        return Err(unsupported(&format!("the {service} service")));
+    }
+    let state = wire::ExposeState {
+        owner: deployment.locator.owner.to_string(),
+        name: deployment.locator.name.to_string(),
+        service,
+        requested,
+    };
+    Ok(Answer::data(202, &state))
+}
+
+/// `GET …/cost`
+pub(crate) async fn get_cost(call: Call) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let now = call.state.hub.now();
+    let month = month_of(now).map_or(now, start_of);
+    let (from, to) = call.query(|query| {
+        let from = time(query, "start_time").unwrap_or(month);
+        let to = time(query, "end_time").unwrap_or(now);
+        check_range(query, from, to, COST_DAYS);
+        Some((from, to))
+    })?;
+    let cost = call.read(move |hub| hub.deployments().cost(&access, from, to)).await?;
+    Ok(Answer::data(200, &convert::cost(&cost)))
+}
+
+/// Names a range that is upside down or too long.
+pub(super) fn check_range(query: &branchyard_api_common::Query<'_>, from: Timestamp, to: Timestamp, days: i64) {
+    if from > to {
+        query.fault("start_time", "is after end_time");
+    } else if from.plus_seconds(days * 86_400) < to {
+        query.fault("start_time", format!("is more than {days} days before end_time"));
+    }
+}
+
+/// `GET …/database-version`
+pub(crate) async fn get_versions(call: Call) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let (current, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
+    let versions = wire::DatabaseVersions { current: current.unwrap_or_default(), available };
+    Ok(Answer::data(200, &versions))
+}
+
+/// `POST …/database-version`: versions other than the installed one cannot be had, and rolling to that one is not offered yet.
+pub(crate) async fn update_version(call: Call) -> Result<Answer, Failure> {
+    let access = call.deployment::<Manage>().await?;
+    let _key = call.key(access.who()).await?;
+    let version = call.open_body(|fields| fields.required_text("version"))?;
+    let (_, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
+    if !available.contains(&version) {
+        let why = format!("must be one of {}", available.join(", "));
+        let problem = Problem::new(ErrorCode::ValidationFailed, format!("version: {why}"));
+        return Err(problem.with_error(FieldError::at_pointer("/version", why)).into());
+    }
+    Err(unsupported("version rolls"))
+}

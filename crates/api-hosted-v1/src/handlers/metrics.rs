@@ -1,0 +1,33 @@
+use branchyard_api_common::{Answer, Call};
+use branchyard_domain::access::Observe;
+use branchyard_domain::ports::Metric;
+
+use super::deployments::check_range;
+use super::{Outcome, time, whole};
+use crate::convert;
+
+/// The longest window.
+const DAYS: i64 = 30;
+
+/// `GET …/metrics`
+pub(crate) async fn list_metrics(call: Call) -> Outcome {
+    call.deployment::<Observe>().await?;
+    Ok(whole(&Metric::ALL.iter().copied().map(convert::metric).collect::<Vec<_>>()))
+}
+
+/// `GET …/metrics/{metric}`
+pub(crate) async fn get_metric(call: Call) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let metric = call.segment("metric");
+    let now = call.state.hub.now();
+    let (instance, from, to) = call.query(|query| {
+        let instance = query.optional("instance_id").map(str::to_owned);
+        let to = time(query, "end_time").unwrap_or(now);
+        let from = time(query, "start_time").unwrap_or_else(|| to.plus_seconds(-3_600));
+        check_range(query, from, to, DAYS);
+        Some((instance, from, to))
+    })?;
+    let echo = instance.clone();
+    let data = call.read(move |hub| hub.deployments().metric(&access, &metric, instance.as_deref(), from, to)).await?;
+    Ok(Answer::data(200, &convert::metric_data(data, echo, from, to)))
+}

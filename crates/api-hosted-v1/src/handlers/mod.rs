@@ -1,0 +1,78 @@
+//! One handler per operation, named by its operation id: unpack, call one use case, wrap.
+
+pub(crate) mod backups;
+pub(crate) mod collaborators;
+pub(crate) mod config;
+pub(crate) mod credentials;
+pub(crate) mod databases;
+pub(crate) mod deployments;
+pub(crate) mod document;
+pub(crate) mod instances;
+pub(crate) mod logs;
+pub(crate) mod metrics;
+pub(crate) mod operations;
+pub(crate) mod pulls;
+pub(crate) mod user;
+pub(crate) mod windows;
+
+use branchyard_api_common::{Answer, Failure, Fields, IfMatch, Query, etag_of};
+use branchyard_domain::entities::DeploymentOperation;
+use branchyard_domain::usecases::DeploymentSource;
+use branchyard_domain::values::Timestamp;
+use branchyard_problem_details::{ErrorCode, Problem};
+use chrono::DateTime;
+use serde::Serialize;
+
+use crate::{Settings, convert};
+
+/// How a handler ends.
+pub(crate) type Outcome = Result<Answer, Failure>;
+
+/// Whether a resource still is as `If-Match` wants it.
+fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
+    if_match.is_none_or(|tags| tags.matches(&etag_of(shown)))
+}
+
+/// 202 for accepted work.
+fn accepted(operation: &DeploymentOperation, settings: &Settings) -> Answer {
+    let shown = convert::operation_ref(operation, settings);
+    Answer::data(202, &shown).at(shown.href).retry_after(1)
+}
+
+/// A list that is always whole.
+fn whole(items: &impl Serialize) -> Answer {
+    let json = serde_json::to_string(items).unwrap_or_else(|error| {
+        tracing::error!(%error, "a wire type did not serialize");
+        "[]".to_owned()
+    });
+    Answer::with_body(200, format!("{{\"data\":{json},\"meta\":{{}}}}"))
+}
+
+/// 422 for what is not offered.
+fn unsupported(what: &str) -> Failure {
+    Problem::new(ErrorCode::Unsupported, format!("this zone does not offer {what}")).into()
+}
+
+/// A point in time in a query, RFC 3339.
+fn time(query: &Query<'_>, name: &str) -> Option<Timestamp> {
+    query.parsed(name, |text| {
+        let parsed = DateTime::parse_from_rfc3339(text);
+        let time = parsed.map_err(|_| "must be a time such as 2026-11-20T12:00:00Z")?;
+        Ok::<_, &str>(Timestamp::from_micros(time.timestamp_micros()))
+    })
+}
+
+/// The hub database in a body, if there is one; the outer `None` when it is wrong.
+fn source(fields: &Fields<'_>) -> Option<Option<DeploymentSource>> {
+    if !fields.has("from_database") {
+        return Some(None);
+    }
+    fields
+        .required_object("from_database", |fields| {
+            let owner = fields.required_string("owner");
+            let name = fields.required_string("name");
+            let reference = fields.optional_string("ref");
+            Some(DeploymentSource { owner: owner?, name: name?, reference })
+        })
+        .map(Some)
+}

@@ -1,0 +1,62 @@
+use branchyard_api_common::{Answer, Call, bound, page};
+use branchyard_domain::access::Observe;
+use branchyard_domain::entities::DeploymentOperation;
+use branchyard_domain::ports::{DeploymentOperationFilter, DeploymentOperationKind, OperationState};
+use branchyard_domain::values::OperationId;
+
+use super::Outcome;
+use crate::convert;
+
+const STATUSES: &[(&str, OperationState)] = &[
+    ("queued", OperationState::Queued),
+    ("running", OperationState::Running),
+    ("succeeded", OperationState::Succeeded),
+    ("failed", OperationState::Failed),
+];
+
+/// Types there can be; of those without a kind of work there are no operations yet.
+const TYPES: &[(&str, Option<DeploymentOperationKind>)] = &[
+    ("reboot_instance", Some(DeploymentOperationKind::RebootInstance)),
+    ("create_backup", Some(DeploymentOperationKind::CreateBackup)),
+    ("delete_deployment", Some(DeploymentOperationKind::Delete)),
+    ("restart_dolt", None),
+    ("update_dolt", None),
+    ("update_config", None),
+    ("update_dolt_creds", None),
+    ("change_primary", None),
+    ("merge_pull", None),
+    ("unknown", None),
+];
+
+/// `GET …/operations`
+pub(crate) async fn list_operations(call: Call) -> Outcome {
+    let access = call.deployment::<Observe>().await?;
+    let (page_request, state, kind, names) = call.query(|query| {
+        let page = query.page(30, 100);
+        let state = query.choice("status", STATUSES);
+        let kind = query.choice("type", TYPES);
+        let names = [query.optional("status"), query.optional("type")].map(|name| name.unwrap_or("").to_owned());
+        Some((page?, state, kind, names))
+    })?;
+    let bound = bound(&["operations", &access.deployment().id.to_string(), &names[0], &names[1]]);
+    let before: Option<String> = call.page_key(&page_request, &bound)?;
+    let before = before.and_then(|id| OperationId::parse(&id).ok());
+    let fetch = page_request.fetch();
+    let found = match kind {
+        Some(None) => Vec::new(),
+        Some(Some(_)) | None => {
+            let filter = DeploymentOperationFilter { state, kind: kind.flatten() };
+            call.read(move |hub| hub.deployments().operations(&access, filter, before, fetch)).await?
+        }
+    };
+    let key = |operation: &DeploymentOperation| operation.id.to_string();
+    page(&call.state, &page_request, &bound, found, convert::operation, key)
+}
+
+/// `GET /operations/{operation_id}`
+pub(crate) async fn get_operation(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let id = call.segment("operation_id");
+    let operation = call.read(move |hub| hub.deployments().operation(&user, &id)).await?;
+    Ok(Answer::data(200, &convert::operation(&operation)))
+}

@@ -1,0 +1,41 @@
+use branchyard_api_common::{Answer, Call};
+use branchyard_domain::values::Timestamp;
+use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
+
+use super::Outcome;
+use crate::convert;
+
+/// `GET /user`
+pub(crate) async fn get_user(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    Ok(Answer::resource(200, &convert::user(&user)))
+}
+
+/// The first moment of the month of a time.
+pub(super) fn month_of(now: Timestamp) -> Option<NaiveDate> {
+    let now: DateTime<Utc> = DateTime::from_timestamp_micros(now.as_micros())?;
+    now.date_naive().with_day(1)
+}
+
+pub(super) fn start_of(day: NaiveDate) -> Timestamp {
+    Timestamp::from_seconds(day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp())
+}
+
+/// `GET /user/usage`
+pub(crate) async fn get_usage(call: Call) -> Outcome {
+    let user = call.signed_in()?;
+    let asked = call.query(|query| {
+        let month = query.parsed("month", |text| {
+            let shaped = text.len() == 7;
+            let day = NaiveDate::parse_from_str(&format!("{text}-01"), "%Y-%m-%d").ok().filter(|_| shaped);
+            day.ok_or("must be a month such as 2026-11")
+        });
+        Some(month)
+    })?;
+    let now = call.state.hub.now();
+    let first = asked.or_else(|| month_of(now)).unwrap_or_default();
+    let next = first.checked_add_months(Months::new(1)).unwrap_or(first);
+    let (from, to) = (start_of(first), start_of(next));
+    let usage = call.read(move |hub| hub.deployments().usage(&user, from, to)).await?;
+    Ok(Answer::data(200, &convert::usage(first.format("%Y-%m").to_string(), &usage)))
+}

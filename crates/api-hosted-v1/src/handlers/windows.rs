@@ -1,0 +1,23 @@
+use branchyard_api_common::Call;
+use branchyard_domain::access::{Manage, Observe};
+
+use super::{Outcome, unsupported, whole};
+use crate::wire;
+
+/// `GET …/service-windows`: the default one.
+pub(crate) async fn list_windows(call: Call) -> Outcome {
+    call.deployment::<Observe>().await?;
+    Ok(whole(&[wire::ServiceWindow {
+        id: "00000000-0000-0000-0000-000000000000",
+        day_of_week: "sunday",
+        start_hour_utc: 7,
+        end_hour_utc: 8,
+        is_default: true,
+    }]))
+}
+
+/// `PUT …/service-windows`
+pub(crate) async fn put_windows(call: Call) -> Outcome {
+    call.deployment::<Manage>().await?;
+    Err(unsupported("own service windows"))
+}

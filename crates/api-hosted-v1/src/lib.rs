@@ -1,0 +1,18 @@
+//! Hosted API v1: deployments. Translates between its wire contract and the domain, and does nothing else.
+//!
+//! [`configure`] mounts everything below `/api/v1`; it needs `web::Data<branchyard_api_common::AppState>` in the application's
+//! data, and takes [`Settings`] from there too. [`openapi`] gives the OpenAPI document.
+
+mod convert;
+mod handlers;
+mod openapi;
+mod routes;
+mod settings;
+mod wire;
+
+pub use openapi::openapi;
+pub use routes::{configure, routes};
+pub use settings::Settings;
+
+/// Where the API is mounted.
+pub const BASE: &str = "/api/v1";

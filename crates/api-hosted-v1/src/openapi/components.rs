@@ -1,0 +1,243 @@
+//! Schemas, parameters, headers and responses that operations refer to.
+
+use branchyard_problem_details::ErrorCode;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::responses;
+use crate::wire;
+
+/// `{"$ref": "#/components/{kind}/{name}"}`
+pub(super) fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+pub(super) fn all() -> Value {
+    json!({
+        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "hsat.v1"}},
+        "parameters": parameters(),
+        "headers": headers(),
+        "responses": responses::problems(),
+        "schemas": schemas(),
+    })
+}
+
+fn schemas() -> Value {
+    let mut found: Vec<(String, RefOr<Schema>)> = Vec::new();
+    macro_rules! add {
+        ($($name:ident),+ $(,)?) => {$(
+            found.push((wire::$name::name().into_owned(), wire::$name::schema()));
+            wire::$name::schemas(&mut found);
+        )+};
+    }
+    add!(
+        User,
+        DeploymentOptions,
+        Usage,
+        Cost,
+        Deployment,
+        DeploymentSummary,
+        DeploymentState,
+        ExposeState,
+        DeploymentInstance,
+        InstanceState,
+        Backup,
+        DeploymentConfig,
+        DatabaseVersions,
+        ServiceWindow,
+        LogLine,
+        Metric,
+        MetricData,
+        Collaborator,
+        DeploymentDatabase,
+        Pull,
+        Operation,
+        OperationRef,
+        CreateDeploymentRequest,
+        UpdateDeploymentRequest,
+        CreateInstanceRequest,
+        ChangePrimaryRequest,
+        ExposeServiceRequest,
+        UpdateConfigRequest,
+        UpdateVersionRequest,
+        PutCollaboratorRequest,
+        AddDatabaseRequest,
+        UpdateServiceWindowsRequest,
+    );
+    let mut schemas: Map<String, Value> = Map::new();
+    for (name, schema) in found {
+        let mut json = serde_json::to_value(schema).unwrap_or_default();
+        tidy(&name, &mut json);
+        schemas.insert(name, json);
+    }
+    schemas.insert("ErrorCode".into(), error_code());
+    schemas.insert("Problem".into(), problem());
+    schemas.insert("Meta".into(), meta());
+    schemas.into()
+}
+
+/// Words a field may be; open to additions, so clients ignore what they do not know.
+fn words(name: &str, field: &str) -> Option<&'static [&'static str]> {
+    Some(match (name, field) {
+        ("Deployment" | "DeploymentSummary" | "DeploymentState" | "DeploymentInstance" | "InstanceState", "state")
+        | ("DeploymentUsage", "state") => &["starting", "started", "stopping", "stopped"],
+        ("Deployment" | "DeploymentSummary", "health") => {
+            &["ok", "starting", "crash_loop", "disk_full", "stopping", "stopped"]
+        }
+        ("Deployment", "caller_role") | ("Collaborator" | "PutCollaboratorRequest", "role") => {
+            &["reader", "reader_and_pulls", "writer", "admin"]
+        }
+        ("CreateDeploymentRequest", "cluster_type") => &["dolt", "doltgres", "mysql_with_dolt_replicas"],
+        ("Backup", "kind") => &["nightly", "manual", "final"],
+        ("CostItem", "kind") => &["compute", "storage"],
+        ("Operation", "status") => &["queued", "running", "succeeded", "failed"],
+        ("OperationError", "code") => &["EXPIRED", "FAILED", "INTERNAL"],
+        ("ExposeState", "service") => &["remotesapi", "mcp"],
+        _ => return None,
+    })
+}
+
+/// Bodies in which unknown fields are refused.
+fn is_closed(name: &str) -> bool {
+    const OPEN: &[&str] =
+        &["CreateDeploymentRequest", "CreateInstanceRequest", "UpdateConfigRequest", "UpdateVersionRequest"];
+    name.ends_with("Request") && !OPEN.contains(&name)
+}
+
+/// Says what the types cannot: optional fields are absent or have a value, times are times, most bodies are closed.
+fn tidy(name: &str, schema: &mut Value) {
+    let required: Vec<Value> = schema["required"].as_array().cloned().unwrap_or_default();
+    let is_request = name.ends_with("Request") || name == "FromDatabase";
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for (field, property) in properties {
+        let is_optional = !required.iter().any(|known| known == field);
+        if is_optional && !is_request {
+            drop_null(property);
+        }
+        let is_time = field.ends_with("_at") || field.ends_with("_time") || field == "time";
+        if is_time && property["type"] == "string" {
+            property["format"] = "date-time".into();
+        }
+        if field.ends_with("_usd") && property["type"] == "string" {
+            property["pattern"] = r"^\d+\.\d{9}$".into();
+        }
+        if let Some(words) = words(name, field) {
+            let null = property["type"].as_array().is_some_and(|types| types.iter().any(|kind| kind == "null"));
+            let mut allowed: Vec<Value> = words.iter().map(|word| (*word).into()).collect();
+            if null {
+                allowed.push(Value::Null);
+            }
+            property["enum"] = allowed.into();
+        }
+    }
+    if is_closed(name) {
+        schema["additionalProperties"] = false.into();
+    }
+}
+
+fn drop_null(property: &mut Value) {
+    let without_null = |key: &str, is_null: fn(&Value) -> bool| {
+        let mut choices = property.get(key)?.as_array()?.clone();
+        choices.retain(|choice| !is_null(choice));
+        <[Value; 1]>::try_from(choices).ok()
+    };
+    if let Some([one]) = without_null("type", |choice| choice == "null") {
+        property["type"] = one;
+    } else if let Some([one]) = without_null("oneOf", |choice| choice["type"] == "null") {
+        *property = one;
+    }
+}
+
+fn error_code() -> Value {
+    let names: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+    json!({"type": "string", "enum": names, "description": "Open to additions: treat an unknown code by its status."})
+}
+
+fn problem() -> Value {
+    let text = json!({"type": "string"});
+    let amount = json!({"type": "string", "description": "Per month; with `SPENDING_LIMIT_EXCEEDED` only."});
+    let place = json!({"type": "object", "required": ["detail"], "properties": {
+        "pointer": text, "parameter": text, "detail": text,
+    }});
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "detail", "instance", "code", "request_id"],
+        "properties": {
+            "type": {"type": "string", "format": "uri"},
+            "title": text,
+            "status": {"type": "integer"},
+            "detail": text,
+            "instance": text,
+            "code": reference("schemas", "ErrorCode"),
+            "request_id": text,
+            "errors": {"type": "array", "maxItems": 100, "items": place},
+            "limit_usd": amount,
+            "committed_usd": amount,
+            "requested_usd": amount,
+        },
+    })
+}
+
+fn meta() -> Value {
+    json!({"type": "object", "properties": {
+        "next_page_token": {"type": "string", "description": "Absent on the last page."},
+        "prev_page_token": {"type": "string", "description": "Of logs: what comes after this page, now or later."},
+    }})
+}
+
+fn parameters() -> Value {
+    let text = json!({"type": "string"});
+    let time = json!({"type": "string", "format": "date-time"});
+    let words = |all: &[&str]| json!({"type": "string", "enum": all});
+    let parameter = |name: &str, place: &str, required: bool, schema: &Value, about: &str| json!({"name": name, "in": place, "required": required, "schema": schema, "description": about});
+    let path = |name: &str, about: &str| parameter(name, "path", true, &text, about);
+    let query = |name: &str, schema: &Value, about: &str| parameter(name, "query", false, schema, about);
+    json!({
+        "of_instance": query("instance_id", &text, "Of this instance; of the primary when absent."),
+        "owner": path("owner", "A user or organization, in any letter case."),
+        "deployment": path("deployment", "Name of the deployment, in any letter case."),
+        "instance_id": path("instance_id", "The `id` of an instance."),
+        "backup_id": path("backup_id", "The `id` of a backup."),
+        "database": path("database", "Name of a database of the deployment, in any letter case."),
+        "metric": path("metric", "The `id` of a metric."),
+        "username": path("username", "Name of a user, in any letter case."),
+        "pull_id": path("pull_id", "The `id` of a pull."),
+        "operation_id": path("operation_id", "The `id` of an operation."),
+        "cloud": parameter("cloud", "query", true, &text, "The id of a cloud."),
+        "zone": query("zone", &text, "The id of a zone of it."),
+        "instance_type_id": query("instance_type_id", &text, "The id of an instance type; needs `zone`."),
+        "month": query("month", &json!({"type": "string", "pattern": r"^\d{4}-\d{2}$"}), "The month; the current one when absent."),
+        "state": query("state", &words(&["starting", "started", "stopping", "stopped"]), "Only such deployments."),
+        "pull_state": query("state", &words(&["open", "closed", "merged"]), "Only such pulls."),
+        "query": query("query", &text, "A part of the title or the creator."),
+        "of_database": parameter("database", "query", true, &text, "The database."),
+        "status": query("status", &words(&["queued", "running", "succeeded", "failed"]), "Only such operations."),
+        "type": query("type", &text, "Only such operations."),
+        "lines": query("lines", &json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}), "Lines at most."),
+        "start_time": query("start_time", &time, "From when on."),
+        "end_time": query("end_time", &time, "Until when; now when absent."),
+        "page_token": query("page_token", &text, "`next_page_token` of the page before; absent or empty = the first page. Keep the filters."),
+        "prev_page_token": query("prev_page_token", &text, "`prev_page_token` of a page: what comes after it."),
+        "page_size": query("page_size", &json!({"type": "integer", "minimum": 1, "default": 30}), "Items at most; above 100 means 100."),
+        "Idempotency-Key": parameter("Idempotency-Key", "header", false, &json!({"type": "string", "minLength": 1, "maxLength": 257}), "Makes repeating the request harmless for 24 h."),
+        "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
+    })
+}
+
+fn headers() -> Value {
+    let text = |description: &str| json!({"description": description, "schema": {"type": "string"}});
+    json!({
+        "X-Request-Id": text("The request's own, where it fits, else a new one."),
+        "Cache-Control": text("`no-store` on secrets, else `private, no-cache`."),
+        "Vary": text("What of the request the answer depends on."),
+        "RateLimit": text("Requests left and seconds to reset, when limits are on."),
+        "RateLimit-Policy": text("Quota and window in seconds, when limits are on."),
+        "ETag": text("Strong entity tag. Send it as `If-None-Match` or `If-Match`."),
+        "Location": text("Absolute address of what was created."),
+        "Retry-After": json!({"description": "Whole seconds to wait before the next try.", "schema": {"type": "integer", "minimum": 0}}),
+        "WWW-Authenticate": text("How to authenticate, and what was wrong with the credential."),
+        "Allow": text("The methods of the route."),
+        "Idempotent-Replayed": json!({"description": "This is the saved answer of the idempotency key.", "schema": {"type": "string", "const": "true"}}),
+    })
+}

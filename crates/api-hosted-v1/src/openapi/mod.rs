@@ -1,0 +1,157 @@
+//! The OpenAPI document: the table of operations, and the schemas of the wire types.
+
+mod components;
+mod examples;
+mod operations;
+mod responses;
+
+use branchyard_api_common::{OpenApi, path_parameters};
+use operations::{Docs, OPERATIONS};
+use serde_json::{Map, Value, json};
+
+const INTRODUCTION: &str = "Deployments: databases served to ordinary libSQL clients by a supervised process, at a metered cost. \
+Compatible with Hosted Dolt API v1.\n\nEvery endpoint needs a credential. Every success has its result in `data`; lists have `meta`. Every other answer is \
+a problem document: branch on its `code`. Repeat a POST with the same `Idempotency-Key` and it takes effect once. What takes time answers 202: poll the \
+operation, or the deployment until its `state` settles.";
+
+/// The OpenAPI 3.1 document of this API, as pretty JSON, for a server reached at the default address.
+pub fn openapi() -> String {
+    serde_json::to_string_pretty(&document("http://localhost")).unwrap_or_default()
+}
+
+/// The document for a server reached at `base_url`.
+pub(crate) fn document(base_url: &str) -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for docs in OPERATIONS {
+        let path = paths.entry(format!("{}{}", crate::BASE, docs.path)).or_insert_with(|| json!({}));
+        path[docs.method] = operation(docs);
+    }
+    let document = OpenApi {
+        version: "hosted-v1",
+        introduction: INTRODUCTION,
+        public_url: base_url,
+        tags: OPERATIONS.iter().map(|docs| docs.tag).collect(),
+        paths,
+        components: components::all(),
+    };
+    document.document()
+}
+
+fn operation(docs: &Docs) -> Value {
+    let names = path_parameters(docs.path).chain(docs.query.iter().copied());
+    let mut parameters: Vec<Value> = names.map(|name| components::reference("parameters", name)).collect();
+    if docs.method == "post" {
+        parameters.push(components::reference("parameters", "Idempotency-Key"));
+    }
+    if docs.own.contains(&412) {
+        parameters.push(components::reference("parameters", "If-Match"));
+    }
+    let mut shown = json!({
+        "operationId": docs.id,
+        "tags": [docs.tag],
+        "summary": docs.summary,
+        "security": [{"bearer": []}],
+        "responses": responses::of(docs),
+    });
+    if !parameters.is_empty() {
+        shown["parameters"] = parameters.into();
+    }
+    if let Some(name) = docs.body {
+        let mut content = json!({"schema": components::reference("schemas", name)});
+        if let Some(example) = examples::request(docs.id) {
+            content["example"] = example;
+        }
+        shown["requestBody"] = json!({"required": true, "content": {"application/json": content}});
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi/hosted-v1.json");
+
+    fn document() -> Value {
+        serde_json::from_str(&super::openapi()).unwrap()
+    }
+
+    #[test]
+    fn the_committed_document_is_this_one() {
+        let document = format!("{}\n", super::openapi());
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(COMMITTED, &document).unwrap();
+        }
+        let committed = std::fs::read_to_string(COMMITTED).unwrap();
+        assert!(committed == document, "{COMMITTED} differs; `cargo xtask openapi` writes it");
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let document = document();
+        let mut described = BTreeSet::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for method in item.as_object().unwrap().keys() {
+                described.insert(format!("{} {path}", method.to_uppercase()));
+            }
+        }
+        let routes = crate::routes().into_iter();
+        let routed: BTreeSet<_> = routes.map(|(method, path)| format!("{method} {}{path}", crate::BASE)).collect();
+        assert_eq!(described, routed);
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_every_component_is_used() {
+        fn collect(value: &Value, found: &mut BTreeSet<String>) {
+            match value {
+                Value::Object(members) => {
+                    for (name, member) in members {
+                        match member.as_str() {
+                            Some(target) if name == "$ref" => drop(found.insert(target.to_owned())),
+                            _ => collect(member, found),
+                        }
+                    }
+                }
+                Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+                _ => {}
+            }
+        }
+        let document = document();
+        let mut found = BTreeSet::new();
+        collect(&document, &mut found);
+        for target in &found {
+            assert!(document.pointer(target.trim_start_matches('#')).is_some(), "{target}");
+        }
+        for kind in ["parameters", "responses", "headers", "schemas"] {
+            for name in document["components"][kind].as_object().unwrap().keys() {
+                assert!(found.contains(&format!("#/components/{kind}/{name}")), "{kind} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_body_has_an_example_that_fits_its_schema() {
+        let checker = branchyard_openapi_check::Checker::new(&super::openapi());
+        let document = document();
+        for docs in super::OPERATIONS {
+            let operation = &document["paths"][format!("{}{}", crate::BASE, docs.path)][docs.method];
+            let success = &operation["responses"][docs.status.to_string()]["content"]["application/json"];
+            for content in [&operation["requestBody"]["content"]["application/json"], success] {
+                if content.is_null() {
+                    continue;
+                }
+                assert!(content.get("example").is_some(), "{} needs an entry in openapi/examples.rs", docs.id);
+                let fits = checker.validate(&content["schema"], &content["example"]);
+                assert_eq!(fits, Ok(()), "{}", docs.id);
+            }
+        }
+    }
+
+    #[test]
+    fn operation_ids_are_unique() {
+        let ids: Vec<&str> = super::OPERATIONS.iter().map(|docs| docs.id).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+    }
+}

@@ -1,0 +1,119 @@
+//! Answers: the success of an operation, and problems by status.
+
+use branchyard_problem_details::{ErrorCode, Problem};
+use serde_json::{Map, Value, json};
+
+use super::components::reference;
+use super::examples;
+use super::operations::{Docs, Sends};
+
+/// The problems there are: status, name of the component, headers, and the codes it may have.
+const PROBLEMS: &[(u16, &str, &[&str], &[ErrorCode])] = &[
+    (400, "ValidationFailed", &[], &[ErrorCode::ValidationFailed]),
+    (401, "Unauthenticated", &["WWW-Authenticate"], &[ErrorCode::Unauthenticated]),
+    (403, "PermissionDenied", &[], &[ErrorCode::PermissionDenied]),
+    (404, "NotFound", &[], &[ErrorCode::NotFound]),
+    (405, "MethodNotAllowed", &["Allow"], &[ErrorCode::MethodNotAllowed]),
+    (409, "Conflict", &["Retry-After"], &[ErrorCode::Conflict]),
+    (412, "PreconditionFailed", &[], &[ErrorCode::PreconditionFailed]),
+    (413, "PayloadTooLarge", &[], &[ErrorCode::PayloadTooLarge]),
+    (415, "UnsupportedMediaType", &[], &[ErrorCode::UnsupportedMediaType]),
+    (
+        422,
+        "Unprocessable",
+        &[],
+        &[
+            ErrorCode::Unprocessable,
+            ErrorCode::Unsupported,
+            ErrorCode::SpendingLimitExceeded,
+            ErrorCode::CapacityExceeded,
+            ErrorCode::IdempotencyKeyReused,
+        ],
+    ),
+    (429, "RateLimited", &["Retry-After"], &[ErrorCode::RateLimited]),
+    (500, "Internal", &[], &[ErrorCode::Internal]),
+    (503, "ServiceUnavailable", &["Retry-After"], &[ErrorCode::ServiceUnavailable]),
+];
+
+/// On every answer, whatever it is.
+const ALWAYS: &[&str] = &["X-Request-Id", "Cache-Control", "Vary", "RateLimit", "RateLimit-Policy"];
+
+fn headers(own: &[&str]) -> Value {
+    let mut headers = json!({});
+    for name in ALWAYS.iter().chain(own) {
+        headers[*name] = reference("headers", name);
+    }
+    headers
+}
+
+/// All answers of an operation.
+pub(super) fn of(docs: &Docs) -> Value {
+    let mut responses: Map<String, Value> = Map::new();
+    if !matches!(docs.sends, Sends::Nothing) {
+        responses.insert(docs.status.to_string(), success(docs));
+        if docs.method == "put" {
+            responses.insert("201".to_owned(), success(docs));
+        }
+        if docs.method == "get" && matches!(docs.sends, Sends::One(_) | Sends::File | Sends::Document) {
+            let unmodified =
+                json!({"description": "The client has it already.", "headers": headers(&["ETag", "Retry-After"])});
+            responses.insert("304".to_owned(), unmodified);
+        }
+    }
+    for status in [401, 405, 429, 500, 503].into_iter().chain(docs.own.iter().copied()) {
+        let name = PROBLEMS.iter().find(|(known, ..)| *known == status).map_or("Internal", |(_, name, ..)| name);
+        responses.insert(status.to_string(), reference("responses", name));
+    }
+    responses.into()
+}
+
+fn success(docs: &Docs) -> Value {
+    let schema = match docs.sends {
+        Sends::Nothing | Sends::Document => json!({"type": "object", "additionalProperties": true}),
+        Sends::File => {
+            let content = json!({"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}});
+            return json!({"description": docs.summary, "headers": headers(&["ETag"]), "content": content});
+        }
+        Sends::One(name) => {
+            json!({"type": "object", "required": ["data"], "properties": {"data": reference("schemas", name)}})
+        }
+        Sends::List(name) => json!({
+            "type": "object",
+            "required": ["data", "meta"],
+            "properties": {
+                "data": {"type": "array", "items": reference("schemas", name)},
+                "meta": reference("schemas", "Meta"),
+            },
+        }),
+    };
+    let mut content = json!({"application/json": {"schema": schema}});
+    if let Some(example) = examples::success(docs) {
+        content["application/json"]["example"] = example;
+    }
+    let own: &[&str] = match (docs.method, docs.status) {
+        ("get" | "patch", _) => &["ETag", "Retry-After"],
+        ("post", _) => &["Location", "Retry-After", "Idempotent-Replayed"],
+        ("delete", 202) => &["Location", "Retry-After"],
+        _ => &[],
+    };
+    json!({"description": docs.summary, "headers": headers(own), "content": content})
+}
+
+/// The components of the problems, each with an example for every code it may have.
+pub(super) fn problems() -> Value {
+    let mut components: Map<String, Value> = Map::new();
+    for (_, name, own, codes) in PROBLEMS {
+        let mut shown = json!({});
+        for code in *codes {
+            let problem = Problem::new(*code, code.explanation().meaning);
+            let document = problem.document("https://yard.test/docs/errors", "/api/v1/deployments", "req_0199c3a2");
+            shown[code.as_str()] = json!({"value": serde_json::to_value(document).unwrap_or_default()});
+        }
+        let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
+        let content =
+            json!({"application/problem+json": {"schema": reference("schemas", "Problem"), "examples": shown}});
+        let response = json!({"description": titles.join(", or "), "headers": headers(own), "content": content});
+        components.insert((*name).to_owned(), response);
+    }
+    components.into()
+}

@@ -1,0 +1,40 @@
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A line an instance wrote.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LogLine {
+    pub(crate) time: String,
+    pub(crate) text: String,
+}
+
+/// A metric there is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Metric {
+    pub(crate) id: &'static str,
+    pub(crate) display_name: &'static str,
+}
+
+/// One number over time.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MetricSeries {
+    pub(crate) name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<&'static str>,
+    /// One per timestamp; null = not measured.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// A metric over time.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct MetricData {
+    pub(crate) metric: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) instance_id: Option<String>,
+    pub(crate) start_time: String,
+    pub(crate) end_time: String,
+    pub(crate) period_seconds: i64,
+    /// Oldest first.
+    pub(crate) timestamps: Vec<String>,
+    pub(crate) series: Vec<MetricSeries>,
+}

@@ -1,0 +1,112 @@
+//! Every route of the API by every kind of caller: `authorisation.txt` says what each is answered. A route that is mounted and
+//! not in the table fails, and so does a line of the table without a route. Each answer comes from a scene of its own.
+
+use std::collections::BTreeSet;
+
+use crate::scene::{OWNER, Scene, bad_token, body};
+
+const TABLE: &str = include_str!("authorisation.txt");
+
+/// The columns of the table, and who stands for them.
+const CALLERS: [(&str, Option<&str>); 9] = [
+    ("anonymous", None),
+    ("bad-token", None),
+    ("stranger", Some("sam")),
+    ("reader", Some("rita")),
+    ("pulls", Some("ruth")),
+    ("writer", Some("walt")),
+    ("admin", Some("adam")),
+    ("owner", Some(OWNER)),
+    ("member", Some("mia")),
+];
+
+struct Line {
+    method: &'static str,
+    path: &'static str,
+    expected: [u16; CALLERS.len()],
+}
+
+fn table() -> Vec<Line> {
+    let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().unwrap_or_else(|| panic!("too short: {line}"));
+        let (method, path) = (word(), word());
+        let expected = CALLERS.map(|_| word().parse().unwrap());
+        assert_eq!(words.next(), None, "too long: {line}");
+        Line { method, path, expected }
+    };
+    lines.map(line).collect()
+}
+
+#[test]
+fn every_route_is_in_the_table_and_nothing_else() {
+    let mounted: BTreeSet<String> =
+        branchyard_api_hosted_v1::routes().into_iter().map(|(method, path)| format!("{method} {path}")).collect();
+    let listed: BTreeSet<String> = table().iter().map(|line| format!("{} {}", line.method, line.path)).collect();
+    assert_eq!(listed, mounted);
+    assert_eq!(listed.len(), table().len(), "a line is there twice");
+}
+
+#[actix_web::test]
+async fn every_caller_is_answered_as_the_table_says() {
+    let mut wrong = Vec::new();
+    for line in table() {
+        let mut answered = Vec::new();
+        for (caller, name) in CALLERS {
+            let scene = Scene::new();
+            let authorization = match (caller, name) {
+                (_, Some(name)) => Some(format!("Bearer {}", scene.token(name))),
+                ("bad-token", None) => Some(format!("Bearer {}", bad_token())),
+                (_, None) => None,
+            };
+            let (path, body) = (scene.filled(line.path), body(line.method, line.path));
+            answered.push(scene.send(authorization.as_deref(), line.method, &path, body.as_ref()).await.status);
+        }
+        if answered != line.expected {
+            wrong.push(format!("{} {} {answered:?}, not {:?}", line.method, line.path, line.expected));
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Whoever has no role is told the same of what is there and of what never was.
+#[actix_web::test]
+async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
+    let scene = Scene::new();
+    for line in table().iter().filter(|line| line.path.contains("{deployment}")) {
+        let (path, body) = (scene.filled(line.path), body(line.method, line.path));
+        let hidden = scene.by("sam", line.method, &path, body.as_ref()).await;
+        let absent = scene.by("bob", line.method, &path.replace("gauges", "nothing"), body.as_ref()).await;
+        assert_eq!((hidden.status, absent.status), (404, 404), "{} {}", line.method, line.path);
+        assert_eq!(hidden.text.replace("gauges", "nothing"), absent.text, "{} {}", line.method, line.path);
+        let names = |answer: &crate::scene::Answer| {
+            let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
+            names.sort_unstable();
+            names
+        };
+        assert_eq!(names(&hidden), names(&absent));
+    }
+}
+
+#[actix_web::test]
+async fn only_one_bearer_token_is_a_credential() {
+    let scene = Scene::new();
+    let token = scene.token("rita");
+    for (value, challenge) in [
+        (None, r#"Bearer realm="branchyard""#),
+        (Some(format!("token {token}")), "invalid_token"),
+        (Some(token.clone()), "invalid_token"),
+        (Some(format!("Basic {token}")), "invalid_token"),
+        (Some(format!("Bearer {}", bad_token())), "invalid_token"),
+        (Some("Bearer hsat.v1.nonsense".to_owned()), "invalid_token"),
+    ] {
+        let answer = scene.send(value.as_deref(), "GET", "/user", None).await;
+        assert_eq!((answer.status, answer.json()["code"].as_str()), (401, Some("UNAUTHENTICATED")), "{value:?}");
+        assert!(
+            answer.header("www-authenticate").contains(challenge),
+            "{value:?}: {}",
+            answer.header("www-authenticate")
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Paths of the data endpoint.
+
+use percent_encoding::percent_decode_str;
+
+/// What is behind a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Health,
+    Version,
+    Pipeline,
+    Cursor,
+    Metrics,
+}
+
+/// Behind which database and branch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Target {
+    pub(crate) database: Option<String>,
+    pub(crate) branch: Option<String>,
+}
+
+const ENDPOINTS: &[(&str, Endpoint)] = &[
+    ("v2/pipeline", Endpoint::Pipeline),
+    ("v3/pipeline", Endpoint::Pipeline),
+    ("v3/cursor", Endpoint::Cursor),
+    ("v2", Endpoint::Version),
+    ("v3", Endpoint::Version),
+    ("health", Endpoint::Health),
+    ("metrics", Endpoint::Metrics),
+];
+
+impl Endpoint {
+    /// Its one method.
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Pipeline | Self::Cursor => "POST",
+            Self::Health | Self::Version | Self::Metrics => "GET",
+        }
+    }
+}
+
+/// What a path names, as it came: `[db/{database}/][branch/{branch}/]{endpoint}`. Doubled slashes come from clients whose URL ends in one.
+pub(crate) fn parse(path: &str) -> Option<(Target, Endpoint)> {
+    let mut rest = path.trim_start_matches('/');
+    let mut target = Target::default();
+    if let Some(after) = rest.strip_prefix("db/") {
+        let (name, after) = after.split_once('/')?;
+        target.database = Some(decoded(name)?);
+        rest = after.trim_start_matches('/');
+    }
+    if let Some(after) = rest.strip_prefix("branch/") {
+        // The name may hold slashes: the endpoint is what stands last.
+        return ENDPOINTS.iter().find_map(|(name, endpoint)| {
+            let branch = after.strip_suffix(name)?.strip_suffix('/')?.trim_end_matches('/');
+            let branch = decoded(branch).filter(|branch| !branch.is_empty())?;
+            Some((Target { branch: Some(branch), ..target.clone() }, *endpoint))
+        });
+    }
+    ENDPOINTS.iter().find(|(name, _)| *name == rest).map(|(_, endpoint)| (target, *endpoint))
+}
+
+fn decoded(text: &str) -> Option<String> {
+    percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_name_database_branch_and_endpoint() {
+        let named = |database: Option<&str>, branch: Option<&str>| Target {
+            database: database.map(str::to_owned),
+            branch: branch.map(str::to_owned),
+        };
+        for (path, expected) in [
+            ("/v2/pipeline", Some((named(None, None), Endpoint::Pipeline))),
+            ("//v3/pipeline", Some((named(None, None), Endpoint::Pipeline))),
+            ("/health", Some((named(None, None), Endpoint::Health))),
+            ("/db/rivers/v3/cursor", Some((named(Some("rivers"), None), Endpoint::Cursor))),
+            ("/db/rivers//v3", Some((named(Some("rivers"), None), Endpoint::Version))),
+            ("/branch/work/v2/pipeline", Some((named(None, Some("work")), Endpoint::Pipeline))),
+            ("/db/a/branch/feature/x/v2/pipeline", Some((named(Some("a"), Some("feature/x")), Endpoint::Pipeline))),
+            ("/branch/feature%2Fx/v2/pipeline", Some((named(None, Some("feature/x")), Endpoint::Pipeline))),
+            ("/branch/v2/v2/pipeline", Some((named(None, Some("v2")), Endpoint::Pipeline))),
+            ("/branch/v2/pipeline", None),
+            ("/branch//v2/pipeline", None),
+            ("/v3-protobuf", None),
+            ("/v2/cursor", None),
+            ("/", None),
+            ("/db/rivers", None),
+            ("/branch/%ff/v2", None),
+        ] {
+            assert_eq!(parse(path), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Who calls: asked of the server on every request, remembered only for when the server is away.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use branchyard_auth::{HashedToken, PlainToken};
+use branchyard_domain::ports::{Authorized, SqlCaller};
+use branchyard_domain::values::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::control::Outcome;
+use crate::hrana::errors::HttpError;
+
+/// How long a caller is remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+const MOST_REMEMBERED: usize = 10_000;
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Rejected credentials of an address in a second.
+const MOST_REJECTED: u32 = 10;
+
+/// A question for the server.
+pub(crate) struct Question {
+    pub(crate) token: [u8; 32],
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) answer: oneshot::Sender<Outcome>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Towards the server, while it is there.
+    server: Option<mpsc::Sender<Question>>,
+    remembered: HashMap<[u8; 32], (SqlCaller, Instant)>,
+    rejected: HashMap<IpAddr, (Instant, u32)>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Callers {
+    state: Mutex<State>,
+}
+
+impl Callers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server is there: from now on it is asked, and nothing is remembered from before.
+    pub(crate) fn connect(&self, server: mpsc::Sender<Question>) {
+        let mut state = self.lock();
+        state.server = Some(server);
+        state.remembered.clear();
+    }
+
+    /// The server is away.
+    pub(crate) fn disconnect(&self) {
+        self.lock().server = None;
+    }
+
+    pub(crate) fn forget(&self) {
+        self.lock().remembered.clear();
+    }
+
+    /// Whether the server is there.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lock().server.is_some()
+    }
+
+    /// Checks the value of `Authorization`, of which there has to be one.
+    pub(crate) async fn check(
+        &self,
+        header: Option<&str>,
+        address: Option<IpAddr>,
+        now: Timestamp,
+    ) -> Result<SqlCaller, HttpError> {
+        if address.is_some_and(|address| self.is_limited(address, Instant::now())) {
+            return Err(HttpError::RateLimited);
+        }
+        let checked = self.look_up(header, address, now).await;
+        if let (Err(HttpError::Unauthenticated { sent: true }), Some(address)) = (&checked, address) {
+            self.note_rejected(address, Instant::now());
+        }
+        checked
+    }
+
+    async fn look_up(
+        &self,
+        header: Option<&str>,
+        address: Option<IpAddr>,
+        now: Timestamp,
+    ) -> Result<SqlCaller, HttpError> {
+        let header = header.ok_or(HttpError::Unauthenticated { sent: false })?;
+        let rejected = HttpError::Unauthenticated { sent: true };
+        let bearer = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let token = bearer.and_then(|(_, token)| PlainToken::parse(token.trim()).ok()).ok_or(rejected.clone())?;
+        let hash = *token.hash().as_bytes();
+        drop(token);
+        let server = self.lock().server.clone();
+        let authorized = match server {
+            Some(server) => ask(&server, hash, address).await,
+            None => self.recall(hash, Instant::now()).map(Authorized::Caller),
+        };
+        match authorized {
+            Some(Authorized::Caller(caller)) if caller.expires_at.is_none_or(|at| at > now) => {
+                self.remember(hash, &caller, Instant::now());
+                Ok(caller)
+            }
+            Some(Authorized::Caller(_) | Authorized::BadToken) => Err(rejected),
+            Some(Authorized::NoRole) => Err(HttpError::NotFound("there is nothing here".into())),
+            None => Err(HttpError::Unavailable("who calls cannot be checked at the moment; try again")),
+        }
+    }
+
+    fn remember(&self, hash: [u8; 32], caller: &SqlCaller, now: Instant) {
+        let mut state = self.lock();
+        // While the server is away nobody is verified, so nobody is remembered for longer.
+        if state.server.is_none() {
+            return;
+        }
+        if state.remembered.len() >= MOST_REMEMBERED {
+            state.remembered.retain(|_, (_, at)| now.saturating_duration_since(*at) < REMEMBERED);
+        }
+        if state.remembered.len() < MOST_REMEMBERED {
+            state.remembered.insert(hash, (caller.clone(), now));
+        }
+    }
+
+    fn recall(&self, hash: [u8; 32], now: Instant) -> Option<SqlCaller> {
+        let state = self.lock();
+        // Compared as hashes are: in the same time wherever they differ.
+        let asked = HashedToken::from_bytes(hash);
+        let (stored, (caller, at)) = state.remembered.get_key_value(&hash)?;
+        let fresh = now.saturating_duration_since(*at) < REMEMBERED;
+        (fresh && HashedToken::from_bytes(*stored) == asked).then(|| caller.clone())
+    }
+
+    fn is_limited(&self, address: IpAddr, now: Instant) -> bool {
+        let state = self.lock();
+        let rejected = state.rejected.get(&address);
+        rejected.is_some_and(|(since, n)| now.saturating_duration_since(*since) < SECOND && *n >= MOST_REJECTED)
+    }
+
+    fn note_rejected(&self, address: IpAddr, now: Instant) {
+        let mut state = self.lock();
+        if state.rejected.len() >= MOST_REMEMBERED {
+            state.rejected.retain(|_, (since, _)| now.saturating_duration_since(*since) < SECOND);
+        }
+        let entry = state.rejected.entry(address).or_insert((now, 0));
+        if now.saturating_duration_since(entry.0) >= SECOND {
+            *entry = (now, 0);
+        }
+        entry.1 += 1;
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn ask(server: &mpsc::Sender<Question>, token: [u8; 32], address: Option<IpAddr>) -> Option<Authorized> {
+    let (answer, answered) = oneshot::channel();
+    let asked = async {
+        server.send(Question { token, address, answer }).await.ok()?;
+        answered.await.ok()
+    };
+    tokio::time::timeout(PATIENCE, asked).await.ok().flatten().and_then(Outcome::authorized)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Power;
+
+    fn header() -> String {
+        format!("Bearer hsat.v1.{}3mhf8X", "A".repeat(43))
+    }
+
+    fn ada(expires_at: Option<i64>) -> Outcome {
+        Outcome::Caller {
+            user: "0199c3a7-1111-7222-8333-444455556666".into(),
+            name: "ada".into(),
+            email: "ada@example.test".into(),
+            power: Power::Write,
+            expires_at,
+        }
+    }
+
+    /// A server that gives one answer.
+    fn serve(callers: &Callers, outcome: Outcome) {
+        let (sender, mut questions) = mpsc::channel::<Question>(8);
+        callers.connect(sender);
+        tokio::spawn(async move {
+            while let Some(question) = questions.recv().await {
+                let _ = question.answer.send(outcome.clone());
+            }
+        });
+    }
+
+    async fn check(callers: &Callers) -> Result<String, HttpError> {
+        let now = Timestamp::from_seconds(100);
+        callers.check(Some(&header()), None, now).await.map(|caller| caller.name)
+    }
+
+    #[tokio::test]
+    async fn each_answer_of_the_server_has_its_outcome() {
+        let callers = Callers::default();
+        let rejected = Err(HttpError::Unauthenticated { sent: true });
+        serve(&callers, ada(None));
+        assert_eq!(check(&callers).await, Ok("ada".into()));
+        serve(&callers, ada(Some(100_000_000)));
+        assert_eq!(check(&callers).await, rejected);
+        serve(&callers, Outcome::BadToken);
+        assert_eq!(check(&callers).await, rejected);
+        serve(&callers, Outcome::NoRole);
+        assert!(matches!(check(&callers).await, Err(HttpError::NotFound(_))));
+        serve(&callers, Outcome::Unknown);
+        assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
+        let now = Timestamp::from_seconds(100);
+        assert_eq!(callers.check(None, None, now).await, Err(HttpError::Unauthenticated { sent: false }));
+        for bad in ["token x", "Bearer", "Bearer hsat.v1.x", "Basic abc"] {
+            assert_eq!(
+                callers.check(Some(bad), None, now).await,
+                Err(HttpError::Unauthenticated { sent: true }),
+                "{bad}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn the_server_away_only_recent_callers_are_served() {
+        let callers = Callers::default();
+        assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
+        serve(&callers, ada(None));
+        check(&callers).await.unwrap();
+        callers.disconnect();
+        assert_eq!(check(&callers).await, Ok("ada".into()));
+        let PlainTokenHash(hash) = hash();
+        assert!(callers.recall(hash, Instant::now() + REMEMBERED).is_none());
+        // Back again, it alone decides, and what was remembered is gone.
+        serve(&callers, Outcome::BadToken);
+        callers.disconnect();
+        assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
+    }
+
+    struct PlainTokenHash([u8; 32]);
+
+    fn hash() -> PlainTokenHash {
+        let header = header();
+        PlainTokenHash(*PlainToken::parse(&header["Bearer ".len()..]).unwrap().hash().as_bytes())
+    }
+
+    #[tokio::test]
+    async fn guessing_is_limited_by_address() {
+        let callers = Callers::default();
+        serve(&callers, Outcome::BadToken);
+        let (one, other) = (Some(IpAddr::from([127, 0, 0, 1])), Some(IpAddr::from([127, 0, 0, 2])));
+        let now = Timestamp::from_seconds(100);
+        for _ in 0..MOST_REJECTED {
+            assert_eq!(callers.check(Some("x"), one, now).await, Err(HttpError::Unauthenticated { sent: true }));
+        }
+        assert_eq!(callers.check(Some(&header()), one, now).await, Err(HttpError::RateLimited));
+        assert_eq!(callers.check(Some("x"), other, now).await, Err(HttpError::Unauthenticated { sent: true }));
+        assert!(!callers.is_limited(IpAddr::from([127, 0, 0, 1]), Instant::now() + SECOND));
+    }
+}

@@ -1,0 +1,205 @@
+//! What a process counts of itself.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Upper bounds of the buckets of the histogram grow by a quarter from 10 µs on: a quantile is off by at most that.
+const BUCKETS: usize = 80;
+const FIRST_MICROS: f64 = 10.0;
+const GROWTH: f64 = 1.25;
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) errors: AtomicU64,
+    pub(crate) received: AtomicU64,
+    pub(crate) sent: AtomicU64,
+    pub(crate) connections: AtomicI64,
+    pub(crate) volume_full: AtomicBool,
+    /// How much is on the volume.
+    pub(crate) disk_used: AtomicU64,
+    last: Mutex<Last>,
+    latency: Mutex<Histogram>,
+}
+
+/// As of the last sample.
+#[derive(Default)]
+struct Last {
+    at: Option<Instant>,
+    totals: BTreeMap<&'static str, f64>,
+}
+
+struct Histogram {
+    since_sample: [u64; BUCKETS],
+    all: [u64; BUCKETS],
+    seconds: f64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { since_sample: [0; BUCKETS], all: [0; BUCKETS], seconds: 0.0 }
+    }
+}
+
+fn bucket_of(took: Duration) -> usize {
+    let mut bound = FIRST_MICROS;
+    let micros = took.as_secs_f64() * 1e6;
+    let mut at = 0;
+    while micros > bound && at + 1 < BUCKETS {
+        bound *= GROWTH;
+        at += 1;
+    }
+    at
+}
+
+/// Upper bound of a bucket, in milliseconds.
+fn bound_millis(at: usize) -> f64 {
+    (0..at).fold(FIRST_MICROS, |bound, _| bound * GROWTH) / 1000.0
+}
+
+fn count(n: u64) -> f64 {
+    // Counts stay far below 2^53.
+    n as f64
+}
+
+impl Histogram {
+    fn quantile(&self, share: f64) -> Option<f64> {
+        let all: u64 = self.since_sample.iter().sum();
+        if all == 0 {
+            return None;
+        }
+        let mut seen = 0;
+        for (at, n) in self.since_sample.iter().enumerate() {
+            seen += n;
+            if count(seen) >= share * count(all) {
+                return Some(bound_millis(at));
+            }
+        }
+        None
+    }
+}
+
+impl Counters {
+    /// Notes how long a statement took.
+    pub(crate) fn took(&self, took: Duration) {
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = bucket_of(took);
+        latency.since_sample[at] += 1;
+        latency.all[at] += 1;
+        latency.seconds += took.as_secs_f64();
+    }
+
+    /// Everything by name, as [`branchyard_domain::ports::Series`] calls it; counts are those since the last time.
+    pub(crate) fn sample(&self, streams: usize, cpus: u32, memory: u64, volume: u64) -> BTreeMap<String, f64> {
+        let mut sample = BTreeMap::new();
+        let mut set = |name: &str, value: f64| {
+            sample.insert(name.to_owned(), value);
+        };
+        set("Streams", count(u64::try_from(streams).unwrap_or(0)));
+        set("Sockets", count(u64::try_from(self.connections.load(Ordering::Relaxed)).unwrap_or(0)));
+        set("MemoryLimit", count(memory));
+        set("DiskUsed", count(self.disk_used.load(Ordering::Relaxed)));
+        set("DiskLimit", count(volume));
+        {
+            let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+            for (name, share) in [("P50", 0.5), ("P95", 0.95), ("P99", 0.99)] {
+                if let Some(millis) = latency.quantile(share) {
+                    set(name, millis);
+                }
+            }
+            latency.since_sample = [0; BUCKETS];
+        }
+        let process = super::procfs::read();
+        if let Some(resident) = process.resident_bytes {
+            set("Resident", count(resident));
+        }
+        let now = Instant::now();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let elapsed = last.at.map(|at| now.saturating_duration_since(at).as_secs_f64());
+        last.at = Some(now);
+        let totals = [
+            ("Reads", Some(count(self.reads.load(Ordering::Relaxed)))),
+            ("Writes", Some(count(self.writes.load(Ordering::Relaxed)))),
+            ("Errors", Some(count(self.errors.load(Ordering::Relaxed)))),
+            ("Received", Some(count(self.received.load(Ordering::Relaxed)))),
+            ("Sent", Some(count(self.sent.load(Ordering::Relaxed)))),
+            ("DiskRead", process.read_bytes.map(count)),
+            ("DiskWritten", process.written_bytes.map(count)),
+        ];
+        for (name, total) in totals {
+            let Some(total) = total else { continue };
+            let before = last.totals.insert(name, total).unwrap_or(0.0);
+            set(name, total - before);
+        }
+        if let Some(seconds) = process.cpu_seconds {
+            let before = last.totals.insert("CpuUsed", seconds);
+            if let (Some(before), Some(elapsed)) = (before, elapsed.filter(|elapsed| *elapsed > 0.0)) {
+                set("CpuUsed", (seconds - before) / elapsed / f64::from(cpus.max(1)) * 100.0);
+            }
+        }
+        sample
+    }
+
+    /// For scrapers.
+    pub(crate) fn prometheus(&self, streams: usize) -> String {
+        let mut text = String::new();
+        let mut say = |name: &str, kind: &str, help: &str, value: f64| {
+            // Writing into a string does not fail.
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        };
+        let total = |counter: &AtomicU64| count(counter.load(Ordering::Relaxed));
+        say("branchyard_reads_total", "counter", "Statements that read.", total(&self.reads));
+        say("branchyard_writes_total", "counter", "Statements that wrote.", total(&self.writes));
+        say("branchyard_errors_total", "counter", "Statements that failed.", total(&self.errors));
+        say("branchyard_received_bytes_total", "counter", "Bytes of requests.", total(&self.received));
+        say("branchyard_sent_bytes_total", "counter", "Bytes of answers.", total(&self.sent));
+        say("branchyard_streams", "gauge", "Open streams.", count(u64::try_from(streams).unwrap_or(0)));
+        let connections = count(u64::try_from(self.connections.load(Ordering::Relaxed)).unwrap_or(0));
+        say("branchyard_connections", "gauge", "Open connections.", connections);
+        say("branchyard_disk_used_bytes", "gauge", "Bytes on the volume.", total(&self.disk_used));
+        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = "branchyard_statement_seconds";
+        let _ = writeln!(text, "# HELP {name} Time of statements.\n# TYPE {name} histogram");
+        let mut seen = 0;
+        for (at, n) in latency.all.iter().enumerate() {
+            seen += n;
+            if *n > 0 {
+                let _ = writeln!(text, "{name}_bucket{{le=\"{:.6}\"}} {seen}", bound_millis(at) / 1000.0);
+            }
+        }
+        let _ =
+            writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {seen}\n{name}_sum {}\n{name}_count {seen}", latency.seconds);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_near_and_counts_are_those_since_the_last_sample() {
+        let counters = Counters::default();
+        for millis in 1..=100 {
+            counters.took(Duration::from_millis(millis));
+        }
+        counters.reads.fetch_add(7, Ordering::Relaxed);
+        let sample = counters.sample(3, 1, 10, 20);
+        for (name, expected) in [("P50", 50.0), ("P95", 95.0), ("P99", 99.0)] {
+            let got = sample[name];
+            assert!(got >= expected && got <= expected * GROWTH * 1.01, "{name} {got}");
+        }
+        assert_eq!((sample["Reads"], sample["Streams"], sample["DiskLimit"]), (7.0, 3.0, 20.0));
+        let again = counters.sample(0, 1, 10, 20);
+        assert_eq!(again["Reads"], 0.0);
+        assert!(!again.contains_key("P50"));
+        let text = counters.prometheus(2);
+        assert!(
+            text.contains("branchyard_reads_total 7\n") && text.contains("branchyard_statement_seconds_count 100\n")
+        );
+    }
+}

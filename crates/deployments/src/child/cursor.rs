@@ -1,0 +1,227 @@
+//! `POST v3/cursor`: the rows of a batch, sent as they come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix_web::rt::task::spawn_blocking;
+use branchyard_domain::ports::{Canceled, Flow, SqlCaller};
+use branchyard_domain::values::{DatabaseId, Setting};
+use bytes::Bytes;
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use super::address::Target;
+use super::pipeline::{WithBaton, malformed};
+use super::slots::{Slot, Slots};
+use super::state::Child;
+use crate::hrana::answer::{Lines, line};
+use crate::hrana::check;
+use crate::hrana::errors::HttpError;
+use crate::hrana::run::{self, Around, CursorRun, Progress};
+use crate::hrana::streams::Stream;
+use crate::hrana::wire::{Batch, Cursor};
+
+/// Bytes sent at once.
+const PIECE: usize = 16 << 10;
+/// Rows wait no longer than this for others to go with them.
+const SOON: Duration = Duration::from_millis(100);
+/// Pieces that wait for the client.
+const PIECES: usize = 4;
+
+/// The answer's lines on their way, with what stops the work when nobody takes them.
+pub(super) struct Answer {
+    pub(super) pieces: mpsc::Receiver<Bytes>,
+    canceled: Canceled,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.canceled.cancel();
+    }
+}
+
+/// Words without which no statement leaves anything behind in its session.
+const LEAVING: &[&str] =
+    &["begin", "savepoint", "pragma", "temp", "dolt_branch", "dolt_checkout", "dolt_rebase", "commit", "rollback"];
+
+/// Whether a batch surely leaves a clean stream clean.
+fn stays_clean(batch: &Batch) -> bool {
+    batch.steps.iter().all(|step| {
+        let sql = step.stmt.sql.as_deref().map(str::to_ascii_lowercase);
+        sql.is_some_and(|sql| !LEAVING.iter().any(|word| sql.contains(word)))
+    })
+}
+
+/// Gathers lines to pieces. The first line is the baton, which says whether the stream ends clean: it waits for the end, unless
+/// that takes too long.
+struct Pieces {
+    sender: mpsc::Sender<Bytes>,
+    runtime: Handle,
+    slots: Arc<Slots>,
+    slot: Option<Slot>,
+    patience: Duration,
+    /// The first line, should it have to go before the end.
+    early: Option<Vec<u8>>,
+    gathered: Vec<u8>,
+    sent_at: Instant,
+    is_gone: bool,
+}
+
+impl Pieces {
+    fn send(&mut self) -> Flow {
+        self.sent_at = Instant::now();
+        if self.is_gone {
+            return Flow::Stop;
+        }
+        let piece = Bytes::from(std::mem::take(&mut self.gathered));
+        if let Err(mpsc::error::TrySendError::Full(piece)) = self.sender.try_send(piece) {
+            // While the client takes its time, others may use the slot.
+            self.slot = None;
+            let sent = self.runtime.block_on(tokio::time::timeout(self.patience, self.sender.send(piece)));
+            self.slot = self.runtime.block_on(self.slots.enter_again());
+            self.is_gone = !matches!(sent, Ok(Ok(())));
+        }
+        self.is_gone |= self.sender.is_closed();
+        if self.is_gone { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// Sends what is left, behind the first line if that did not go yet.
+    fn finish(mut self, first: Vec<u8>) {
+        if self.early.take().is_some() {
+            let rest = std::mem::replace(&mut self.gathered, first);
+            self.gathered.extend_from_slice(&rest);
+        }
+        if !self.gathered.is_empty() {
+            self.send();
+        }
+    }
+}
+
+impl Lines for Pieces {
+    fn line(&mut self, line: Vec<u8>) -> Flow {
+        let is_row = line.starts_with(br#"{"type":"row""#);
+        self.gathered.extend_from_slice(&line);
+        if self.gathered.len() < PIECE && !(is_row && self.sent_at.elapsed() >= SOON) {
+            return Flow::Continue;
+        }
+        if let Some(first) = self.early.take() {
+            let rest = std::mem::replace(&mut self.gathered, first);
+            self.gathered.extend_from_slice(&rest);
+        }
+        self.send()
+    }
+}
+
+pub(super) async fn answer(
+    child: Arc<Child>,
+    caller: SqlCaller,
+    database: DatabaseId,
+    target: Target,
+    body: Bytes,
+) -> Result<Answer, HttpError> {
+    let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
+    let stream = child.enter(&caller, database, &target, head.baton.as_deref())?;
+    let stored = stream.stored.keys().copied().collect();
+    let most = child.limits().max_batch_steps;
+    let batch = serde_json::from_slice::<Cursor>(&body)
+        .map_err(|error| malformed(&error))
+        .and_then(|read| check::batch(&read.batch, &stored, most).map(|()| read.batch));
+    let batch = match batch {
+        Ok(batch) => batch,
+        Err(error) => return Err(child.give_up(stream, error)),
+    };
+    let Some(slot) = child.slots.enter().await else {
+        return Err(child.give_up(stream, HttpError::Unavailable("too many requests are waiting; try again")));
+    };
+    let canceled = Canceled::default();
+    let (on, id, cancel) = (Arc::clone(&child), stream.id, canceled.clone());
+    let opened = spawn_blocking(move || {
+        let mut stream = stream;
+        let limits = on.limits();
+        let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &cancel };
+        run::open(&mut stream, &around).map(|()| stream)
+    })
+    .await;
+    let stream = match opened {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            child.streams.close(id);
+            return Err(error);
+        }
+        Err(_) => {
+            child.streams.close(id);
+            return Err(HttpError::Internal);
+        }
+    };
+    let (sender, pieces) = mpsc::channel(PIECES);
+    let predicted = stream.stored.is_empty()
+        && stays_clean(&batch)
+        && stream.session.as_ref().is_some_and(|session| session.is_clean());
+    let first = |baton: String| line(&json!({"baton": baton, "base_url": null}));
+    let pieces_out = Pieces {
+        sender,
+        runtime: Handle::current(),
+        slots: Arc::clone(&child.slots),
+        slot: Some(slot),
+        patience: child.millis(Setting::ListenerWriteTimeoutMillis),
+        early: Some(first(child.baton(&stream, stream.sequence + 1, predicted))),
+        gathered: Vec::new(),
+        sent_at: Instant::now(),
+        is_gone: false,
+    };
+    actix_web::rt::spawn(run_on(child, stream, CursorRun::new(batch), pieces_out, canceled.clone()));
+    Ok(Answer { pieces, canceled })
+}
+
+async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut pieces: Pieces, canceled: Canceled) {
+    let _running = child.count_running();
+    let id = stream.id;
+    loop {
+        let (on, cancel) = (Arc::clone(&child), canceled.clone());
+        let ran = spawn_blocking(move || {
+            let limits = on.limits();
+            let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &cancel };
+            let progress = run.advance(&mut stream, &around, &mut pieces);
+            let clean = progress == Progress::Done && stream.settle();
+            (stream, run, pieces, progress, clean)
+        })
+        .await;
+        let Ok((back, ran, lines, progress, clean)) = ran else {
+            child.streams.close(id);
+            return;
+        };
+        (stream, run, pieces) = (back, ran, lines);
+        if progress == Progress::Done {
+            stream.sequence += 1;
+            let baton = child.baton(&stream, stream.sequence, clean);
+            child.streams.put_back(stream, Instant::now());
+            let first = line(&json!({"baton": baton, "base_url": null}));
+            // It may wait for the client.
+            drop(spawn_blocking(move || pieces.finish(first)).await);
+            return;
+        }
+        pieces.slot = None;
+        run.was_denied = child.wait_for_turn(&mut stream).await;
+        pieces.slot = child.slots.enter_again().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_surely_leaves_nothing_behind_is_clean() {
+        let batch = |sql: &str| -> Batch {
+            serde_json::from_str(&json!({"steps": [{"stmt": {"sql": sql}}]}).to_string()).unwrap()
+        };
+        assert!(stays_clean(&batch("select * from t")));
+        for sql in ["BEGIN", "create TEMP table x(a)", "select dolt_checkout('x')", "pragma foreign_keys=off", "COMMIT"]
+        {
+            assert!(!stays_clean(&batch(sql)), "{sql}");
+        }
+        let stored: Batch = serde_json::from_str(r#"{"steps": [{"stmt": {"sql_id": 1}}]}"#).unwrap();
+        assert!(!stays_clean(&stored));
+    }
+}

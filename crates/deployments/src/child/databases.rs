@@ -1,0 +1,128 @@
+//! Names of an instance's databases: `db/databases.json`, beside the files it names.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use branchyard_domain::values::{DatabaseId, ServedName};
+use serde::{Deserialize, Serialize};
+
+use crate::folder;
+
+/// A database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) name: ServedName,
+    pub(crate) id: DatabaseId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    id: String,
+}
+
+fn path(db: &Path) -> PathBuf {
+    db.join("databases.json")
+}
+
+/// The databases of a folder; the first is the default one.
+pub(crate) fn read(db: &Path) -> io::Result<Vec<Named>> {
+    let unreadable = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, why.to_string());
+    let entries: Vec<Entry> = serde_json::from_slice(&folder::read(&path(db))?).map_err(|error| unreadable(&error))?;
+    entries
+        .into_iter()
+        .map(|entry| {
+            let name = ServedName::parse(&entry.name).map_err(|error| unreadable(&error))?;
+            Ok(Named { name, id: DatabaseId::parse(&entry.id).map_err(|error| unreadable(&error))? })
+        })
+        .collect()
+}
+
+/// Writes them, all or none.
+pub(crate) fn write(db: &Path, databases: &[Named]) -> io::Result<()> {
+    let entries: Vec<Entry> = databases
+        .iter()
+        .map(|database| Entry { name: database.name.to_string(), id: database.id.to_string() })
+        .collect();
+    let mut bytes = Vec::new();
+    crate::hrana::values::append(&mut bytes, &entries);
+    folder::write(&path(db), &bytes)
+}
+
+/// The databases a process serves.
+pub(crate) struct Databases {
+    db: PathBuf,
+    all: Mutex<Vec<Named>>,
+}
+
+impl Databases {
+    pub(crate) fn open(db: PathBuf) -> io::Result<Self> {
+        let all = read(&db)?;
+        Ok(Self { db, all: Mutex::new(all) })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Named>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one of this name, whatever the case; without a name the default one.
+    pub(crate) fn find(&self, name: Option<&str>) -> Option<DatabaseId> {
+        let all = self.lock();
+        match name {
+            None => all.first(),
+            Some(name) => all.iter().find(|database| database.name.as_str().eq_ignore_ascii_case(name)),
+        }
+        .map(|database| database.id)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Named> {
+        self.lock().clone()
+    }
+
+    /// Adds one whose file is in its place.
+    pub(crate) fn add(&self, database: Named) -> io::Result<()> {
+        let mut all = self.lock();
+        let mut more = all.clone();
+        more.push(database);
+        write(&self.db, &more)?;
+        *all = more;
+        Ok(())
+    }
+
+    /// Takes one away; its file may go then.
+    pub(crate) fn take_away(&self, name: &ServedName) -> io::Result<Option<DatabaseId>> {
+        let mut all = self.lock();
+        let Some(at) = all.iter().position(|database| database.name.key() == name.key()) else { return Ok(None) };
+        let mut fewer = all.clone();
+        let taken = fewer.remove(at);
+        write(&self.db, &fewer)?;
+        *all = fewer;
+        Ok(Some(taken.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_whatever_their_case_and_survive() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = folder.path().to_owned();
+        write(&db, &[]).unwrap();
+        let databases = Databases::open(db.clone()).unwrap();
+        assert_eq!(databases.find(None), None);
+        let id = |n: u8| DatabaseId::parse(&format!("0199c3a7-1111-7222-8333-4444555566{n:02x}")).unwrap();
+        for (name, n) in [("rivers", 1), ("Lakes", 2)] {
+            databases.add(Named { name: ServedName::parse(name).unwrap(), id: id(n) }).unwrap();
+        }
+        assert_eq!((databases.find(None), databases.find(Some("LAKES"))), (Some(id(1)), Some(id(2))));
+        assert_eq!(databases.find(Some("../rivers")), None);
+        let again = Databases::open(db.clone()).unwrap();
+        assert_eq!(again.all(), databases.all());
+        assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), Some(id(2)));
+        assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), None);
+        assert_eq!(read(&db).unwrap().len(), 1);
+    }
+}

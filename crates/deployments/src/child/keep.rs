@@ -1,0 +1,126 @@
+//! What a process does on its own: ends what is overdue, watches its volume and memory, collects garbage, and ends when its server stays away.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use actix_web::rt::task::spawn_blocking;
+use branchyard_domain::values::{DatabaseId, Setting};
+
+use super::state::Child;
+use super::{procfs, resources};
+use crate::control::FromProcess;
+
+const TICK: Duration = Duration::from_millis(200);
+const MEASURE: Duration = Duration::from_secs(5);
+/// Below this size garbage is not worth a thought.
+const WORTH_COLLECTING: u64 = 8 << 20;
+const COLLECT_AT_MOST: Duration = Duration::from_secs(3600);
+/// Samples in a row above the memory of the instance.
+const TOO_OFTEN: u32 = 3;
+
+struct Collected {
+    /// Size after the last time.
+    size: u64,
+    at: Option<Instant>,
+}
+
+/// Runs until the process ends.
+pub(super) async fn house(child: Arc<Child>) {
+    let grace = Duration::from_secs(child.spec.orphan_grace);
+    let mut server_seen = Instant::now();
+    let mut measured: Option<Instant> = None;
+    let mut collected: HashMap<DatabaseId, Collected> = HashMap::new();
+    let mut above = 0;
+    loop {
+        tokio::time::sleep(TICK).await;
+        let now = Instant::now();
+        if child.callers.is_connected() {
+            server_seen = now;
+        } else if now.saturating_duration_since(server_seen) >= grace {
+            tracing::warn!("the server stays away");
+            child.drained.notify_one();
+            return;
+        }
+        let idle = child.streams.expired(now, child.millis(Setting::StreamIdleTimeoutMillis));
+        let on = Arc::clone(&child);
+        // Both may roll back.
+        let swept = spawn_blocking(move || {
+            drop(idle);
+            on.streams.expire_transactions(now);
+        });
+        drop(swept.await);
+        if measured.is_some_and(|at| now.saturating_duration_since(at) < MEASURE) {
+            continue;
+        }
+        measured = Some(now);
+        measure_volume(&child);
+        above = if memory_is_above(&child) { above + 1 } else { 0 };
+        if above >= TOO_OFTEN {
+            tracing::warn!("more memory is in use than the instance has: restarting");
+            child.drained.notify_one();
+            return;
+        }
+        for database in child.databases.all() {
+            collect(&child, database.id, &mut collected).await;
+        }
+    }
+}
+
+fn measure_volume(child: &Child) {
+    let used = folder_bytes(&child.folder.db());
+    let volume = resources::volume(child.spec.volume_gb);
+    child.counters.disk_used.store(used, Ordering::Relaxed);
+    let full = used >= volume;
+    if child.counters.volume_full.swap(full, Ordering::Relaxed) != full {
+        tracing::warn!(full, used, volume, "the volume");
+        child.tell(FromProcess::VolumeFull { full });
+    }
+}
+
+fn folder_bytes(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => folder_bytes(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+fn memory_is_above(child: &Child) -> bool {
+    procfs::read().resident_bytes.is_some_and(|bytes| bytes > resources::memory(child.spec.memory_gb))
+}
+
+/// Collects garbage of a database that nobody writes to, once its file has doubled, or the volume fills up.
+async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, Collected>) {
+    let Ok(size) = child.engine.served_size_bytes(database) else { return };
+    let last = collected.entry(database).or_insert(Collected { size, at: None });
+    let used = child.counters.disk_used.load(Ordering::Relaxed);
+    let fills = used >= resources::volume(child.spec.volume_gb) / 5 * 4;
+    let rested = last.at.is_none_or(|at| at.elapsed() >= COLLECT_AT_MOST);
+    let doubled = size >= WORTH_COLLECTING && size >= last.size.saturating_mul(2);
+    let is_idle = child.running.load(Ordering::Acquire) == 0;
+    if !((doubled && is_idle) || (fills && rested)) {
+        return;
+    }
+    let Ok(turn) = child.turn(database).try_lock_owned() else { return };
+    let on = Arc::clone(child);
+    let done = spawn_blocking(move || on.engine.collect_garbage(database)).await;
+    drop(turn);
+    match done {
+        Ok(Ok(())) => {
+            let after = child.engine.served_size_bytes(database).unwrap_or(size);
+            tracing::info!(before = size, after, "collected garbage");
+            *last = Collected { size: after, at: Some(Instant::now()) };
+        }
+        // Somebody is reading; later.
+        Ok(Err(error)) => tracing::debug!(%error, "garbage was not collected"),
+        Err(error) => tracing::error!(%error, "collecting garbage panicked"),
+    }
+}

@@ -1,0 +1,117 @@
+//! `POST v2/pipeline`, `v3/pipeline`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use actix_web::rt::task::spawn_blocking;
+use branchyard_domain::ports::SqlCaller;
+use branchyard_domain::values::DatabaseId;
+use serde::Deserialize;
+
+use super::address::Target;
+use super::state::Child;
+use crate::hrana::check;
+use crate::hrana::errors::HttpError;
+use crate::hrana::run::{self, Around, PipelineRun, Progress};
+use crate::hrana::streams::Stream;
+use crate::hrana::wire::Pipeline;
+
+/// The part of a body that says which stream it is about.
+#[derive(Deserialize)]
+pub(super) struct WithBaton {
+    #[serde(default)]
+    pub(super) baton: Option<String>,
+}
+
+pub(super) fn malformed(error: &serde_json::Error) -> HttpError {
+    HttpError::Protocol(format!("the body cannot be read: {error}"))
+}
+
+impl Child {
+    /// Gives a stream back as it was, or ends it, as the error says.
+    pub(super) fn give_up(&self, stream: Stream, error: HttpError) -> HttpError {
+        if error.keeps_stream() && stream.sequence > 0 {
+            self.streams.put_back(stream, Instant::now());
+        } else {
+            self.streams.close(stream.id);
+        }
+        error
+    }
+
+    /// Waits for the turn to write, for as long as the settings say.
+    pub(super) async fn wait_for_turn(&self, stream: &mut Stream) -> bool {
+        let turn = self.turn(stream.of.database);
+        stream.turn = tokio::time::timeout(self.limits().busy_timeout, turn.lock_owned()).await.ok();
+        stream.turn.is_none()
+    }
+}
+
+pub(super) async fn answer(
+    child: Arc<Child>,
+    caller: SqlCaller,
+    database: DatabaseId,
+    target: Target,
+    body: bytes::Bytes,
+) -> Result<Vec<u8>, HttpError> {
+    let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
+    let mut stream = child.enter(&caller, database, &target, head.baton.as_deref())?;
+    let limits = child.limits();
+    let stored = stream.stored.keys().copied().collect();
+    let requests = serde_json::from_slice::<Pipeline>(&body)
+        .map_err(|error| malformed(&error))
+        .and_then(|read| check::pipeline(&read.requests, &stored, limits.max_batch_steps).map(|()| read.requests));
+    drop(body);
+    let mut run = match requests {
+        Ok(requests) => PipelineRun::new(requests),
+        Err(error) => return Err(child.give_up(stream, error)),
+    };
+    let Some(mut slot) = child.slots.enter().await else {
+        return Err(child.give_up(stream, HttpError::Unavailable("too many requests are waiting; try again")));
+    };
+    loop {
+        let id = stream.id;
+        let (on, limits) = (Arc::clone(&child), limits.clone());
+        let ran = spawn_blocking(move || {
+            let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &on.canceled };
+            let progress = run::open(&mut stream, &around).map(|()| run.advance(&mut stream, &around));
+            let clean = matches!(progress, Ok(Progress::Done)) && stream.settle();
+            if run.is_closed && matches!(progress, Ok(Progress::Done)) {
+                stream.session = None;
+                stream.turn = None;
+            }
+            drop(slot);
+            (stream, run, progress, clean)
+        })
+        .await;
+        let Ok((back, ran, progress, clean)) = ran else {
+            // It panicked, and the log says where.
+            child.streams.close(id);
+            return Err(HttpError::Internal);
+        };
+        (stream, run) = (back, ran);
+        match progress {
+            Err(error) => {
+                child.streams.close(stream.id);
+                return Err(error);
+            }
+            Ok(Progress::NeedsTurn) => run.was_denied = child.wait_for_turn(&mut stream).await,
+            Ok(Progress::Done) if run.is_closed => {
+                child.streams.close(stream.id);
+                return Ok(run.answer(None));
+            }
+            Ok(Progress::Done) => {
+                stream.sequence += 1;
+                let baton = child.baton(&stream, stream.sequence, clean);
+                child.streams.put_back(stream, Instant::now());
+                return Ok(run.answer(Some(&baton)));
+            }
+        }
+        slot = match child.slots.enter_again().await {
+            Some(slot) => slot,
+            None => {
+                child.streams.close(stream.id);
+                return Err(HttpError::Internal);
+            }
+        };
+    }
+}

@@ -1,0 +1,256 @@
+//! What all requests of a process share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{
+    Canceled, Clock, Ids, SessionCaller, SessionEngine, SqlCaller, SqlPower, StatementReport,
+};
+use branchyard_domain::values::{DatabaseId, Setting, Settings};
+use tokio::sync::{Notify, mpsc};
+
+use super::Tools;
+use super::address::Target;
+use super::callers::Callers;
+use super::counters::Counters;
+use super::databases::Databases;
+use super::log::Level;
+use super::redact::redact;
+use super::slots::Slots;
+use crate::control::FromProcess;
+use crate::folder::InstanceFolder;
+use crate::hrana::batons::{Baton, BatonKey};
+use crate::hrana::errors::{HttpError, StatementError};
+use crate::hrana::run::{Limits, Observer};
+use crate::hrana::streams::{NoStream, Stream, StreamOf, Streams};
+use crate::spec::Spec;
+
+type Turns = HashMap<DatabaseId, Arc<tokio::sync::Mutex<()>>>;
+
+pub(crate) struct Child {
+    pub(super) spec: Spec,
+    pub(super) folder: InstanceFolder,
+    pub(super) engine: Arc<dyn SessionEngine>,
+    pub(super) databases: Databases,
+    pub(super) callers: Callers,
+    pub(super) streams: Streams,
+    pub(super) slots: Arc<Slots>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) batons: BatonKey,
+    pub(super) clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    pub(super) canceled: Canceled,
+    /// Answers requests.
+    pub(super) is_ready: AtomicBool,
+    /// Refuses new requests.
+    pub(super) is_draining: AtomicBool,
+    /// Told once, to end.
+    pub(super) drained: Notify,
+    /// Requests that run.
+    pub(super) running: AtomicUsize,
+    settings: RwLock<Arc<Settings>>,
+    level: Arc<Level>,
+    turns: Mutex<Turns>,
+    /// Towards the server, while it is there.
+    server: Mutex<Option<mpsc::Sender<FromProcess>>>,
+}
+
+impl Child {
+    #[expect(clippy::too_many_arguments, reason = "what a process is made of, put together once")]
+    pub(super) fn new(
+        spec: Spec,
+        folder: InstanceFolder,
+        settings: Settings,
+        engine: Arc<dyn SessionEngine>,
+        databases: Databases,
+        tools: Tools,
+        level: Arc<Level>,
+        threads: usize,
+    ) -> Option<Self> {
+        let batons = BatonKey::new(spec.baton_key.bytes()?);
+        level.set(settings.get(Setting::LogLevel));
+        Some(Self {
+            spec,
+            folder,
+            engine,
+            databases,
+            callers: Callers::default(),
+            streams: Streams::default(),
+            slots: Arc::new(Slots::new(threads)),
+            counters: Arc::new(Counters::default()),
+            batons,
+            clock: tools.clock,
+            ids: tools.ids,
+            canceled: Canceled::default(),
+            is_ready: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
+            drained: Notify::new(),
+            running: AtomicUsize::new(0),
+            settings: RwLock::new(Arc::new(settings)),
+            level,
+            turns: Mutex::default(),
+            server: Mutex::default(),
+        })
+    }
+
+    pub(super) fn fresh_id(&self) -> uuid::Uuid {
+        self.ids.uuid(self.clock.now())
+    }
+
+    pub(super) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes new settings; those that count from the next start on are in the file already.
+    pub(super) fn apply(&self, settings: Settings) {
+        self.level.set(settings.get(Setting::LogLevel));
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Sets the way towards the server, or that it is away.
+    pub(super) fn reach(&self, server: Option<mpsc::Sender<FromProcess>>) {
+        *self.server.lock().unwrap_or_else(PoisonError::into_inner) = server;
+    }
+
+    /// Tells the server something, if it is there and listens.
+    pub(super) fn tell(&self, message: FromProcess) {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(server) = server
+            && server.try_send(message).is_err()
+        {
+            tracing::warn!("the server does not take what it is told");
+        }
+    }
+
+    /// Whether requests are answered.
+    pub(super) fn check_open(&self) -> Result<(), HttpError> {
+        if self.is_draining.load(Ordering::Acquire) {
+            Err(HttpError::Unavailable("the deployment is stopping"))
+        } else if self.is_ready.load(Ordering::Acquire) {
+            Ok(())
+        } else {
+            Err(HttpError::Unavailable("the deployment is starting"))
+        }
+    }
+
+    pub(super) fn number(&self, setting: Setting) -> u64 {
+        self.settings().number(setting).unwrap_or(0)
+    }
+
+    pub(super) fn millis(&self, setting: Setting) -> Duration {
+        Duration::from_millis(self.number(setting))
+    }
+
+    /// The writer's turn at a database, first come first served.
+    pub(super) fn turn(&self, database: DatabaseId) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.turns.lock().unwrap_or_else(PoisonError::into_inner).entry(database).or_default())
+    }
+
+    /// The limits in force.
+    pub(super) fn limits(&self) -> Limits {
+        let settings = self.settings();
+        let number = |setting| settings.number(setting).unwrap_or(0);
+        let bytes = |setting| usize::try_from(number(setting)).unwrap_or(usize::MAX);
+        let millis = |setting| Duration::from_millis(number(setting));
+        Limits {
+            foreign_keys: settings.flag(Setting::BehaviorForeignKeys),
+            commits_transactions: settings.flag(Setting::BehaviorDoltTransactionCommit),
+            query_timeout: millis(Setting::QueryTimeoutMillis),
+            transaction_timeout: millis(Setting::TransactionTimeoutMillis),
+            max_result_bytes: bytes(Setting::QueryMaxResultBytes),
+            max_sql_bytes: bytes(Setting::QueryMaxSqlBytes),
+            max_batch_steps: bytes(Setting::QueryMaxBatchSteps),
+            busy_timeout: millis(Setting::QueryBusyTimeoutMillis),
+        }
+    }
+
+    /// The stream a request goes on with, or a new one.
+    pub(super) fn enter(
+        &self,
+        caller: &SqlCaller,
+        database: DatabaseId,
+        target: &Target,
+        baton: Option<&str>,
+    ) -> Result<Stream, HttpError> {
+        let settings = self.settings();
+        let power = if settings.flag(Setting::BehaviorReadOnly) { SqlPower::Read } else { caller.power };
+        let of = StreamOf {
+            user: caller.user,
+            caller: SessionCaller { name: caller.name.clone(), email: caller.email.clone() },
+            power,
+            database,
+            branch: target.branch.clone(),
+        };
+        let Some(text) = baton else { return self.open(of) };
+        let baton = self.batons.open(text).ok_or(HttpError::BatonInvalid)?;
+        if baton.user != of.user || baton.database != database {
+            return Err(HttpError::BatonInvalid);
+        }
+        match self.streams.take(baton.stream, baton.sequence) {
+            Ok(stream) if stream.session.is_some() && stream.of.power > power => {
+                // What was allowed when the session began no longer is; dropped, it rolls back.
+                self.streams.close(stream.id);
+                drop(stream);
+                Err(HttpError::StreamExpired)
+            }
+            Ok(mut stream) => {
+                if stream.session.is_none() {
+                    stream.of.power = power;
+                    stream.of.caller = of.caller;
+                }
+                Ok(stream)
+            }
+            Err(NoStream::InUse) => Err(HttpError::BatonReused),
+            Err(NoStream::Gone) if baton.renews(self.clock.now()) => self.open(of),
+            Err(NoStream::Gone) => Err(HttpError::StreamExpired),
+        }
+    }
+
+    fn open(&self, of: StreamOf) -> Result<Stream, HttpError> {
+        let most = self.number(Setting::ListenerMaxConnections);
+        let opened = self.streams.open(of, self.fresh_id(), usize::try_from(most).unwrap_or(0), Instant::now());
+        opened.ok_or(HttpError::TooManyStreams(most))
+    }
+
+    /// The baton for the next request on a stream.
+    pub(super) fn baton(&self, stream: &Stream, sequence: u64, clean: bool) -> String {
+        self.batons.seal(&Baton {
+            stream: stream.id,
+            sequence,
+            user: stream.of.user,
+            database: stream.of.database,
+            issued_at: self.clock.now(),
+            clean,
+        })
+    }
+}
+
+impl Observer for Child {
+    fn is_full(&self) -> bool {
+        self.counters.volume_full.load(Ordering::Relaxed)
+    }
+
+    fn ran(&self, sql: &str, took: Duration, outcome: Result<&StatementReport, &StatementError>) {
+        self.counters.took(took);
+        let counter = match outcome {
+            Ok(report) if report.wrote => &self.counters.writes,
+            Ok(_) => &self.counters.reads,
+            Err(_) => &self.counters.errors,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let settings = self.settings();
+        let slow = took.as_millis() >= u128::from(settings.number(Setting::SlowQueryMillis).unwrap_or(0));
+        let tells = match settings.get(Setting::LogQueries) {
+            "all" => true,
+            "slow" => slow,
+            _ => false,
+        };
+        if tells {
+            let most = usize::try_from(settings.number(Setting::MaxLoggedQueryLen).unwrap_or(0)).unwrap_or(0);
+            let code = outcome.err().map_or("ok", |error| error.code.as_str());
+            tracing::info!(millis = took.as_secs_f64() * 1000.0, code, sql = redact(sql, most), "query");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The control channel between the server and a process of an instance: lines of JSON on a Unix socket in the folder `run`.
+//!
+//! The process listens, the server connects. Each proves that it knows the secret of the instance before anything else is said; then
+//! both ask and answer, told apart by numbers.
+
+pub(crate) mod server;
+
+use std::collections::BTreeMap;
+
+use branchyard_domain::ports::{Authorized, SqlCaller, SqlPower};
+use branchyard_domain::values::{AccountId, Timestamp};
+use hmac::{Hmac, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+/// The longest line.
+pub(crate) const LONGEST_LINE: usize = 1 << 20;
+
+/// First line of the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) nonce: String,
+}
+
+/// First line of the process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Welcome {
+    pub(crate) nonce: String,
+    pub(crate) proof: String,
+    pub(crate) instance: String,
+    pub(crate) process: u32,
+    pub(crate) port: u16,
+    pub(crate) version: String,
+}
+
+/// Second line of the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    pub(crate) proof: String,
+}
+
+/// Who proves something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Side {
+    Server,
+    Process,
+}
+
+/// What a side shows for the other's nonce.
+pub(crate) fn proof(secret: &[u8; 32], side: Side, nonce: &str) -> String {
+    let word: &[u8] = match side {
+        Side::Server => b"server ",
+        Side::Process => b"process ",
+    };
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
+    mac.update(word);
+    mac.update(nonce.as_bytes());
+    crate::spec::hex(&mac.finalize().into_bytes())
+}
+
+/// Whether a side showed the right thing.
+pub(crate) fn proves(secret: &[u8; 32], side: Side, nonce: &str, shown: &str) -> bool {
+    let expected = proof(secret, side, nonce);
+    !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(shown.as_bytes()))
+}
+
+/// What the server says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FromServer {
+    /// Wants an answer.
+    Ask { id: u64, ask: Ask },
+    /// The answer to a check.
+    Verified { id: u64, outcome: Outcome },
+}
+
+/// What a server asks.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    Ping,
+    Apply {
+        settings: BTreeMap<String, String>,
+    },
+    ForgetCallers,
+    Sample,
+    /// Refuse what is new, finish what runs, end.
+    Drain,
+    /// Take a finished file of the folder `incoming` as a database.
+    CreateDatabase {
+        operation: String,
+        name: String,
+        database: String,
+        file: String,
+    },
+    DropDatabase {
+        operation: String,
+        name: String,
+    },
+}
+
+/// What a process says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum FromProcess {
+    Done {
+        id: u64,
+        answer: Answer,
+    },
+    /// Who is it?
+    Verify {
+        id: u64,
+        token: String,
+        address: Option<String>,
+    },
+    /// It answers requests.
+    Ready,
+    /// Its volume became full, or has room again.
+    VolumeFull {
+        full: bool,
+    },
+}
+
+/// What a process answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    Fine,
+    Refused { why: String },
+    Sample { sample: BTreeMap<String, f64> },
+}
+
+/// What is known of a caller.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outcome {
+    Caller {
+        user: String,
+        name: String,
+        email: String,
+        power: Power,
+        expires_at: Option<i64>,
+    },
+    BadToken,
+    NoRole,
+    /// Not known at the moment.
+    Unknown,
+}
+
+/// [`SqlPower`] on the channel.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Power {
+    Read,
+    Write,
+    Admin,
+}
+
+impl From<Authorized> for Outcome {
+    fn from(authorized: Authorized) -> Self {
+        match authorized {
+            Authorized::Caller(caller) => Self::Caller {
+                user: caller.user.to_string(),
+                name: caller.name,
+                email: caller.email,
+                power: match caller.power {
+                    SqlPower::Read => Power::Read,
+                    SqlPower::Write => Power::Write,
+                    SqlPower::Admin => Power::Admin,
+                },
+                expires_at: caller.expires_at.map(Timestamp::as_micros),
+            },
+            Authorized::BadToken => Self::BadToken,
+            Authorized::NoRole => Self::NoRole,
+        }
+    }
+}
+
+impl Outcome {
+    /// `None` when it is not known.
+    pub(crate) fn authorized(self) -> Option<Authorized> {
+        Some(match self {
+            Self::Caller { user, name, email, power, expires_at } => Authorized::Caller(SqlCaller {
+                user: AccountId::from_uuid(Uuid::try_parse(&user).ok()?),
+                name,
+                email,
+                power: match power {
+                    Power::Read => SqlPower::Read,
+                    Power::Write => SqlPower::Write,
+                    Power::Admin => SqlPower::Admin,
+                },
+                expires_at: expires_at.map(Timestamp::from_micros),
+            }),
+            Self::BadToken => Authorized::BadToken,
+            Self::NoRole => Authorized::NoRole,
+            Self::Unknown => return None,
+        })
+    }
+}
+
+/// A message as a line.
+pub(crate) fn to_line<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut line = Vec::new();
+    crate::hrana::values::append(&mut line, message);
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_side_proves_itself_and_not_the_other() {
+        let secret = [3; 32];
+        let shown = proof(&secret, Side::Server, "n");
+        assert!(proves(&secret, Side::Server, "n", &shown));
+        assert!(!proves(&secret, Side::Process, "n", &shown));
+        assert!(!proves(&secret, Side::Server, "m", &shown));
+        assert!(!proves(&[4; 32], Side::Server, "n", &shown));
+        assert!(!proves(&secret, Side::Server, "n", ""));
+    }
+
+    #[test]
+    fn callers_go_through_the_channel() {
+        let caller = Authorized::Caller(SqlCaller {
+            user: AccountId::from_uuid(Uuid::from_u128(5)),
+            name: "ada".into(),
+            email: String::new(),
+            power: SqlPower::Admin,
+            expires_at: Some(Timestamp::from_seconds(9)),
+        });
+        for authorized in [caller, Authorized::BadToken, Authorized::NoRole] {
+            let line = to_line(&Outcome::from(authorized.clone()));
+            let back: Outcome = serde_json::from_slice(&line).unwrap();
+            assert_eq!(back.authorized(), Some(authorized));
+        }
+        assert_eq!(Outcome::Unknown.authorized(), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! The server's end of the control channel, on plain threads.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use branchyard_auth::HashedToken;
+use branchyard_domain::ports::{Authorizer, ProvisionError};
+use branchyard_domain::values::InstanceId;
+
+use super::{
+    Answer, Ask, FromProcess, FromServer, Hello, LONGEST_LINE, Outcome, Proof, Side, Welcome, proof, proves, to_line,
+};
+use crate::folder::SOCKET;
+use crate::spec::{Secret, hex, unhex};
+
+const GREETING: Duration = Duration::from_secs(5);
+/// Checks that wait for the store.
+const WAITING: usize = 4096;
+
+/// What a process tells unasked.
+pub(crate) enum Told {
+    Ready,
+    VolumeFull(bool),
+    /// The channel broke off.
+    Gone,
+}
+
+type Asked = Mutex<HashMap<u64, mpsc::Sender<Answer>>>;
+
+/// An open channel.
+pub(crate) struct Channel {
+    socket: UnixStream,
+    writer: Mutex<UnixStream>,
+    asked: Asked,
+    next: AtomicU64,
+    pub(crate) process: u32,
+    pub(crate) port: u16,
+    pub(crate) version: String,
+}
+
+/// Who is asked for callers.
+pub(crate) struct Checks {
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) instance: InstanceId,
+}
+
+/// Paths of sockets have to be short; through its folder's descriptor any path is.
+fn connect(run: &Path) -> io::Result<UnixStream> {
+    let folder = std::fs::File::open(run)?;
+    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+    if short.exists() { UnixStream::connect(short.join(SOCKET)) } else { UnixStream::connect(run.join(SOCKET)) }
+}
+
+impl Channel {
+    /// Connects to the process of the folder, and makes sure that it is the instance's. `told` hears what it says unasked.
+    pub(crate) fn open(
+        run: &Path,
+        secret: &Secret,
+        checks: Checks,
+        told: impl Fn(Told) + Send + 'static,
+    ) -> io::Result<Arc<Self>> {
+        let foreign = || io::Error::new(io::ErrorKind::PermissionDenied, "the process does not prove itself");
+        let key = secret.bytes().ok_or_else(foreign)?;
+        let mut socket = connect(run)?;
+        socket.set_read_timeout(Some(GREETING))?;
+        let nonce = hex(&Secret::fresh().bytes().ok_or_else(foreign)?);
+        socket.write_all(&to_line(&Hello { nonce: nonce.clone() }))?;
+        let mut reader = BufReader::new(socket.try_clone()?);
+        let welcome: Welcome = serde_json::from_slice(&line(&mut reader)?).map_err(io::Error::other)?;
+        let is_ours = proves(&key, Side::Process, &nonce, &welcome.proof);
+        if !is_ours || welcome.instance != checks.instance.to_string() {
+            return Err(foreign());
+        }
+        socket.write_all(&to_line(&Proof { proof: proof(&key, Side::Server, &welcome.nonce) }))?;
+        socket.set_read_timeout(None)?;
+        let channel = Arc::new(Self {
+            writer: Mutex::new(socket.try_clone()?),
+            socket,
+            asked: Mutex::default(),
+            next: AtomicU64::new(0),
+            process: welcome.process,
+            port: welcome.port,
+            version: welcome.version,
+        });
+        // Checks wait for the store, pings must not: each has a thread.
+        let (to_check, checking) = mpsc::sync_channel(WAITING);
+        let on = Arc::clone(&channel);
+        thread::Builder::new().name("deployment-checks".into()).spawn(move || on.check(&checks, &checking))?;
+        let on = Arc::clone(&channel);
+        thread::Builder::new()
+            .name("deployment-control".into())
+            .spawn(move || on.listen(&mut reader, &to_check, &told))?;
+        Ok(channel)
+    }
+
+    fn listen(&self, reader: &mut BufReader<UnixStream>, to_check: &mpsc::SyncSender<Check>, told: &impl Fn(Told)) {
+        while let Ok(line) = line(reader) {
+            match serde_json::from_slice(&line) {
+                Ok(FromProcess::Done { id, answer }) => {
+                    let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+                    if let Some(asked) = asked {
+                        // Whoever asked may have given up.
+                        let _ = asked.send(answer);
+                    }
+                }
+                Ok(FromProcess::Verify { id, token, address }) => {
+                    if to_check.try_send(Check { id, token, address }).is_err() {
+                        self.say(&FromServer::Verified { id, outcome: Outcome::Unknown });
+                    }
+                }
+                Ok(FromProcess::Ready) => told(Told::Ready),
+                Ok(FromProcess::VolumeFull { full }) => told(Told::VolumeFull(full)),
+                Err(error) => {
+                    tracing::error!(%error, "a deployment says something that is not understood");
+                    break;
+                }
+            }
+        }
+        self.close();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        told(Told::Gone);
+    }
+
+    fn check(&self, checks: &Checks, checking: &mpsc::Receiver<Check>) {
+        for check in checking {
+            let token = unhex(&check.token).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+            let address: Option<IpAddr> = check.address.and_then(|address| address.parse().ok());
+            let outcome = match token {
+                None => Outcome::BadToken,
+                Some(token) => {
+                    let token = HashedToken::from_bytes(token);
+                    match checks.authorizer.authorize(&token, checks.instance, address) {
+                        Ok(authorized) => authorized.into(),
+                        Err(error) => {
+                            tracing::error!(%error, "a caller of a deployment could not be checked");
+                            Outcome::Unknown
+                        }
+                    }
+                }
+            };
+            self.say(&FromServer::Verified { id: check.id, outcome });
+        }
+    }
+
+    fn say(&self, message: &FromServer) -> bool {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.write_all(&to_line(message)).is_ok()
+    }
+
+    /// Asks, and waits for the answer at most this long.
+    ///
+    /// # Errors
+    /// [`ProvisionError::Gone`] when there is none.
+    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> Result<Answer, ProvisionError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = mpsc::channel();
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
+        let got = if self.say(&FromServer::Ask { id, ask }) { answered.recv_timeout(patience).ok() } else { None };
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        got.ok_or(ProvisionError::Gone)
+    }
+
+    /// Ends the channel.
+    pub(crate) fn close(&self) {
+        // Closed by the other side already, it is closed.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+struct Check {
+    id: u64,
+    token: String,
+    address: Option<String>,
+}
+
+fn line(reader: &mut BufReader<UnixStream>) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let most = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+    reader.by_ref().take(most).read_until(b'\n', &mut line)?;
+    if line.ends_with(b"\n") { Ok(line) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}

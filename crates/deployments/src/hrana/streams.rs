@@ -1,0 +1,184 @@
+//! Streams: what lives from one request of a client to its next.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower};
+use branchyard_domain::values::{AccountId, DatabaseId};
+use tokio::sync::OwnedMutexGuard;
+use uuid::Uuid;
+
+/// Whose stream it is, and what for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamOf {
+    pub(crate) user: AccountId,
+    pub(crate) caller: SessionCaller,
+    pub(crate) power: SqlPower,
+    pub(crate) database: DatabaseId,
+    pub(crate) branch: Option<String>,
+}
+
+/// One stream.
+pub(crate) struct Stream {
+    pub(crate) id: Uuid,
+    /// Of its last answer.
+    pub(crate) sequence: u64,
+    pub(crate) of: StreamOf,
+    /// There only while a request runs, and in between as long as another one could not take its place.
+    pub(crate) session: Option<Box<dyn Session>>,
+    /// The database's turn to write, kept while a transaction is open that has written.
+    pub(crate) turn: Option<OwnedMutexGuard<()>>,
+    pub(crate) stored: BTreeMap<i32, String>,
+    /// When the open transaction has to end.
+    pub(crate) transaction_until: Option<Instant>,
+    /// A transaction took too long, and the client was not told yet.
+    pub(crate) overdue: bool,
+}
+
+impl Stream {
+    fn new(id: Uuid, of: StreamOf) -> Self {
+        Self {
+            id,
+            sequence: 0,
+            of,
+            session: None,
+            turn: None,
+            stored: BTreeMap::new(),
+            transaction_until: None,
+            overdue: false,
+        }
+    }
+
+    /// Its session, opened if it has none.
+    pub(crate) fn session(
+        &mut self,
+        engine: &dyn SessionEngine,
+        foreign_keys: bool,
+    ) -> Result<&mut Box<dyn Session>, SessionError> {
+        if self.session.is_none() {
+            self.session = Some(engine.session(&SessionRequest {
+                database: self.of.database,
+                branch: self.of.branch.clone(),
+                power: self.of.power,
+                caller: self.of.caller.clone(),
+                foreign_keys,
+            })?);
+        }
+        self.session.as_mut().ok_or_else(|| SessionError::NoSuchBranch(self.of.branch.clone().unwrap_or_default()))
+    }
+
+    /// Whether a fresh stream could take its place. The session is given back then.
+    pub(crate) fn settle(&mut self) -> bool {
+        if self.session.as_ref().is_some_and(|session| session.is_clean()) {
+            self.session = None;
+        }
+        if self.session.as_ref().is_none_or(|session| session.is_autocommit()) {
+            self.turn = None;
+            self.transaction_until = None;
+        }
+        self.session.is_none() && self.stored.is_empty() && !self.overdue
+    }
+
+    /// Ends a transaction that took too long.
+    pub(crate) fn expire_transaction(&mut self) {
+        let rolled_back = self.session.as_mut().is_none_or(|session| session.roll_back().is_ok());
+        if !rolled_back {
+            self.session = None;
+        }
+        self.turn = None;
+        self.transaction_until = None;
+        self.overdue = true;
+    }
+}
+
+struct Slot {
+    sequence: u64,
+    /// `None` while a request runs on it.
+    stream: Option<Stream>,
+    idle_since: Instant,
+}
+
+/// Why a stream cannot be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoStream {
+    Gone,
+    InUse,
+}
+
+/// All streams of a child.
+#[derive(Default)]
+pub(crate) struct Streams {
+    slots: Mutex<HashMap<Uuid, Slot>>,
+}
+
+impl Streams {
+    /// A new stream, in use; `None` when there are so many already.
+    pub(crate) fn open(&self, of: StreamOf, id: Uuid, most: usize, now: Instant) -> Option<Stream> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= most {
+            return None;
+        }
+        slots.insert(id, Slot { sequence: 0, stream: None, idle_since: now });
+        Some(Stream::new(id, of))
+    }
+
+    /// Takes a stream to run a request on it.
+    pub(crate) fn take(&self, id: Uuid, sequence: u64) -> Result<Stream, NoStream> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.get_mut(&id).ok_or(NoStream::Gone)?;
+        if slot.sequence != sequence {
+            return Err(NoStream::InUse);
+        }
+        slot.stream.take().ok_or(NoStream::InUse)
+    }
+
+    /// Gives a stream back after its request.
+    pub(crate) fn put_back(&self, stream: Stream, now: Instant) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = Slot { sequence: stream.sequence, idle_since: now, stream: None };
+        slots.insert(stream.id, Slot { stream: Some(stream), ..slot });
+    }
+
+    /// Forgets a stream that is in use.
+    pub(crate) fn close(&self, id: Uuid) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Takes out what was idle for too long. To be dropped where that may take a while.
+    pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Stream> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |slot: &Slot| slot.stream.is_some() && now.saturating_duration_since(slot.idle_since) >= idle;
+        let over: Vec<Uuid> = slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
+        over.iter().filter_map(|id| slots.remove(id)).filter_map(|slot| slot.stream).collect()
+    }
+
+    /// Rolls back the overdue transactions of idle streams.
+    pub(crate) fn expire_transactions(&self, now: Instant) {
+        let mut taken = Vec::new();
+        {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            for slot in slots.values_mut() {
+                let is_due = |stream: &Stream| stream.transaction_until.is_some_and(|until| until <= now);
+                if slot.stream.as_ref().is_some_and(is_due) {
+                    taken.extend(slot.stream.take().map(|stream| (stream, slot.idle_since)));
+                }
+            }
+        }
+        for (mut stream, idle_since) in taken {
+            stream.expire_transaction();
+            self.put_back(stream, idle_since);
+        }
+    }
+
+    /// Takes out everything that is idle, for good.
+    pub(crate) fn drain(&self) -> Vec<Stream> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.values_mut().filter_map(|slot| slot.stream.take()).collect()
+    }
+}

@@ -1,0 +1,379 @@
+//! The provisioner on this machine: each instance a process of the same program, with a folder and a port of its own.
+
+mod data;
+mod lines;
+mod link;
+mod process;
+mod running;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use branchyard_domain::ports::{
+    Authorizer, Blobs, Clock, CopiedDatabase, DatabaseSeed, EngineError, Ids, InstanceEvent, InstanceHandle,
+    InstanceSpec, OutputLine, OutputQuery, ProvisionError, Provisioner, Sample, Series, SessionEngine, ZoneFeatures,
+};
+use branchyard_domain::values::{BackupId, DatabaseId, DeploymentId, InstanceId, OperationId, ServedName, Settings};
+
+use crate::control::{Answer, Ask};
+use crate::folder::{self, InstanceFolder};
+use crate::spec::{Secret, Spec, settings_map};
+use link::Link;
+use running::Running;
+
+/// Time for an answer on the control channel that takes no work.
+const PROMPT: Duration = Duration::from_secs(5);
+/// Time for taking or dropping a database.
+const PATIENT: Duration = Duration::from_secs(300);
+
+/// The databases of the hub, as far as a deployment may start from one.
+pub trait HubFiles: Send + Sync {
+    /// Copies the file of a database out.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError>;
+}
+
+/// Where and how processes run.
+#[derive(Debug, Clone)]
+pub struct LocalSettings {
+    /// The folder of all deployments.
+    pub root: PathBuf,
+    /// The program that serves: this one.
+    pub program: PathBuf,
+    /// The address instances listen on.
+    pub bind: IpAddr,
+    /// The host clients are given.
+    pub advertise_host: String,
+    /// Time an instance goes on for when the server is away.
+    pub orphan_grace: Duration,
+}
+
+type OpenEngine = dyn Fn(PathBuf) -> Result<Arc<dyn SessionEngine>, EngineError> + Send + Sync;
+
+/// See the module.
+pub struct LocalProcess {
+    settings: LocalSettings,
+    open_engine: Box<OpenEngine>,
+    hub: Arc<dyn HubFiles>,
+    blobs: Arc<dyn Blobs>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    version: String,
+    authorizer: OnceLock<Arc<dyn Authorizer>>,
+    running: Mutex<HashMap<InstanceId, Arc<Running>>>,
+}
+
+impl std::fmt::Debug for LocalProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalProcess").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn unavailable(
+    context: &str,
+    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> ProvisionError {
+    ProvisionError::Unavailable { context: context.to_owned(), source: source.into() }
+}
+
+impl LocalProcess {
+    /// A provisioner over a folder, which is made when it is missing. `open_engine` opens the engine of a folder with databases; `version` is the
+    /// one it has, without a leading `v`.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open(
+        settings: LocalSettings,
+        open_engine: Box<OpenEngine>,
+        hub: Arc<dyn HubFiles>,
+        blobs: Arc<dyn Blobs>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        version: String,
+    ) -> io::Result<Self> {
+        folder::make(&settings.root)?;
+        let settings = LocalSettings { root: settings.root.canonicalize()?, ..settings };
+        Ok(Self {
+            settings,
+            open_engine,
+            hub,
+            blobs,
+            clock,
+            ids,
+            version,
+            authorizer: OnceLock::new(),
+            running: Mutex::default(),
+        })
+    }
+
+    fn folder(&self, spec: &InstanceSpec) -> InstanceFolder {
+        InstanceFolder::of(&self.settings.root, spec.deployment, spec.instance)
+    }
+
+    /// The folder of an instance whose deployment is not told.
+    fn find_folder(&self, instance: InstanceId) -> io::Result<Option<InstanceFolder>> {
+        for deployment in fs::read_dir(&self.settings.root)? {
+            let name = deployment?.file_name();
+            let Some(id) = name.to_str().and_then(|name| DeploymentId::parse(name).ok()) else { continue };
+            let folder = InstanceFolder::of(&self.settings.root, id, instance);
+            if folder.path().is_dir() {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<InstanceId, Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process of this very handle.
+    fn process(&self, handle: &InstanceHandle) -> Result<Arc<Running>, ProvisionError> {
+        let found = self.lock().get(&handle.instance).cloned();
+        found.filter(|running| running.handle == *handle).ok_or(ProvisionError::Gone)
+    }
+
+    fn is_running(&self, instance: InstanceId) -> bool {
+        self.lock().get(&instance).is_some_and(|running| !running.has_ended())
+    }
+
+    fn link(&self, instance: InstanceId, folder: &InstanceFolder, secret: Secret) -> Result<Link, ProvisionError> {
+        let authorizer =
+            self.authorizer.get().ok_or_else(|| unavailable("run an instance", "nobody checks callers"))?;
+        Ok(Link {
+            instance,
+            run: folder.run(),
+            secret,
+            authorizer: Arc::clone(authorizer),
+            host: self.settings.advertise_host.clone(),
+            health: self.reached_at(),
+        })
+    }
+
+    /// Where the server reaches what listens on the bind address.
+    fn reached_at(&self) -> IpAddr {
+        match self.settings.bind {
+            IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            address => address,
+        }
+    }
+
+    fn ask(&self, handle: &InstanceHandle, ask: Ask, patience: Duration) -> Result<Answer, ProvisionError> {
+        match self.process(handle)?.channel().ok_or(ProvisionError::Gone)?.ask(ask, patience)? {
+            Answer::Refused { why } => Err(ProvisionError::Refused(why)),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn read_spec(folder: &InstanceFolder) -> Option<Spec> {
+    serde_json::from_slice(&folder::read(&folder.spec()).ok()?).ok()
+}
+
+impl Provisioner for LocalProcess {
+    fn connect(&self, authorizer: Arc<dyn Authorizer>) {
+        // Called once; a second caller would not be the one that was promised.
+        let _ = self.authorizer.set(authorizer);
+    }
+
+    fn features(&self, _zone: &str) -> Result<ZoneFeatures, ProvisionError> {
+        Ok(ZoneFeatures {
+            replicas: false,
+            public_tls: false,
+            remotesapi: false,
+            mcp: false,
+            credentials: false,
+            versions: vec![self.version.clone()],
+            memory_bytes: process::memory_bytes(),
+            disk_bytes: process::disk_bytes(&self.settings.root),
+        })
+    }
+
+    fn port_is_free(&self, port: u16) -> bool {
+        TcpListener::bind((self.settings.bind, port)).is_ok()
+    }
+
+    fn prepare(&self, spec: &InstanceSpec, seeds: &[DatabaseSeed]) -> Result<(), ProvisionError> {
+        data::prepare(self, spec, seeds)
+    }
+
+    fn remove(&self, instance: InstanceId) -> Result<(), ProvisionError> {
+        if self.is_running(instance) {
+            return Err(ProvisionError::Refused("the instance runs".into()));
+        }
+        self.lock().remove(&instance);
+        let removed = self.find_folder(instance).and_then(|found| {
+            let Some(found) = found else { return Ok(()) };
+            for part in ["db", "db.new", "run", "incoming", "staging"] {
+                folder::remove(&found.path().join(part))?;
+            }
+            Ok(())
+        });
+        removed.map_err(|error| unavailable("remove the data of an instance", error))
+    }
+
+    fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError> {
+        let path = self.settings.root.join(deployment.to_string());
+        let inside: Vec<_> = fs::read_dir(&path).map(|entries| entries.flatten().collect()).unwrap_or_default();
+        for entry in inside {
+            let instance = entry.file_name().to_str().and_then(|name| InstanceId::parse(name).ok());
+            if instance.is_some_and(|instance| self.is_running(instance)) {
+                return Err(ProvisionError::Refused("an instance of the deployment runs".into()));
+            }
+        }
+        folder::remove(&path).map_err(|error| unavailable("remove a deployment", error))
+    }
+
+    fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError> {
+        let folder = self.folder(spec);
+        if !folder.db().join("databases.json").exists() {
+            return Err(ProvisionError::Refused("the instance was not prepared".into()));
+        }
+        let mut all = self.lock();
+        if let Some(there) = all.get(&spec.instance).filter(|running| !running.has_ended()) {
+            return Ok(there.handle.clone());
+        }
+        let kept = read_spec(&folder).map(|before| (before.secret, before.baton_key));
+        let keys = kept.unwrap_or_else(|| (Secret::fresh(), Secret::fresh()));
+        let link = self.link(spec.instance, &folder, keys.0.clone())?;
+        let spec_file = Spec::new(spec, self.settings.bind, self.settings.orphan_grace.as_secs(), keys);
+        let mut bytes = Vec::new();
+        crate::hrana::values::append(&mut bytes, &spec_file);
+        for part in [folder.run(), folder.log()] {
+            folder::make(&part).map_err(|error| unavailable("make the folders of an instance", error))?;
+        }
+        folder::write(&folder.spec(), &bytes).map_err(|error| unavailable("write the spec of an instance", error))?;
+        let running = running::start(&self.settings.program, &folder, spec.port, link)
+            .map_err(|error| unavailable("start a process", error))?;
+        let handle = running.handle.clone();
+        all.insert(spec.instance, running);
+        Ok(handle)
+    }
+
+    fn adopt(&self, spec: &InstanceSpec, handle: &InstanceHandle) -> Result<(), ProvisionError> {
+        if self.process(handle).is_ok_and(|running| !running.has_ended()) {
+            return Ok(());
+        }
+        let folder = self.folder(spec);
+        let secret = read_spec(&folder).filter(|file| file.instance() == Some(spec.instance)).map(|file| file.secret);
+        let link = self.link(spec.instance, &folder, secret.ok_or(ProvisionError::Gone)?)?;
+        let running = running::adopt(&folder, handle, spec.port, link)?;
+        self.lock().insert(spec.instance, running);
+        Ok(())
+    }
+
+    fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
+        let event = self.process(handle)?.next_event(wait)?;
+        if matches!(event, Some(InstanceEvent::Ended { .. })) {
+            self.lock().remove(&handle.instance);
+        }
+        Ok(event)
+    }
+
+    fn stop(&self, handle: &InstanceHandle, deadline: Duration) -> Result<(), ProvisionError> {
+        let Ok(running) = self.process(handle) else { return Ok(()) };
+        running.stop(deadline)?;
+        self.lock().remove(&handle.instance);
+        Ok(())
+    }
+
+    fn release(&self, handle: &InstanceHandle) {
+        if let Ok(running) = self.process(handle) {
+            running.release();
+            self.lock().remove(&handle.instance);
+        }
+    }
+
+    fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError> {
+        let running = self.process(handle)?;
+        if let Some(mut spec) = read_spec(&running.folder) {
+            spec.settings = settings_map(settings);
+            let mut bytes = Vec::new();
+            crate::hrana::values::append(&mut bytes, &spec);
+            folder::write(&running.folder.spec(), &bytes)
+                .map_err(|error| unavailable("write the spec of an instance", error))?;
+        }
+        self.ask(handle, Ask::Apply { settings: settings_map(settings) }, PROMPT).map(drop)
+    }
+
+    fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
+        self.ask(handle, Ask::ForgetCallers, PROMPT).map(drop)
+    }
+
+    fn address(&self, handle: &InstanceHandle) -> Result<SocketAddr, ProvisionError> {
+        let running = self.process(handle)?;
+        Ok(SocketAddr::new(self.reached_at(), running.port))
+    }
+
+    fn sample(&self, handle: &InstanceHandle) -> Result<Sample, ProvisionError> {
+        let Answer::Sample { sample } = self.ask(handle, Ask::Sample, PROMPT)? else {
+            return Err(ProvisionError::Gone);
+        };
+        let mut taken = Sample::default();
+        for series in Series::ALL {
+            if let Some(value) = sample.get(&format!("{series:?}")) {
+                taken.set(*series, *value);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError> {
+        let read = self.find_folder(instance).and_then(|found| match found {
+            Some(found) => lines::read(&found.log(), query),
+            None => Ok(Vec::new()),
+        });
+        read.map_err(|error| unavailable("read the log of an instance", error))
+    }
+
+    fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
+        data::sizes(self, spec)
+    }
+
+    fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
+        data::snapshot(self, spec, backup)
+    }
+
+    fn create_database(
+        &self,
+        handle: &InstanceHandle,
+        operation: OperationId,
+        name: &ServedName,
+        seed: &DatabaseSeed,
+    ) -> Result<(), ProvisionError> {
+        let running = self.process(handle)?;
+        // The same id for the same operation: done twice, it is done once.
+        let id = DatabaseId::from_uuid(operation.as_uuid());
+        let incoming = running.folder.path().join("incoming");
+        let staged = data::stage(self, &incoming, id, seed);
+        let taken = staged.and_then(|()| {
+            let ask = Ask::CreateDatabase {
+                operation: operation.to_string(),
+                name: name.to_string(),
+                database: id.to_string(),
+                file: id.to_string(),
+            };
+            self.ask(handle, ask, PATIENT).map(drop)
+        });
+        let tidied = folder::remove(&incoming).map_err(|error| unavailable("tidy up after a database", error));
+        taken.and(tidied)
+    }
+
+    fn drop_database(
+        &self,
+        handle: &InstanceHandle,
+        operation: OperationId,
+        name: &ServedName,
+    ) -> Result<(), ProvisionError> {
+        let ask = Ask::DropDatabase { operation: operation.to_string(), name: name.to_string() };
+        self.ask(handle, ask, PATIENT).map(drop)
+    }
+}

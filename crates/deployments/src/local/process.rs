@@ -1,0 +1,87 @@
+//! Processes and machine, as the system tells them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
+
+/// A hold on a process: signals through it never reach another one that got the same number.
+pub(super) struct Hold {
+    #[cfg(target_os = "linux")]
+    fd: std::os::fd::OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    pid: Pid,
+}
+
+impl Hold {
+    /// Of a process that has not been waited for, or of somebody else's.
+    pub(super) fn of(process: u32) -> io::Result<Self> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        #[cfg(target_os = "linux")]
+        return Ok(Self { fd: rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())? });
+        #[cfg(not(target_os = "linux"))]
+        Ok(Self { pid })
+    }
+
+    /// `SIGKILL`.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        let killed = rustix::process::pidfd_send_signal(&self.fd, Signal::KILL);
+        #[cfg(not(target_os = "linux"))]
+        let killed = rustix::process::kill_process(self.pid, Signal::KILL);
+        match killed {
+            Err(error) if error != rustix::io::Errno::SRCH => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it ended.
+    pub(super) fn wait(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        loop {
+            let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
+            let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+            match poll(&mut polled, Some(&minute)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        loop {
+            if rustix::process::test_kill_process(self.pid).is_err() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// When a process started, in words that only equal themselves.
+pub(super) fn started(process: u32) -> String {
+    // The 22nd field; the second, a name in parentheses, may hold anything.
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19).map(str::to_owned));
+    field.unwrap_or_default()
+}
+
+/// Memory of this machine.
+pub(super) fn memory_bytes() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?.trim();
+    kib.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// Size of the file system of a folder.
+pub(super) fn disk_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_blocks.saturating_mul(found.f_frsize))
+}
+
+/// How long between two looks.
+pub(super) const LOOK: Duration = Duration::from_millis(20);

@@ -1,0 +1,302 @@
+//! A process that runs, or ran: its events, its channel, its end.
+
+use std::collections::VecDeque;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::ports::{InstanceEvent, InstanceHandle, ProvisionError};
+
+use super::link::Link;
+use super::process::{self, Hold, LOOK};
+use super::unavailable;
+use crate::child::log::mask;
+use crate::control::Ask;
+use crate::control::server::{Channel, Told};
+use crate::folder::InstanceFolder;
+
+/// Time to become ready.
+const READY: Duration = Duration::from_secs(30);
+const PING_EVERY: Duration = Duration::from_secs(5);
+const MISSES: u32 = 3;
+/// Bytes of standard error that are told.
+const TOLD: usize = 2048;
+
+#[derive(Default)]
+struct State {
+    events: VecDeque<InstanceEvent>,
+    channel: Option<Arc<Channel>>,
+    is_ready: bool,
+    has_ended: bool,
+    /// Its end was told, or nobody wants to know.
+    is_over: bool,
+    /// Nobody watches it any more.
+    is_released: bool,
+}
+
+/// See the module.
+pub(super) struct Running {
+    pub(super) handle: InstanceHandle,
+    pub(super) folder: InstanceFolder,
+    pub(super) port: u16,
+    hold: Hold,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Starts the program on a folder.
+pub(super) fn start(program: &Path, folder: &InstanceFolder, port: u16, link: Link) -> io::Result<Arc<Running>> {
+    let mut options = OpenOptions::new();
+    let stderr = options.write(true).create(true).truncate(true).mode(0o600).open(folder.stderr())?;
+    let mut child = Command::new(program)
+        .arg("serve-deployment")
+        .arg("--run-dir")
+        .arg(folder.run())
+        .env_clear()
+        .current_dir(folder.run())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        // What ends the server from a terminal is not meant for it.
+        .process_group(0)
+        .spawn()?;
+    let process = child.id();
+    let hold = match Hold::of(process) {
+        Ok(hold) => hold,
+        Err(error) => {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
+    };
+    let handle = InstanceHandle { instance: link.instance, process, process_started: process::started(process) };
+    let running = Arc::new(Running::new(handle, folder.clone(), port, hold));
+    let on = Arc::clone(&running);
+    thread::Builder::new().name("deployment-end".into()).spawn(move || {
+        let cause = match child.wait() {
+            Ok(status) => in_words(status),
+            Err(error) => format!("it cannot be waited for: {error}"),
+        };
+        on.end(cause);
+    })?;
+    let on = Arc::clone(&running);
+    thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link))?;
+    Ok(running)
+}
+
+/// Takes over a process that another server started.
+pub(super) fn adopt(
+    folder: &InstanceFolder,
+    handle: &InstanceHandle,
+    port: u16,
+    link: Link,
+) -> Result<Arc<Running>, ProvisionError> {
+    // Held first: from here on the number cannot become another's.
+    let hold = Hold::of(handle.process).map_err(|_| ProvisionError::Gone)?;
+    if process::started(handle.process) != handle.process_started {
+        return Err(ProvisionError::Gone);
+    }
+    let running = Arc::new(Running::new(handle.clone(), folder.clone(), port, hold));
+    if !running.connect(&link) {
+        return Err(ProvisionError::Gone);
+    }
+    let threads = || -> io::Result<()> {
+        let on = Arc::clone(&running);
+        thread::Builder::new().name("deployment-end".into()).spawn(move || {
+            let cause = match on.hold.wait() {
+                Ok(()) => "ended while another server's child".to_owned(),
+                Err(error) => format!("it cannot be waited for: {error}"),
+            };
+            on.end(cause);
+        })?;
+        let on = Arc::clone(&running);
+        thread::Builder::new().name("deployment-watch".into()).spawn(move || on.attend(&link)).map(drop)
+    };
+    threads().map_err(|error| unavailable("watch a process", error))?;
+    Ok(running)
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => status.to_string(),
+    }
+}
+
+impl Running {
+    fn new(handle: InstanceHandle, folder: InstanceFolder, port: u16, hold: Hold) -> Self {
+        Self { handle, folder, port, hold, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
+    pub(super) fn channel(&self) -> Option<Arc<Channel>> {
+        self.lock().channel.clone()
+    }
+
+    fn push(&self, event: InstanceEvent) {
+        self.lock().events.push_back(event);
+        self.changed.notify_all();
+    }
+
+    fn hear(&self, told: &Told) {
+        match told {
+            Told::Ready => self.lock().is_ready = true,
+            Told::VolumeFull(full) => self.push(InstanceEvent::VolumeFull(*full)),
+            Told::Gone => self.lock().channel = None,
+        }
+        self.changed.notify_all();
+    }
+
+    fn end(&self, cause: String) {
+        let stderr = last_of(&self.folder.stderr());
+        let mut state = self.lock();
+        if let Some(channel) = state.channel.take() {
+            channel.close();
+        }
+        state.has_ended = true;
+        state.events.push_back(InstanceEvent::Ended { cause, stderr });
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn is_watched(&self) -> bool {
+        let state = self.lock();
+        !state.has_ended && !state.is_released
+    }
+
+    /// Sees it become ready, then that it stays alive.
+    fn attend(self: &Arc<Self>, link: &Link) {
+        let deadline = Instant::now() + READY;
+        while self.is_watched() && !self.is_up(link) {
+            if Instant::now() >= deadline {
+                tracing::warn!(instance = %self.handle.instance, "a deployment did not become ready");
+                self.kill();
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+        if let Some(channel) = self.channel() {
+            let version = channel.version.clone();
+            self.push(InstanceEvent::Ready { host: link.host.clone(), version });
+        }
+        let mut misses = 0;
+        while self.is_watched() {
+            self.wait_for_end(PING_EVERY);
+            if !self.is_watched() {
+                return;
+            }
+            if self.channel().is_none() {
+                // Only the channel broke: it is made anew.
+                let _ = self.connect(link);
+            }
+            let answered = self.channel().is_some_and(|channel| channel.ask(Ask::Ping, PING_EVERY).is_ok());
+            misses = if answered { 0 } else { misses + 1 };
+            if misses == MISSES {
+                self.push(InstanceEvent::Unresponsive);
+            }
+        }
+    }
+
+    fn is_up(self: &Arc<Self>, link: &Link) -> bool {
+        if self.channel().is_none() && !self.connect(link) {
+            return false;
+        }
+        self.lock().is_ready && link.is_healthy(self.port)
+    }
+
+    fn connect(self: &Arc<Self>, link: &Link) -> bool {
+        let told = Arc::clone(self);
+        let Ok(channel) = link.open(move |what| told.hear(&what)) else { return false };
+        let is_it = channel.process == self.handle.process && channel.port == self.port;
+        if is_it {
+            self.lock().channel = Some(channel);
+        } else {
+            channel.close();
+        }
+        is_it
+    }
+
+    fn kill(&self) {
+        if let Err(error) = self.hold.kill() {
+            tracing::error!(%error, instance = %self.handle.instance, "a process cannot be killed");
+        }
+    }
+
+    /// Waits until it ended, at most this long.
+    fn wait_for_end(&self, most: Duration) -> bool {
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, most, |state| !state.has_ended && !state.is_released);
+        waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
+    }
+
+    pub(super) fn next_event(&self, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
+        let state = self.lock();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, wait, |state| state.events.is_empty() && !state.is_over && !state.is_released);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let event = state.events.pop_front();
+        if event.is_none() && (state.is_over || state.is_released) {
+            return Err(ProvisionError::Gone);
+        }
+        state.is_over |= matches!(event, Some(InstanceEvent::Ended { .. }));
+        Ok(event)
+    }
+
+    pub(super) fn stop(&self, deadline: Duration) -> Result<(), ProvisionError> {
+        let until = Instant::now() + deadline;
+        if let Some(channel) = self.channel() {
+            // An answer or none: what counts is its end.
+            let _ = channel.ask(Ask::Drain, deadline.min(PING_EVERY));
+        } else {
+            self.kill();
+        }
+        if !self.wait_for_end(until.saturating_duration_since(Instant::now())) {
+            self.kill();
+            if !self.wait_for_end(PING_EVERY) {
+                return Err(unavailable("stop a process", "it does not end, not even killed"));
+            }
+        }
+        let mut state = self.lock();
+        state.events.clear();
+        state.is_over = true;
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    pub(super) fn release(&self) {
+        let mut state = self.lock();
+        state.is_released = true;
+        if let Some(channel) = state.channel.take() {
+            channel.close();
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// The end of a file, as text, without tokens.
+fn last_of(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let text = mask(&String::from_utf8_lossy(&bytes));
+    let mut from = text.len().saturating_sub(TOLD);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].trim().to_owned()
+}

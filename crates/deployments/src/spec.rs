@@ -1,0 +1,137 @@
+//! What a process of an instance is told: `run/spec.json`, readable by its owner only.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use branchyard_domain::ports::InstanceSpec;
+use branchyard_domain::values::{InstanceId, Setting, Settings};
+use rand::RngCore as _;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the secrets.
+const SECRET: usize = 32;
+
+/// A secret of an instance, in hex; it does not print.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret([redacted])")
+    }
+}
+
+impl Secret {
+    /// A new one, as unpredictable as the system's generator.
+    pub(crate) fn fresh() -> Self {
+        let mut bytes = [0; SECRET];
+        rand::rng().fill_bytes(&mut bytes);
+        Self(hex(&bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> Option<[u8; SECRET]> {
+        unhex(&self.0)?.try_into().ok()
+    }
+}
+
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hex digits.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// The file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    pub(crate) instance: String,
+    pub(crate) label: String,
+    pub(crate) bind: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) cpus: u32,
+    pub(crate) memory_gb: u32,
+    pub(crate) volume_gb: u32,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) expose_stats: bool,
+    /// Seconds to go on for when the server is away.
+    pub(crate) orphan_grace: u64,
+    /// Proves server and process to each other.
+    pub(crate) secret: Secret,
+    /// Authenticates batons; kept from start to start.
+    pub(crate) baton_key: Secret,
+}
+
+impl Spec {
+    pub(crate) fn new(of: &InstanceSpec, bind: IpAddr, orphan_grace: u64, keys: (Secret, Secret)) -> Self {
+        Self {
+            instance: of.instance.to_string(),
+            label: of.label.clone(),
+            bind,
+            port: of.port,
+            cpus: of.cpus,
+            memory_gb: of.memory_gb,
+            volume_gb: of.volume_gb,
+            settings: settings_map(&of.settings),
+            expose_stats: of.expose_stats,
+            orphan_grace,
+            secret: keys.0,
+            baton_key: keys.1,
+        }
+    }
+
+    pub(crate) fn instance(&self) -> Option<InstanceId> {
+        InstanceId::parse(&self.instance).ok()
+    }
+}
+
+/// What was set, by name.
+pub(crate) fn settings_map(settings: &Settings) -> BTreeMap<String, String> {
+    settings.overrides().map(|(setting, value)| (setting.key().to_owned(), value.to_owned())).collect()
+}
+
+/// The settings of these names. What this build does not know, or what breaks its rule, is left out: an older process may be told by a newer server.
+pub(crate) fn settings(map: &BTreeMap<String, String>) -> Settings {
+    let mut settings = Settings::default();
+    for (key, value) in map {
+        let known = Setting::by_key(key).is_some_and(|setting| settings.set(setting, Some(value.clone())).is_ok());
+        if !known {
+            tracing::warn!(key, "a setting is not known here");
+        }
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_hex_and_do_not_print() {
+        let secret = Secret::fresh();
+        assert_eq!(secret.bytes().map(|bytes| hex(&bytes)), Some(secret.0.clone()));
+        assert_ne!(secret.0, Secret::fresh().0);
+        assert!(!format!("{secret:?}").contains(&secret.0));
+        assert_eq!(unhex("0g"), None);
+        assert_eq!(unhex("abc"), None);
+        assert_eq!(unhex("00ff"), Some(vec![0, 255]));
+    }
+
+    #[test]
+    fn settings_go_through_and_unknown_ones_are_left_out() {
+        let mut settings = Settings::default();
+        settings.set(Setting::QueryThreads, Some("3".into())).unwrap();
+        let mut map = settings_map(&settings);
+        assert_eq!(self::settings(&map), settings);
+        map.insert("from_the_future".into(), "1".into());
+        map.insert("query_timeout_millis".into(), "1".into());
+        assert_eq!(self::settings(&map), settings);
+    }
+}

@@ -1,0 +1,219 @@
+//! The supervisor: what keeps instances as they should be. It has no threads and no memory of its own; whoever runs it calls
+//! [`Supervisor::step`] for each busy deployment, one at a time for each, and [`Supervisor::operate`] beside it.
+
+mod attempts;
+mod down;
+mod operate;
+mod tend;
+mod up;
+
+use std::time::Duration;
+
+use super::super::Inner;
+use super::{metering, primary, update};
+use crate::entities::{Deployment, Instance, Metered, RunState};
+use crate::errors::Fault;
+use crate::ports::{ProvisionError, Resolution, Unit};
+use crate::values::DeploymentId;
+
+/// How long a process may take to finish what it does.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// When a deployment wants the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// At once.
+    Now,
+    /// After so long, or when something is asked of it.
+    In(Duration),
+    /// Not before something is asked of it.
+    Never,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stepped {
+    /// When to call again.
+    pub next: Next,
+    /// Something the operator should read.
+    pub warning: Option<String>,
+}
+
+impl From<Next> for Stepped {
+    fn from(next: Next) -> Self {
+        Self { next, warning: None }
+    }
+}
+
+/// What became of the processes that an earlier server left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovered {
+    /// Taken over.
+    pub adopted: u64,
+    /// Gone; they will be started anew.
+    pub gone: u64,
+}
+
+/// The supervisor.
+pub struct Supervisor<'a>(&'a Inner);
+
+impl<'a> Supervisor<'a> {
+    pub(in super::super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Takes over the processes that an earlier server left, or notes that they are gone. Before anything else is done.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn recover(&self) -> Result<Recovered, Fault> {
+        let mut recovered = Recovered::default();
+        let active = self.0.ports.metadata.read()?.instance_active()?;
+        for (instance, ..) in active {
+            let Some(handle) = &instance.handle else { continue };
+            let deployment = self.0.ports.metadata.read()?.deployment_get(instance.deployment_id)?;
+            let Some(deployment) = deployment else { continue };
+            match self.0.ports.provisioner.adopt(&instance.spec(&deployment), handle) {
+                Ok(()) => recovered.adopted += 1,
+                Err(ProvisionError::Gone | ProvisionError::Refused(_)) => {
+                    self.found_gone(&instance)?;
+                    recovered.gone += 1;
+                }
+                Err(unavailable) => return Err(unavailable.into()),
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// Deployments that want steps.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn busy(&self) -> Result<Vec<DeploymentId>, Fault> {
+        Ok(self.0.ports.metadata.read()?.deployment_busy()?)
+    }
+
+    /// How often something was asked of a deployment here so far. Taken before looking, it makes [`Supervisor::wait`] miss
+    /// nothing.
+    pub fn signals(&self) -> u64 {
+        self.0.fleet.count()
+    }
+
+    /// Waits until something was asked of a deployment since `seen`, at most so long.
+    pub fn wait(&self, seen: u64, at_most: Duration) {
+        self.0.fleet.wait(seen, at_most);
+    }
+
+    /// Ends the waits of others.
+    pub fn wake(&self) {
+        self.0.fleet.one();
+    }
+
+    /// Does what is due for a deployment: starts, watches, shuts down. Waits for its process at most `wait`; draining one and
+    /// making or copying data may take longer.
+    ///
+    /// # Errors
+    /// [`Fault`] when a port failed; calling again later goes on.
+    pub fn step(&self, id: DeploymentId, wait: Duration) -> Result<Stepped, Fault> {
+        let Some((deployment, instance)) = self.load(id)? else { return Ok(Next::Never.into()) };
+        match instance.state {
+            RunState::Starting => self.bring_up(&deployment, &instance, wait),
+            RunState::Started => self.keep_up(&deployment, &instance, wait),
+            RunState::Stopping => self.bring_down(&deployment, &instance),
+            RunState::Stopped => Ok(Next::Never.into()),
+        }
+    }
+
+    /// Drains the process of a deployment because the server stops; the next start starts it again.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn rest(&self, id: DeploymentId) -> Result<(), Fault> {
+        let Some((_, instance)) = self.load(id)? else { return Ok(()) };
+        let Some(handle) = &instance.handle else { return Ok(()) };
+        self.0.ports.provisioner.stop(handle, DRAIN)?;
+        self.change(&instance, |unit, deployment, instance| {
+            metering::close(unit, instance, Metered::Compute, self.0.now())?;
+            if instance.state == RunState::Started {
+                super::shutdown::go(deployment, instance, RunState::Starting)?;
+            }
+            instance.handle = None;
+            instance.draining = false;
+            instance.attempts.not_before = None;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Leaves the process of a deployment to itself because the server stops; the next start takes it over.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn leave(&self, id: DeploymentId) -> Result<(), Fault> {
+        if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
+            self.0.ports.provisioner.release(&handle);
+        }
+        Ok(())
+    }
+
+    /// Removes what is past its retention: samples and settled operations.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn tidy(&self) -> Result<(), Fault> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        for resolution in [Resolution::Fine, Resolution::Coarse] {
+            unit.sample_purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
+        }
+        unit.deployment_operation_purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
+        unit.save()?;
+        Ok(())
+    }
+
+    fn load(&self, id: DeploymentId) -> Result<Option<(Deployment, Instance)>, Fault> {
+        let mut unit = self.0.ports.metadata.read()?;
+        let Some(deployment) = unit.deployment_get(id)? else { return Ok(None) };
+        let instance = primary(unit.as_mut(), id)?;
+        Ok(Some((deployment, instance)))
+    }
+
+    /// Changes an instance with its deployment in one transaction, unless it is not in the state or does not have the process
+    /// that was seen.
+    fn change<T>(
+        &self,
+        seen: &Instance,
+        act: impl FnOnce(&mut dyn Unit, &mut Deployment, &mut Instance) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let Some(mut instance) = unit.instance_get(seen.id)? else { return Ok(None) };
+        let Some(mut deployment) = unit.deployment_get(seen.deployment_id)? else { return Ok(None) };
+        if instance.state != seen.state || instance.handle != seen.handle {
+            return Ok(None);
+        }
+        let before = deployment.clone();
+        let result = act(unit.as_mut(), &mut deployment, &mut instance)?;
+        unit.instance_update(&instance)?;
+        if deployment != before {
+            update(unit.as_mut(), &mut deployment)?;
+        }
+        unit.save()?;
+        Ok(Some(result))
+    }
+
+    /// The process of an instance ended while nobody watched: it is paid for up to its last proof of life.
+    fn found_gone(&self, instance: &Instance) -> Result<(), Fault> {
+        self.change(instance, |unit, deployment, instance| {
+            metering::close_at_proof(unit, instance)?;
+            if instance.state == RunState::Started {
+                super::shutdown::go(deployment, instance, RunState::Starting)?;
+            }
+            instance.handle = None;
+            instance.draining = false;
+            instance.restarts = instance.restarts.saturating_add(1);
+            instance.attempts.not_before = None;
+            Ok(())
+        })?;
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! What sessions of a deployment's clients may use: the allow-lists of the hosted contract (§8.7, §8.8). What is not named here, or for strangers
+//! of every kind in `lists`, is refused.
+
+use std::collections::HashSet;
+
+use branchyard_domain::ports::SqlPower;
+use rusqlite::hooks::{AuthAction, AuthContext};
+
+use super::lists::{self, Function, Table};
+use super::{Refusal, Seen};
+
+/// Functions that say where a session or the database stands.
+const STANDING: &[&str] = &["active_branch", "dolt_config"];
+
+/// Functions that change the database, a branch, a tag, or which branch a session is on.
+const CHANGING: &[&str] = &[
+    "dolt_add",
+    "dolt_branch",
+    "dolt_checkout",
+    "dolt_cherry_pick",
+    "dolt_commit",
+    "dolt_conflicts_resolve",
+    "dolt_merge",
+    "dolt_rebase",
+    "dolt_reset",
+    "dolt_revert",
+    "dolt_tag",
+];
+
+/// Those of them that may leave the session on another branch.
+const MOVING: &[&str] = &["dolt_branch", "dolt_checkout", "dolt_rebase"];
+
+/// Tables about versions.
+const VERSION_TABLES: &[&str] = &[
+    "dolt_branches",
+    "dolt_conflicts",
+    "dolt_constraint_violations",
+    "dolt_diff",
+    "dolt_diff_stat",
+    "dolt_diff_summary",
+    "dolt_ignore",
+    "dolt_log",
+    "dolt_rebase",
+    "dolt_schema_diff",
+    "dolt_schemas",
+    "dolt_status",
+    "dolt_tags",
+];
+
+/// Tables about the versions of one table: this, then its name.
+const VERSION_PREFIXES: &[&str] =
+    &["dolt_at_", "dolt_blame_", "dolt_conflicts_", "dolt_constraint_violations_", "dolt_diff_", "dolt_history_"];
+
+/// Tables about versions whose rows writers may change; the last two stand before a table's name.
+const CHANGEABLE: &[&str] = &["dolt_ignore", "dolt_rebase"];
+const CHANGEABLE_PREFIXES: &[&str] = &["dolt_conflicts_", "dolt_constraint_violations_"];
+
+/// Pragmas about what there is, some of them with a name or a number.
+const ASKING: &[&str] = &[
+    "collation_list",
+    "compile_options",
+    "foreign_key_check",
+    "foreign_key_list",
+    "function_list",
+    "index_info",
+    "index_list",
+    "index_xinfo",
+    "integrity_check",
+    "module_list",
+    "pragma_list",
+    "quick_check",
+    "table_info",
+    "table_list",
+    "table_xinfo",
+];
+
+/// Pragmas that belong to the session.
+const OF_THE_SESSION: &[&str] = &["defer_foreign_keys", "foreign_keys", "recursive_triggers"];
+
+/// Pragmas that belong to the file.
+const OF_THE_FILE: &[&str] = &["application_id", "user_version"];
+
+/// Pragmas that may be asked for, not set; `data_version` is what `fts5` asks for.
+const FIXED: &[&str] =
+    &["busy_timeout", "data_version", "database_list", "encoding", "journal_mode", "schema_version", "synchronous"];
+
+pub(super) fn check(
+    power: SqlPower,
+    defines: bool,
+    seen: &mut Seen,
+    modules: &HashSet<String>,
+    context: &AuthContext<'_>,
+) -> Result<(), Refusal> {
+    // Names arrive as the user typed them.
+    match context.action {
+        AuthAction::Select
+        | AuthAction::Recursive
+        | AuthAction::Transaction { .. }
+        | AuthAction::Savepoint { .. }
+        | AuthAction::Analyze { .. } => Ok(()),
+        AuthAction::Function { function_name } => function(power, seen, &function_name.to_ascii_lowercase()),
+        AuthAction::Read { table_name, .. } => {
+            here(context)?;
+            if readable(&table_name.to_ascii_lowercase(), modules) { Ok(()) } else { Err(Refusal::Never) }
+        }
+        AuthAction::Pragma { pragma_name, pragma_value } => {
+            pragma(seen, &pragma_name.to_ascii_lowercase(), pragma_value)
+        }
+        _ => change(power, defines, seen, modules, context),
+    }
+}
+
+fn function(power: SqlPower, seen: &mut Seen, name: &str) -> Result<(), Refusal> {
+    if STANDING.contains(&name) {
+        return Ok(());
+    }
+    let needed = if CHANGING.contains(&name) { SqlPower::Write } else { SqlPower::Admin };
+    if needed == SqlPower::Write || name == "dolt_gc" {
+        if power < needed {
+            return Err(Refusal::Never);
+        }
+        seen.commands = true;
+        seen.collects |= name == "dolt_gc";
+        seen.leaves_branch |= MOVING.contains(&name);
+        return Ok(());
+    }
+    match lists::function(name) {
+        Function::Steady | Function::Volatile => Ok(()),
+        Function::InsideAlter if power >= SqlPower::Write => Ok(()),
+        Function::InsideAlter | Function::Elsewhere | Function::Refused => Err(Refusal::Never),
+    }
+}
+
+fn readable(name: &str, modules: &HashSet<String>) -> bool {
+    if name.starts_with("dolt_") {
+        return VERSION_TABLES.contains(&name) || VERSION_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    }
+    if name == "sqlite_temp_master" || name == "sqlite_temp_schema" {
+        return true;
+    }
+    if let Some(asked) = name.strip_prefix("pragma_") {
+        return ASKING.contains(&asked);
+    }
+    lists::table(name, modules.contains(name)) != Table::Refused
+}
+
+fn pragma(seen: &mut Seen, name: &str, value: Option<&str>) -> Result<(), Refusal> {
+    if ASKING.contains(&name) || (value.is_none() && (FIXED.contains(&name) || OF_THE_FILE.contains(&name))) {
+        seen.asks_pragma = true;
+        seen.lists_files |= name == "database_list";
+        return Ok(());
+    }
+    if OF_THE_SESSION.contains(&name) {
+        seen.asks_pragma = true;
+        seen.changes_session |= value.is_some();
+        return Ok(());
+    }
+    if OF_THE_FILE.contains(&name) { Ok(()) } else { Err(Refusal::Never) }
+}
+
+/// Everything that changes something. Readers get this far and no further: their connection writes nothing, and says so itself.
+fn change(
+    power: SqlPower,
+    defines: bool,
+    seen: &mut Seen,
+    modules: &HashSet<String>,
+    context: &AuthContext<'_>,
+) -> Result<(), Refusal> {
+    let (table, temporary) = match context.action {
+        AuthAction::Insert { table_name } => {
+            seen.inserts = true;
+            (table_name, false)
+        }
+        AuthAction::Delete { table_name }
+        | AuthAction::Update { table_name, .. }
+        | AuthAction::CreateTable { table_name }
+        | AuthAction::DropTable { table_name }
+        | AuthAction::CreateIndex { table_name, .. }
+        | AuthAction::DropIndex { table_name, .. }
+        | AuthAction::CreateTrigger { table_name, .. }
+        | AuthAction::DropTrigger { table_name, .. } => (table_name, false),
+        AuthAction::CreateView { view_name } | AuthAction::DropView { view_name } => (view_name, false),
+        AuthAction::CreateTempTable { table_name }
+        | AuthAction::DropTempTable { table_name }
+        | AuthAction::CreateTempIndex { table_name, .. }
+        | AuthAction::DropTempIndex { table_name, .. }
+        | AuthAction::CreateTempTrigger { table_name, .. }
+        | AuthAction::DropTempTrigger { table_name, .. } => (table_name, true),
+        AuthAction::CreateTempView { view_name } | AuthAction::DropTempView { view_name } => (view_name, true),
+        AuthAction::AlterTable { database_name: "main" | "temp", table_name } => {
+            return if changeable(table_name, defines, modules) { Ok(()) } else { Err(Refusal::Never) };
+        }
+        AuthAction::CreateVtable { table_name, module_name } | AuthAction::DropVtable { table_name, module_name } => {
+            if !lists::creatable(&module_name.to_ascii_lowercase()) {
+                return Err(Refusal::Never);
+            }
+            (table_name, false)
+        }
+        AuthAction::Reindex { index_name } => (index_name, false),
+        _ => return Err(Refusal::Never),
+    };
+    here(context)?;
+    seen.changes_session |= temporary || context.database_name == Some("temp");
+    if power == SqlPower::Read || changeable(table, defines, modules) { Ok(()) } else { Err(Refusal::Never) }
+}
+
+fn here(context: &AuthContext<'_>) -> Result<(), Refusal> {
+    match context.database_name {
+        None | Some("main" | "temp") => Ok(()),
+        Some(_) => Err(Refusal::Never),
+    }
+}
+
+fn changeable(table: &str, defines: bool, modules: &HashSet<String>) -> bool {
+    let name = table.to_ascii_lowercase();
+    if name.starts_with("sqlite_") {
+        // Changed by the engine while it carries out a definition; by nobody else.
+        return defines;
+    }
+    if name.starts_with("dolt_") {
+        return CHANGEABLE.contains(&&*name) || CHANGEABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    }
+    lists::table(&name, modules.contains(&name)) == Table::Plain
+}

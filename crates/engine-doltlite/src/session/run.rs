@@ -1,0 +1,269 @@
+//! Running one statement of a session.
+
+use branchyard_domain::ports::{
+    Arguments, EngineError, RowSink, SessionError, SqlPower, StatementBounds, StatementDescription, StatementReport,
+};
+use rusqlite::fallible_iterator::FallibleIterator;
+use rusqlite::{Batch, Statement};
+
+use super::sink::{Nowhere, WithoutFiles};
+use super::{EngineSession, arguments, codes};
+use crate::commits;
+use crate::connection::Connection;
+use crate::guard::{Mode, Seen};
+use crate::memory::Allowance;
+use crate::read;
+use crate::sql::errors;
+use crate::sql::tokens;
+
+/// Message of a commit that a transaction becomes by itself.
+const TRANSACTION: &str = "SQL transaction";
+
+pub(super) fn run(
+    session: &mut EngineSession,
+    sql: &str,
+    arguments: &Arguments,
+    bounds: &StatementBounds,
+    sink: &mut dyn RowSink,
+) -> Result<StatementReport, SessionError> {
+    one(session, sql, arguments, bounds, sink)
+}
+
+pub(super) fn step(
+    session: &mut EngineSession,
+    sql: &str,
+    bounds: &StatementBounds,
+) -> Result<(usize, StatementReport), SessionError> {
+    let length = tokens::statement_length(sql);
+    let done = if tokens::skip_blank(&sql[length..]).is_empty() { sql.len() } else { length };
+    match one(session, &sql[..length], &Arguments::None, bounds, &mut Nowhere) {
+        Ok(report) => Ok((done, report)),
+        Err(SessionError::NoStatement) => Ok((done, StatementReport::default())),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDescription, SessionError> {
+    check_text(sql)?;
+    let connection = session.connection()?;
+    let text = &sql[..tokens::statement_length(sql)];
+    let _entered = connection.enter(mode(session, text));
+    let allowance = Allowance::new(session.statement_memory);
+    let mut batch = Batch::new(connection.raw(), text);
+    let prepared = allowance.spend(|| batch.next());
+    let seen = connection.take_seen();
+    let statement = prepared.map_err(|error| failed(&error, &seen))?.ok_or(SessionError::NoStatement)?;
+    Ok(StatementDescription {
+        parameters: (1..=statement.parameter_count())
+            .map(|at| statement.parameter_name(at).map(str::to_owned))
+            .collect(),
+        columns: statement
+            .columns()
+            .iter()
+            .map(|column| (column.name().to_owned(), column.decl_type().map(str::to_owned)))
+            .collect(),
+        is_explain: tokens::first_word(text).eq_ignore_ascii_case("explain"),
+        is_readonly: statement.readonly() && !seen.commands,
+    })
+}
+
+/// Where the guard takes over.
+fn mode(session: &EngineSession, text: &str) -> Mode {
+    let word = tokens::first_word(text).to_ascii_uppercase();
+    let defines = matches!(&*word, "CREATE" | "DROP" | "ALTER" | "ANALYZE" | "REINDEX");
+    Mode::Session { power: session.request.power, defines }
+}
+
+fn check_text(sql: &str) -> Result<(), SessionError> {
+    read::no_nul(sql)
+        .map_err(|_| SessionError::Statement { code: "ERROR", message: "the text holds a NUL character".into() })?;
+    // The one statement that no authorizer is asked about.
+    if tokens::first_word(sql).eq_ignore_ascii_case("vacuum") {
+        return Err(codes::not_authorized());
+    }
+    Ok(())
+}
+
+fn failed(error: &rusqlite::Error, seen: &Seen) -> SessionError {
+    codes::failure(error, seen.refusal.is_some())
+}
+
+/// What a statement turned out to be when it was prepared.
+struct Kind {
+    seen: Seen,
+    writes: bool,
+    inserts: bool,
+}
+
+impl Kind {
+    fn of(statement: &Statement<'_>, text: &str, seen: Seen) -> Self {
+        let word = tokens::first_word(text).to_ascii_uppercase();
+        // Modules ask for settings, too, on behalf of statements that write.
+        let asks = seen.asks_pragma && word == "PRAGMA";
+        let writes = seen.commands || !(statement.readonly() || asks);
+        let inserts = seen.inserts && matches!(&*word, "INSERT" | "REPLACE" | "WITH");
+        Self { seen, writes, inserts }
+    }
+}
+
+fn one(
+    session: &mut EngineSession,
+    sql: &str,
+    arguments: &Arguments,
+    bounds: &StatementBounds,
+    sink: &mut dyn RowSink,
+) -> Result<StatementReport, SessionError> {
+    check_text(sql)?;
+    let word = tokens::first_word(sql).to_ascii_uppercase();
+    if word == "BEGIN" && begins_reading(sql) {
+        return begin_reading(session);
+    }
+    let ends = matches!(&*word, "COMMIT" | "END");
+    let outcome = {
+        let connection = session.connection()?;
+        let timed = connection
+            .limit_time_or(&session.watchdog, bounds.timeout, bounds.canceled.clone())
+            .map_err(|error| SessionError::Engine(errors::fault("set a time limit", error)))?;
+        let commits = bounds.commits_transactions && session.request.power != SqlPower::Read;
+        if ends && commits && session.wrote {
+            commit_all(connection)?;
+        }
+        let mode = mode(session, sql);
+        let allowance = Allowance::new(session.statement_memory);
+        let outcome = prepare_and_run(
+            connection,
+            sql,
+            mode,
+            arguments,
+            &Running { bounds, allowance: &allowance, timed: &timed, commits, pool_of: session },
+            sink,
+        );
+        outcome.map_err(|error| unless_ended(error, timed.ended()))
+    };
+    if let Ok((_, seen)) = &outcome {
+        session.changed |= seen.changes_session;
+        session.left_home |= seen.leaves_branch;
+    }
+    session.note(outcome.as_ref().is_ok_and(|(report, _)| report.wrote));
+    outcome.map(|(report, _)| report)
+}
+
+/// Why it was ended before its end, instead of that it was.
+fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError {
+    match (error, ended) {
+        (SessionError::Statement { code: "INTERRUPT", .. }, Some(EngineError::TimedOut(limit))) => {
+            SessionError::TimedOut(limit)
+        }
+        (SessionError::Statement { code: "INTERRUPT", .. }, Some(ended)) => SessionError::Engine(ended),
+        (error, _) => error,
+    }
+}
+
+/// What does not change while a statement runs.
+struct Running<'a> {
+    bounds: &'a StatementBounds,
+    allowance: &'a Allowance,
+    timed: &'a crate::connection::Timed<'a>,
+    commits: bool,
+    pool_of: &'a EngineSession,
+}
+
+fn prepare_and_run(
+    connection: &Connection,
+    sql: &str,
+    mode: Mode,
+    arguments: &Arguments,
+    running: &Running<'_>,
+    sink: &mut dyn RowSink,
+) -> Result<(StatementReport, Seen), SessionError> {
+    let entered = connection.enter(mode);
+    let mut batch = Batch::new(connection.raw(), sql);
+    let prepared = running.allowance.spend(|| batch.next());
+    let seen = connection.take_seen();
+    let mut statement = prepared.map_err(|error| failed(&error, &seen))?.ok_or(SessionError::NoStatement)?;
+    if !matches!(batch.next(), Ok(None)) {
+        return Err(SessionError::SeveralStatements);
+    }
+    let kind = Kind::of(&statement, sql, seen);
+    arguments::bind(&mut statement, arguments)?;
+    if kind.writes && !running.bounds.has_turn {
+        return Err(SessionError::NeedsTurn);
+    }
+    drop(entered);
+    if kind.seen.commands {
+        // Idle sessions would be "in use": branches they are on could be neither deleted nor renamed, no garbage collected.
+        running.pool_of.pool.evict(running.pool_of.request.database);
+    }
+    let wraps = running.commits && kind.writes && !kind.seen.commands && connection.raw().is_autocommit();
+    let transaction = matches!(&*tokens::first_word(sql).to_ascii_uppercase(), "BEGIN" | "SAVEPOINT" | "PRAGMA");
+    if !wraps || transaction {
+        return rows(connection, &mut statement, mode, &kind, running, sink).map(|report| (report, kind.seen));
+    }
+    let ours = |error: rusqlite::Error| codes::failure(&error, false);
+    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(ours)?;
+    let done = rows(connection, &mut statement, mode, &kind, running, sink).and_then(|report| {
+        drop(statement);
+        commit_all(connection)?;
+        connection.raw().execute_batch("COMMIT").map_err(ours)?;
+        Ok(StatementReport { moved_refs: true, ..report })
+    });
+    if done.is_err() {
+        connection.roll_back().map_err(ours)?;
+    }
+    done.map(|report| (report, kind.seen))
+}
+
+fn rows(
+    connection: &Connection,
+    statement: &mut Statement<'_>,
+    mode: Mode,
+    kind: &Kind,
+    running: &Running<'_>,
+    sink: &mut dyn RowSink,
+) -> Result<StatementReport, SessionError> {
+    let before = connection.raw().total_changes();
+    let columns = read::describe(statement);
+    let ran = {
+        // Preparing may happen again while it runs.
+        let _entered = connection.enter(mode);
+        let mut hiding = WithoutFiles(sink);
+        let sink: &mut dyn RowSink = if kind.seen.lists_files { &mut hiding } else { hiding.0 };
+        match running.timed.stopped(|| sink.columns(&columns)) {
+            branchyard_domain::ports::Flow::Stop => Ok(()),
+            branchyard_domain::ports::Flow::Continue => {
+                read::give_rows(statement, columns.len(), running.timed, running.allowance, sink)
+            }
+        }
+        .map_err(|error| failed(&error, &connection.take_seen()))
+    };
+    ran?;
+    let changed = connection.raw().total_changes() != before;
+    let rows_affected = if changed { connection.raw().changes() } else { 0 };
+    Ok(StatementReport {
+        rows_affected,
+        last_insert_rowid: (kind.inserts && rows_affected > 0).then(|| connection.raw().last_insert_rowid()),
+        wrote: kind.writes,
+        moved_refs: kind.seen.commands,
+    })
+}
+
+/// `BEGIN TRANSACTION READONLY`: the engine would take the last word for a name.
+fn begins_reading(sql: &str) -> bool {
+    let words = sql.trim_end_matches([';', ' ', '\t', '\r', '\n']);
+    words.rsplit([' ', '\t', '\r', '\n']).next().is_some_and(|last| last.eq_ignore_ascii_case("readonly"))
+}
+
+fn begin_reading(session: &mut EngineSession) -> Result<StatementReport, SessionError> {
+    let begun = session.connection()?.raw().execute_batch("BEGIN; PRAGMA query_only = on");
+    begun.map_err(|error| codes::failure(&error, false))?;
+    session.reads_only = true;
+    Ok(StatementReport::default())
+}
+
+/// Commits what the open transaction changed, by the caller; nothing when that is nothing.
+fn commit_all(connection: &Connection) -> Result<(), SessionError> {
+    match commits::commit_session(connection, TRANSACTION) {
+        Err(error) if !errors::parts(&error).1.starts_with("nothing to commit") => Err(codes::failure(&error, false)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,32 @@
+//! What stands between the engine's rows and whoever takes them.
+
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+
+/// Takes nothing.
+pub(super) struct Nowhere;
+
+impl RowSink for Nowhere {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+        Flow::Continue
+    }
+}
+
+/// Passes the list of databases on without the names of files.
+pub(super) struct WithoutFiles<'a>(pub(super) &'a mut dyn RowSink);
+
+impl RowSink for WithoutFiles<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.0.columns(columns)
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        match row {
+            [number, name, _] => self.0.row(&[*number, *name, ValueRef::Text(b"")]),
+            _ => Flow::Stop,
+        }
+    }
+}

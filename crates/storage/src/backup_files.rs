@@ -1,0 +1,98 @@
+//! Files of backups as a folder: `<dir>/<deployment>/<backup>/<name of the database in hex>`.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use branchyard_domain::ports::{BackupFile, BlobsError, ReadSeek};
+use branchyard_domain::values::{BackupId, DeploymentId};
+
+use crate::blobs::{failed, sync_folder};
+
+/// Keeps the files of backups below one folder.
+#[derive(Debug)]
+pub(crate) struct BackupFiles {
+    dir: PathBuf,
+}
+
+impl BackupFiles {
+    pub(crate) fn open(dir: PathBuf) -> io::Result<Self> {
+        fs::create_dir_all(&dir)?;
+        Ok(Self { dir })
+    }
+
+    fn folder(&self, deployment: DeploymentId, backup: BackupId) -> PathBuf {
+        self.dir.join(deployment.to_string()).join(backup.to_string())
+    }
+
+    /// A name that was chosen by somebody is never part of a path.
+    fn path(&self, file: &BackupFile) -> PathBuf {
+        let name: String = file.database.key().bytes().map(|byte| format!("{byte:02x}")).collect();
+        self.folder(file.deployment, file.backup).join(name)
+    }
+
+    pub(crate) fn put(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
+        let folder = self.folder(file.deployment, file.backup);
+        fs::create_dir_all(&folder).map_err(failed("make the folder of a backup"))?;
+        let mut temporary = tempfile::NamedTempFile::new_in(&folder).map_err(failed("begin a file of a backup"))?;
+        let size = io::copy(bytes, temporary.as_file_mut()).map_err(failed("write a file of a backup"))?;
+        temporary.as_file().sync_all().map_err(failed("sync a file of a backup"))?;
+        temporary.persist(self.path(file)).map_err(|error| failed("name a file of a backup")(error.error))?;
+        for folder in folder.ancestors().take(3) {
+            sync_folder(folder).map_err(failed("sync the folder of a backup"))?;
+        }
+        Ok(size)
+    }
+
+    pub(crate) fn open_file(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        let file = File::open(self.path(file)).map_err(failed("open a file of a backup"))?;
+        Ok(Box::new(file))
+    }
+
+    pub(crate) fn remove(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
+        let folder = self.folder(deployment, backup);
+        gone(fs::remove_dir_all(&folder)).map_err(failed("remove a backup"))?;
+        // The deployment's folder goes with its last backup.
+        let parent = folder.parent().unwrap_or(Path::new(""));
+        let empty = fs::read_dir(parent).is_ok_and(|mut entries| entries.next().is_none());
+        if empty { gone(fs::remove_dir(parent)).map_err(failed("remove a folder of backups")) } else { Ok(()) }
+    }
+}
+
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain::values::{ServedName, Timestamp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn files_of_a_backup_come_and_go_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = BackupFiles::open(dir.path().join("backups")).unwrap();
+        let file = |name: &str, at| BackupFile {
+            deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),
+            backup: BackupId::at(Timestamp::from_seconds(at)),
+            database: ServedName::parse(name).unwrap(),
+        };
+        let (one, other) = (file("Rivers", 1), file("rivers", 2));
+        assert_eq!(files.put(&one, &mut "first".as_bytes()).unwrap(), 5);
+        assert_eq!(files.put(&one, &mut "second".as_bytes()).unwrap(), 6);
+        files.put(&other, &mut "other".as_bytes()).unwrap();
+        let mut text = String::new();
+        files.open_file(&file("RIVERS", 1)).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, "second");
+        for file in [&one, &one, &other] {
+            files.remove(file.deployment, file.backup).unwrap();
+            assert!(files.open_file(file).is_err());
+        }
+        assert_eq!(fs::read_dir(&files.dir).unwrap().count(), 0, "nothing is left");
+    }
+}
