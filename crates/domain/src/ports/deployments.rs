@@ -32,8 +32,8 @@ pub trait DeploymentRepository {
     ) -> Result<Vec<Deployment>>;
     /// Deployments of an owner that are not stopped.
     fn deployment_count_active(&mut self, owner: AccountId) -> Result<u64>;
-    /// Ids of deployments that are not stopped, or that have an unsettled operation; ascending.
-    fn deployment_busy(&mut self) -> Result<Vec<DeploymentId>>;
+    /// Ids of a node's deployments that are not stopped, or that have an unsettled operation; ascending.
+    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>>;
     /// Adds or changes a collaborator; gives whether it was added.
     fn deployment_collaborator_put(
         &mut self,

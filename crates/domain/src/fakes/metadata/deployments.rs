@@ -56,8 +56,9 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(count(self.state.deployments.values().filter(active).count()))
     }
 
-    fn deployment_busy(&mut self) -> Result<Vec<DeploymentId>> {
-        let all: Vec<(DeploymentId, RunState)> = self.state.deployments.values().map(|d| (d.id, d.state)).collect();
+    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
+        let of_node = self.state.deployments.values().filter(|d| d.node == node);
+        let all: Vec<(DeploymentId, RunState)> = of_node.map(|d| (d.id, d.state)).collect();
         let mut busy = Vec::new();
         for (id, state) in all {
             if state != RunState::Stopped || !self.deployment_operation_pending(id)?.is_empty() {
