@@ -145,6 +145,26 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>> {
+        self.run("find the id of a deployment", |conn| {
+            let found: Option<(String, String)> = deployments::table
+                .inner_join(accounts::table.on(accounts::id.eq(deployments::owner_id)))
+                .filter(accounts::name_key.eq(owner.key()))
+                .filter(accounts::deleted_at.is_null())
+                .filter(deployments::name_key.eq(name.key()))
+                .filter(deployments::deleted_at.is_null())
+                .filter(deployments::removed_at.is_null())
+                .select((deployments::id, deployments::owner_id))
+                .first(conn)
+                .optional()?;
+            one(found, |(id, owner)| Ok((read("deployments.id", id)?, read("deployments.owner_id", owner)?)))
+        })
+    }
+
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         self.run("read a deployment", |conn| {
             let found: Option<Row> =

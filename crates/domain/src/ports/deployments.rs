@@ -17,6 +17,13 @@ pub trait DeploymentRepository {
     fn deployment_add(&mut self, deployment: &Deployment) -> Result<()>;
     /// A deployment by owner and name, whatever the case; not a deleted one.
     fn deployment_by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>>;
+    /// Id and owner of a deployment that is not removed, by owner and name, whatever the case. The rest of it is not looked at, so
+    /// that this takes as long for one that is there as for one that is not.
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>>;
     /// A deployment by id, deleted ones included.
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>>;
     /// Changes everything but id, owner, name and creation, if the version still is `deployment.version`; the version then

@@ -251,3 +251,18 @@ fn who_lost_a_right_is_not_served_by_an_orphan() {
     other.adopt(&yard.spec, &yard.handle).unwrap();
     other.stop(&yard.handle, Duration::from_secs(15)).unwrap();
 }
+
+#[test]
+fn a_full_volume_takes_no_writes_until_there_is_room_again() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)", "insert into t values (1)"]);
+    let folder = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
+    let ballast = folder.join(yard.spec.instance.to_string()).join("db/ballast");
+    fs::File::create(&ballast).unwrap().set_len(1 << 30).unwrap();
+    assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(true));
+    assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_FULL");
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
+    fs::remove_file(&ballast).unwrap();
+    assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(false));
+    assert_eq!(yard.sql(&["insert into t values (2)", "select count(*) from t"]), [["2"]]);
+}

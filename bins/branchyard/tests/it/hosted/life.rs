@@ -51,3 +51,19 @@ fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
     assert_eq!(yard.sql(back["url"].as_str().unwrap(), "select sum(a) from t"), "42");
     yard.server.terminate();
 }
+
+#[test]
+fn a_port_that_somebody_else_took_meanwhile_is_left_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut yard = Yard::start(dir.path());
+    let before = yard.create(&json!({}))["port"].as_u64().unwrap();
+    yard.server.terminate();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", u16::try_from(before).unwrap())).unwrap();
+    yard.server = serve(dir.path());
+    let again = yard.until("started");
+    assert_ne!(again["port"].as_u64().unwrap(), before, "{again}");
+    assert_eq!(yard.sql(again["direct_url"].as_str().unwrap(), "select 42"), "42");
+    assert_eq!(yard.sql(again["url"].as_str().unwrap(), "select 42"), "42");
+    drop(taken);
+    yard.server.terminate();
+}

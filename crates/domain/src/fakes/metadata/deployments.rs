@@ -21,6 +21,15 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(live.find(same).cloned())
     }
 
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>> {
+        let found = self.deployment_by_name(owner, name)?.filter(|deployment| deployment.removed_at.is_none());
+        Ok(found.map(|deployment| (deployment.id, deployment.owner_id)))
+    }
+
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         Ok(self.state.deployments.get(&id).cloned())
     }

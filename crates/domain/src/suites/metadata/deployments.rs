@@ -133,6 +133,10 @@ pub fn deployments(store: &dyn Metadata) {
     read(store, |unit| {
         let by_name = unit.deployment_by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(by_name, Some(gauges.clone()));
+        let identity = unit.deployment_identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+        assert_eq!(identity, Some((gauges.id, ann.id)));
+        let nobody = unit.deployment_identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
+        assert_eq!(nobody, None);
         assert_eq!(unit.deployment_get(gauges.id).unwrap(), Some(gauges.clone()));
         assert_eq!(unit.deployment_get(deployment_id(99)).unwrap(), None);
         let ids = |list: Vec<Deployment>| list.iter().map(|d| d.id).collect::<Vec<_>>();
@@ -161,6 +165,7 @@ pub fn deployments(store: &dyn Metadata) {
         gauges.version += 1;
         assert_eq!(unit.deployment_list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
         assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
+        assert_eq!(unit.deployment_identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
         gauges.deleted_at = Some(at(21));
         assert!(unit.deployment_update(&gauges).unwrap());
         assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_none());

@@ -148,15 +148,13 @@ impl<'a> Deployments<'a> {
             return Err(missing());
         };
         let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.deployment_by_name(&owner, &name)?.filter(|deployment| deployment.removed_at.is_none());
+        let found = unit.deployment_identity(&owner, &name)?;
         // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
         let nil = uuid::Uuid::nil();
-        let (owner_id, id) = found.as_ref().map_or_else(
-            || (AccountId::from_uuid(nil), DeploymentId::from_uuid(nil)),
-            |deployment| (deployment.owner_id, deployment.id),
-        );
-        let role = role_of(unit.as_mut(), user.id, owner_id, id)?;
-        let (Some(deployment), Some(role)) = (found, role) else { return Err(missing()) };
+        let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
+        let role = role_of(unit.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
+        let deployment = unit.deployment_get(id)?.filter(|deployment| deployment.removed_at.is_none());
+        let deployment = deployment.ok_or_else(missing)?;
         DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
     }
 
