@@ -105,7 +105,9 @@ impl Stores {
             sender: Arc::new(HttpSender::new(config.sender_options()?).context("configuration: hooks.extra_ca_file")?),
             provisioner,
         };
-        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, config.domain_limits()?) })
+        let mut limits = config.domain_limits()?;
+        limits.hosted.node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
+        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, limits) })
     }
 
     /// Refuses a metadata store that is not the data folder's.

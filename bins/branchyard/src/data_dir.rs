@@ -90,22 +90,34 @@ impl DataDir {
         }
     }
 
-    /// The id of this folder among those that share a metadata store; made on first use.
+    /// The file with the id of this folder among those that share a metadata store.
+    pub fn node_file(&self) -> PathBuf {
+        self.0.join("node")
+    }
+
+    /// The id of this folder among those that share a metadata store; made on first use. What runs for it is found again by it, so it is
+    /// never made twice, not even by two processes at once.
     ///
     /// # Errors
     /// When it cannot be read or written.
     pub fn node(&self, fresh: &str) -> anyhow::Result<String> {
-        let path = self.0.join("node");
-        match fs::read_to_string(&path) {
-            Ok(node) if !node.trim().is_empty() => Ok(node.trim().to_owned()),
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot read {}", path.display()))
-            }
-            _ => {
-                let written = write_durably(&path, fresh.as_bytes());
-                written.with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(fresh.to_owned())
-            }
+        let path = self.node_file();
+        if !path.exists() {
+            let mine = path.with_extension(fresh);
+            let made = write_durably(&mine, fresh.as_bytes()).and_then(|()| {
+                let linked = fs::hard_link(&mine, &path);
+                fs::remove_file(&mine)?;
+                match linked {
+                    Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+                    _ => Ok(()),
+                }
+            });
+            made.with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let node = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        match node.trim() {
+            "" => bail!("{} is empty; restore it, or what runs for this folder is not found again", path.display()),
+            node => Ok(node.to_owned()),
         }
     }
 

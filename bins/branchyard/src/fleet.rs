@@ -18,6 +18,8 @@ const WAIT: Duration = Duration::from_millis(250);
 const AGAIN: Duration = Duration::from_secs(1);
 /// Operations at once.
 const OPERATORS: usize = 2;
+/// How soon haste is noticed.
+const HURRY: Duration = Duration::from_millis(50);
 const TIDY: Duration = Duration::from_secs(60);
 
 /// What deployments somebody works on.
@@ -70,30 +72,55 @@ impl Fleet {
         Ok(Self { hub: hub.clone(), stop, threads })
     }
 
-    /// Ends the threads, then drains all instances in parallel, or leaves them to the next server.
-    pub(crate) fn stop(self, leave: bool) {
+    /// Ends the threads, then drains all instances in parallel, or leaves them to the next server. Once `in_haste` says so, drains
+    /// are cut short.
+    pub(crate) fn stop(self, leave: bool, in_haste: impl Fn() -> bool + Sync) {
         self.stop.store(true, Ordering::Relaxed);
         self.hub.supervisor().wake();
-        for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the fleet panicked");
-            }
-        }
-        let busy = self.hub.supervisor().busy().unwrap_or_else(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
-            Vec::new()
-        });
+        let (hub, is_done) = (&self.hub, AtomicBool::new(false));
+        let (in_haste, is_done) = (&in_haste, &is_done);
         thread::scope(|scope| {
-            for id in busy {
-                let hub = &self.hub;
-                scope.spawn(move || {
-                    let ended = if leave { hub.supervisor().leave(id) } else { hub.supervisor().rest(id) };
-                    if let Err(error) = ended {
-                        tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "an instance did not end");
-                    }
-                });
+            if !leave {
+                scope.spawn(move || hurry(hub, in_haste, is_done));
             }
+            for thread in self.threads {
+                if thread.join().is_err() {
+                    tracing::error!("a thread of the fleet panicked");
+                }
+            }
+            end(hub, leave, in_haste);
+            is_done.store(true, Ordering::Relaxed);
         });
+    }
+}
+
+/// Drains or leaves the instances of all deployments.
+fn end(hub: &Hub, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
+    let busy = hub.supervisor().busy().unwrap_or_else(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
+        Vec::new()
+    });
+    thread::scope(|scope| {
+        for id in busy {
+            scope.spawn(move || {
+                let ended = if leave { hub.supervisor().leave(id) } else { hub.supervisor().rest(id, in_haste()) };
+                if let Err(error) = ended {
+                    tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "an instance did not end");
+                }
+            });
+        }
+    });
+}
+
+/// Cuts drains short once there is haste, again and again: a thread that was on its way may still have started a process.
+fn hurry(hub: &Hub, in_haste: &impl Fn() -> bool, is_done: &AtomicBool) {
+    while !is_done.load(Ordering::Relaxed) {
+        if in_haste()
+            && let Err(error) = hub.supervisor().cut_short()
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "an instance could not be killed");
+        }
+        thread::sleep(HURRY);
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use actix_web::http::{StatusCode, header};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{AppState, path_segment};
-use branchyard_auth::PlainToken;
+use branchyard_api_common::{AppState, Guesses, RequestId, path_segment};
+use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, Observe};
 use branchyard_domain::errors::{DeploymentError, Fault};
@@ -15,6 +16,9 @@ use futures_util::{StreamExt as _, stream};
 
 /// Bytes of a request at most: the most a deployment can be set to take.
 const MAX_REQUEST: usize = 64 << 20;
+/// Rejected credentials of an address in a second, as an instance takes them by itself.
+const REJECTED: u32 = 10;
+const REQUEST_ID: &str = "x-request-id";
 /// Time to reach an instance on this machine.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -33,23 +37,25 @@ const HOP_BY_HOP: &[&str] = &[
     "upgrade",
 ];
 
+/// What counts rejected credentials; one for all workers.
+pub(crate) fn guesses() -> Data<Guesses> {
+    Data::new(Guesses::new(REJECTED, 1))
+}
+
 /// Mounts the gateway; before the API, whose scope would answer for these paths.
-pub(crate) fn configure(config: &mut web::ServiceConfig) {
+pub(crate) fn configure(config: &mut web::ServiceConfig, guesses: &Data<Guesses>) {
     // A client of its own for each worker: connections belong to the worker's runtime.
     let client = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy().build();
     let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", branchyard_api_hosted_v1::BASE);
     if let Ok(client) = client {
-        config.service(web::resource(path).app_data(Data::new(client)).to(pass));
+        config.service(web::resource(path).app_data(Data::new(client)).app_data(guesses.clone()).to(pass));
     }
 }
 
 /// An answer of the gateway's own.
 fn refuse(status: StatusCode, code: &str, message: &str) -> HttpResponse {
     let mut response = HttpResponse::build(status);
-    if status == StatusCode::UNAUTHORIZED {
-        response.insert_header((header::WWW_AUTHENTICATE, "Bearer realm=\"branchyard\""));
-    }
-    if status == StatusCode::SERVICE_UNAVAILABLE {
+    if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         response.insert_header((header::RETRY_AFTER, "1"));
     }
     let body = serde_json::json!({"message": message, "code": code}).to_string();
@@ -68,18 +74,25 @@ fn token(request: &HttpRequest) -> Option<PlainToken> {
     scheme.eq_ignore_ascii_case("bearer").then(|| PlainToken::parse(token.trim()).ok()).flatten()
 }
 
+/// 401. `sent`: a credential was, but it is not good.
+fn unauthenticated(sent: bool) -> HttpResponse {
+    let mut response = refuse(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "this needs a live token");
+    let why = if sent { r#"Bearer realm="branchyard", error="invalid_token""# } else { r#"Bearer realm="branchyard""# };
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(why));
+    response
+}
+
 /// Why a request is not passed on.
 enum Refused {
-    NoToken,
+    BadToken,
     NoDeployment(String),
     NotStarted(String),
     Fault(Fault),
 }
 
-fn admit(hub: &Hub, token: Option<PlainToken>, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
-    let token = token.ok_or(Refused::NoToken)?;
-    let user = match hub.tokens().check(&token.hash()) {
-        Ok(found) => found.map(|(_, user)| user).ok_or(Refused::NoToken)?,
+fn admit(hub: &Hub, token: &HashedToken, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
+    let user = match hub.tokens().check(token) {
+        Ok(found) => found.map(|(_, user)| user).ok_or(Refused::BadToken)?,
         Err(fault) => return Err(Refused::Fault(fault)),
     };
     let refused = |error: DeploymentError| match error {
@@ -96,14 +109,51 @@ async fn pass(
     request: HttpRequest,
     payload: Payload,
     state: Data<AppState>,
+    guesses: Data<Guesses>,
     client: Data<reqwest::Client>,
 ) -> HttpResponse {
-    let (owner, name) = (path_segment(&request, "owner"), path_segment(&request, "deployment"));
-    let (hub, token) = (state.hub.clone(), token(&request));
-    let address = match web::block(move || admit(&hub, token, &owner, &name)).await {
+    let mut response = answer(&request, payload, &state, &guesses, &client).await;
+    if !response.headers().contains_key(REQUEST_ID) {
+        let id = RequestId::of(request.headers(), &state.hub);
+        if let Ok(id) = HeaderValue::from_str(id.as_str()) {
+            response.headers_mut().insert(HeaderName::from_static(REQUEST_ID), id);
+        }
+    }
+    response
+}
+
+async fn answer(
+    request: &HttpRequest,
+    payload: Payload,
+    state: &AppState,
+    guesses: &Guesses,
+    client: &reqwest::Client,
+) -> HttpResponse {
+    let (owner, name) = (path_segment(request, "owner"), path_segment(request, "deployment"));
+    if !request.headers().contains_key(header::AUTHORIZATION) {
+        return unauthenticated(false);
+    }
+    let (from, now) = (state.client_address(request), state.hub.now());
+    let hash = token(request).map(|token| token.hash());
+    // Before any look-up: guessing costs us nothing once the address has used up its quota.
+    if guesses.wait(from, hash.as_ref().map(HashedToken::as_bytes), now).is_some() {
+        let text = "too many credentials of this address were rejected; try again in a second";
+        return refuse(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMITED", text);
+    }
+    let Some(hash) = hash else {
+        guesses.reject(from, now);
+        return unauthenticated(true);
+    };
+    let (hub, known) = (state.hub.clone(), *hash.as_bytes());
+    let admitted = web::block(move || admit(&hub, &hash, &owner, &name)).await;
+    if matches!(admitted, Ok(Ok(_))) {
+        guesses.accept(known);
+    }
+    let address = match admitted {
         Ok(Ok(address)) => address,
-        Ok(Err(Refused::NoToken)) => {
-            return refuse(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "this needs a live token");
+        Ok(Err(Refused::BadToken)) => {
+            guesses.reject(from, now);
+            return unauthenticated(true);
         }
         Ok(Err(Refused::NoDeployment(text))) => return refuse(StatusCode::NOT_FOUND, "NOT_FOUND", &text),
         Ok(Err(Refused::NotStarted(text))) => return unavailable(&text),
@@ -113,7 +163,7 @@ async fn pass(
         }
         Err(_) => return unavailable("the server is busy"),
     };
-    forward(&request, payload, address, &client).await
+    forward(request, payload, address, client).await
 }
 
 async fn forward(

@@ -16,6 +16,10 @@ const NAME: &str = "manifest.json";
 pub(crate) const METADATA: &str = "metadata.ndjson";
 /// Name of the server's secret.
 pub(crate) const SECRET: &str = "server.key";
+/// Name of the id of the data folder among those that share a metadata store.
+pub(crate) const NODE: &str = "node";
+/// Folder of the backups of deployments, as in the data folder.
+pub(crate) const BACKUPS: &str = "backups";
 /// Folder of the database files, `<id>.db`.
 pub(crate) const DATABASES: &str = "databases";
 const FORMAT: u32 = 1;
@@ -87,6 +91,12 @@ impl Manifest {
             }
         }
         Ok(manifest)
+    }
+
+    /// Paths of the files of backups that deployments made.
+    pub(crate) fn deployment_backups(&self) -> impl Iterator<Item = &str> {
+        let inside = |file: &&Entry| file.path.strip_prefix(BACKUPS).is_some_and(|rest| rest.starts_with('/'));
+        self.files.iter().filter(inside).map(|file| file.path.as_str())
     }
 
     /// Names of the database files.

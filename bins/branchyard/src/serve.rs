@@ -90,7 +90,7 @@ impl Running {
         stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
-        let node = stores.dir.node(&hub.fresh_id().to_string())?;
+        let node = hub.limits().hosted.node.clone();
         let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
@@ -223,7 +223,7 @@ impl Running {
         })?;
         self.workers.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
-        self.fleet.stop(self.leaves_instances);
+        self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {
             self.runtime.block_on(metrics.handle.stop(false));
         }
@@ -247,6 +247,7 @@ fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std:
     let draining = web::Data::from(draining);
     let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
+    let guesses = gateway::guesses();
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -258,7 +259,7 @@ fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std:
             .wrap(from_fn(metrics::count))
             .configure(|config| {
                 if has_gateway {
-                    gateway::configure(config);
+                    gateway::configure(config, &guesses);
                 }
             })
             .configure(branchyard_api_v2::configure)

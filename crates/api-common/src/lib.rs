@@ -82,7 +82,7 @@ pub use openapi::{OpenApi, Served, path_parameters};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use pool::{Pool, PoolError, PoolLoad};
 pub use query::Query;
-pub use rate::{Attempts, SignInLimits};
+pub use rate::{Attempts, Guesses, SignInLimits};
 pub use refusal::Refusal;
 pub use request_id::RequestId;
 pub use routes::Endpoint;

@@ -18,6 +18,11 @@ impl RequestId {
         fit.then(|| Self(text.to_owned()))
     }
 
+    /// The client's, or a new one.
+    pub fn of(headers: &HeaderMap, hub: &Hub) -> Self {
+        Self::sent(headers).unwrap_or_else(|| Self::fresh(hub))
+    }
+
     /// A new one.
     pub(crate) fn fresh(hub: &Hub) -> Self {
         Self(format!("req_{}", hub.fresh_id().hyphenated()))

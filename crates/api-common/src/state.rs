@@ -1,10 +1,13 @@
 //! What all handlers share.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use actix_web::HttpRequest;
 use branchyard_domain::Hub;
 
+use crate::caller::address_of;
 use crate::config::HttpConfig;
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
@@ -62,6 +65,13 @@ impl AppState {
             last_uses: LastUses::new(config.token_use_seconds),
             config,
         }))
+    }
+}
+
+impl AppState {
+    /// The network address of the client, as far as proxies that are trusted tell it.
+    pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
+        address_of(self, request)
     }
 }
 

@@ -25,6 +25,7 @@ struct Row {
     state: String,
     cloud: String,
     zone: String,
+    node: String,
     created_by: String,
     created_at: i64,
     details: String,
@@ -43,6 +44,7 @@ fn row(deployment: &Deployment) -> Read<Row> {
         state: deployment.state.word().to_owned(),
         cloud: deployment.cloud.clone(),
         zone: deployment.zone.clone(),
+        node: deployment.node.clone(),
         created_by: deployment.created_by.to_string(),
         created_at: deployment.created_at.as_micros(),
         details: json::from_deployment(deployment)?,
@@ -63,6 +65,7 @@ fn deployment(row: Row) -> Read<Deployment> {
         state: read("deployments.state", row.state)?,
         cloud: row.cloud,
         zone: row.zone,
+        node: row.node,
         created_by: read("deployments.created_by", row.created_by)?,
         created_at: time(row.created_at),
         databases: Vec::new(),
@@ -142,6 +145,26 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>> {
+        self.run("find the id of a deployment", |conn| {
+            let found: Option<(String, String)> = deployments::table
+                .inner_join(accounts::table.on(accounts::id.eq(deployments::owner_id)))
+                .filter(accounts::name_key.eq(owner.key()))
+                .filter(accounts::deleted_at.is_null())
+                .filter(deployments::name_key.eq(name.key()))
+                .filter(deployments::deleted_at.is_null())
+                .filter(deployments::removed_at.is_null())
+                .select((deployments::id, deployments::owner_id))
+                .first(conn)
+                .optional()?;
+            one(found, |(id, owner)| Ok((read("deployments.id", id)?, read("deployments.owner_id", owner)?)))
+        })
+    }
+
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         self.run("read a deployment", |conn| {
             let found: Option<Row> =
@@ -204,15 +227,16 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_busy(&mut self) -> Result<Vec<DeploymentId>> {
+    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
         self.run("find busy deployments", |conn| {
             let unsettled = [OperationState::Queued.word(), OperationState::Running.word()];
             let pending: Vec<String> = deployment_operations::table
-                .filter(deployment_operations::state.eq_any(unsettled))
+                .inner_join(deployments::table.on(deployments::id.eq(deployment_operations::deployment_id)))
+                .filter(deployment_operations::state.eq_any(unsettled).and(deployments::node.eq(node)))
                 .select(deployment_operations::deployment_id)
                 .load(conn)?;
             let mut ids: Vec<String> = deployments::table
-                .filter(deployments::state.ne(RunState::Stopped.word()))
+                .filter(deployments::state.ne(RunState::Stopped.word()).and(deployments::node.eq(node)))
                 .select(deployments::id)
                 .load(conn)?;
             ids.extend(pending);

@@ -333,6 +333,7 @@ diesel::table! {
         state -> Text,
         cloud -> Text,
         zone -> Text,
+        node -> Text,
         created_by -> Text,
         created_at -> BigInt,
         details -> Text,

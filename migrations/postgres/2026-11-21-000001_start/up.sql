@@ -366,6 +366,7 @@ CREATE TABLE deployments (
     state TEXT NOT NULL CHECK (state IN ('starting', 'started', 'stopping', 'stopped')),
     cloud TEXT NOT NULL,
     zone TEXT NOT NULL,
+    node TEXT COLLATE "C" NOT NULL,
     created_by TEXT NOT NULL,
     created_at BIGINT NOT NULL,
     details TEXT NOT NULL,
@@ -375,7 +376,7 @@ CREATE TABLE deployments (
 );
 CREATE UNIQUE INDEX deployments_live_name ON deployments (owner_id, name_key) WHERE deleted_at IS NULL;
 CREATE INDEX deployments_listed ON deployments (owner_id, id);
-CREATE INDEX deployments_running ON deployments (id) WHERE state <> 'stopped';
+CREATE INDEX deployments_running ON deployments (node, id) WHERE state <> 'stopped';
 
 CREATE TABLE deployment_collaborators (
     deployment_id TEXT COLLATE "C" NOT NULL REFERENCES deployments (id),

@@ -8,10 +8,10 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::DatabaseId;
 
-use super::print;
+use super::{deployment_backups, print};
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
-use crate::manifest::{DATABASES, METADATA, Manifest, SECRET};
+use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 
 /// A database that is deleted in the middle spoils an attempt.
 const ATTEMPTS: usize = 5;
@@ -36,6 +36,7 @@ pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
             Err(Spoiled::Deleted(id)) if attempt < ATTEMPTS => {
                 tracing::info!(database = %id, "deleted meanwhile; starting over");
                 fs::remove_dir_all(&databases)?;
+                deployment_backups::discard(to)?;
             }
             Err(Spoiled::Deleted(id)) => {
                 bail!("the file of database {id} is missing; `branchyard doctor` tells more")
@@ -72,6 +73,12 @@ fn copy(stores: &Stores, to: &Path) -> Result<Manifest, Spoiled> {
         };
         manifest.add(to, &path)?;
     }
+    for path in deployment_backups::save(stores, to)? {
+        manifest.add(to, &path)?;
+    }
+    // Without it, deployments would be those of another server.
+    fs::copy(stores.dir.node_file(), to.join(NODE))?;
+    manifest.add(to, NODE)?;
     // Without it, page tokens and upload URLs that are out there would end to work, and the secrets of hooks could not be opened.
     if stores.dir.secret_file().exists() {
         fs::copy(stores.dir.secret_file(), to.join(SECRET))?;

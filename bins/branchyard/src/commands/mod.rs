@@ -2,6 +2,7 @@
 
 mod accounts;
 mod backup;
+mod deployment_backups;
 mod doctor;
 mod healthcheck;
 mod migrate;

@@ -8,11 +8,11 @@ use anyhow::{Context as _, bail};
 use branchyard_domain::ports::Engine as _;
 use branchyard_domain::values::DatabaseId;
 
-use super::{doctor, print};
+use super::{deployment_backups, doctor, print};
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
 use crate::data_dir::{DataDir, write_durably};
-use crate::manifest::{DATABASES, METADATA, Manifest, SECRET};
+use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 
 pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let manifest = Manifest::verified(from)?;
@@ -32,10 +32,20 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     if from.join(SECRET).exists() {
         write_durably(&stores.dir.secret_file(), &fs::read(from.join(SECRET))?)?;
     }
+    if from.join(NODE).exists() {
+        write_durably(&stores.dir.node_file(), &fs::read(from.join(NODE))?)?;
+    }
+    for path in manifest.deployment_backups() {
+        deployment_backups::load(from, path, &stores)?;
+    }
     // Last: until then the store is empty, and the restore can be begun anew in another folder.
     let mut dump = BufReader::new(File::open(from.join(METADATA))?);
     stores.metadata.load(&mut dump).context("cannot load the metadata")?;
     stores.adopt(&world)?;
+    let stopped = stores.hub.supervisor().restored().context("cannot note that deployments are stopped")?;
+    if stopped > 0 {
+        print(format!("{stopped} deployments that ran are stopped; start them again from backups of their own"))?;
+    }
     let findings = doctor::examine(&stores)?;
     for finding in &findings {
         print(finding)?;

@@ -300,7 +300,7 @@ impl Hosted {
         }
     }
 
-    /// What the domain is told.
+    /// What the domain is told; which node this is, only the data folder knows.
     ///
     /// # Errors
     /// Names the key that is wrong.
@@ -316,6 +316,7 @@ impl Hosted {
             monthly_limits.insert(owner.to_ascii_lowercase(), limit(&key, text)?);
         }
         Ok(usecases::Hosted {
+            node: String::new(),
             enabled: self.enabled,
             catalogue: self.catalogue.catalogue()?,
             monthly_limit: limit("hosted.spending.default_monthly_limit_usd", &spending.default_monthly_limit_usd)?,

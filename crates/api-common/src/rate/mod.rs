@@ -1,11 +1,11 @@
 //! Rate limits (v2 §1.10): who counts as whom, and the headers that say how much is left.
 
+mod accepted;
 mod attempts;
+mod guesses;
 mod table;
 
-use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use branchyard_domain::values::{AccountId, Timestamp};
@@ -13,12 +13,11 @@ use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::address::counted_as;
 use crate::config::RateLimits;
+use accepted::Accepted;
 use table::{Standing, Table};
 
 pub use attempts::{Attempts, SignInLimits};
-
-/// Tokens remembered as good; beyond that all are forgotten, and each is at worst refused until its address may ask again.
-const ACCEPTED: usize = 10_000;
+pub use guesses::Guesses;
 
 /// Whose quota a request uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub(crate) enum Counted {
 pub(crate) struct Rates {
     users: Option<Table>,
     addresses: Option<Table>,
-    accepted: Mutex<HashSet<[u8; 32]>>,
+    accepted: Accepted,
 }
 
 impl Rates {
@@ -58,7 +57,7 @@ impl Rates {
         Self {
             users: limits.and_then(|limits| table(limits.user_per_hour, 3_600)),
             addresses: limits.and_then(|limits| table(limits.anonymous_per_minute, 60)),
-            accepted: Mutex::default(),
+            accepted: Accepted::default(),
         }
     }
 
@@ -83,19 +82,14 @@ impl Rates {
     /// Remembers a token that was good: its requests are checked although their address has used up its quota, so that
     /// others behind the same address cannot lock its user out.
     pub(crate) fn accept(&self, token: [u8; 32]) {
-        if self.addresses.is_none() {
-            return;
+        if self.addresses.is_some() {
+            self.accepted.remember(token);
         }
-        let mut accepted = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        if accepted.len() >= ACCEPTED && !accepted.contains(&token) {
-            accepted.clear();
-        }
-        accepted.insert(token);
     }
 
     /// Whether a token was good a short time ago.
     pub(crate) fn accepted(&self, token: &[u8; 32]) -> bool {
-        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
+        self.accepted.holds(token)
     }
 }
 

@@ -75,10 +75,13 @@ impl Callers {
         address: Option<IpAddr>,
         now: Timestamp,
     ) -> Result<SqlCaller, HttpError> {
-        if address.is_some_and(|address| self.is_limited(address, Instant::now())) {
+        let token = header.map(token_of);
+        // A token that was good a short time ago waits for nobody: others behind its address, a proxy for one, cannot lock it out.
+        let is_known = matches!(&token, Some(Some(hash)) if self.recall(*hash, Instant::now()).is_some());
+        if !is_known && address.is_some_and(|address| self.is_limited(address, Instant::now())) {
             return Err(HttpError::RateLimited);
         }
-        let checked = self.look_up(header, address, now).await;
+        let checked = self.look_up(token, address, now).await;
         if let (Err(HttpError::Unauthenticated { sent: true }), Some(address)) = (&checked, address) {
             self.note_rejected(address, Instant::now());
         }
@@ -87,16 +90,12 @@ impl Callers {
 
     async fn look_up(
         &self,
-        header: Option<&str>,
+        token: Option<Option<[u8; 32]>>,
         address: Option<IpAddr>,
         now: Timestamp,
     ) -> Result<SqlCaller, HttpError> {
-        let header = header.ok_or(HttpError::Unauthenticated { sent: false })?;
         let rejected = HttpError::Unauthenticated { sent: true };
-        let bearer = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let token = bearer.and_then(|(_, token)| PlainToken::parse(token.trim()).ok()).ok_or(rejected.clone())?;
-        let hash = *token.hash().as_bytes();
-        drop(token);
+        let hash = token.ok_or(HttpError::Unauthenticated { sent: false })?.ok_or(rejected.clone())?;
         let server = self.lock().server.clone();
         let authorized = match server {
             Some(server) => ask(&server, hash, address).await,
@@ -147,12 +146,22 @@ impl Callers {
         if state.rejected.len() >= MOST_REMEMBERED {
             state.rejected.retain(|_, (since, _)| now.saturating_duration_since(*since) < SECOND);
         }
+        if state.rejected.len() >= MOST_REMEMBERED {
+            // All within a second: better some may guess again than memory without bounds.
+            state.rejected.clear();
+        }
         let entry = state.rejected.entry(address).or_insert((now, 0));
         if now.saturating_duration_since(entry.0) >= SECOND {
             *entry = (now, 0);
         }
         entry.1 += 1;
     }
+}
+
+/// The hash of the token in a header, if it is one.
+fn token_of(header: &str) -> Option<[u8; 32]> {
+    let (_, token) = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
+    PlainToken::parse(token.trim()).ok().map(|token| *token.hash().as_bytes())
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -261,5 +270,22 @@ mod tests {
         assert_eq!(callers.check(Some(&header()), one, now).await, Err(HttpError::RateLimited));
         assert_eq!(callers.check(Some("x"), other, now).await, Err(HttpError::Unauthenticated { sent: true }));
         assert!(!callers.is_limited(IpAddr::from([127, 0, 0, 1]), Instant::now() + SECOND));
+        // Who was let in a moment ago is not locked out by others.
+        serve(&callers, ada(None));
+        callers.check(Some(&header()), other, now).await.unwrap();
+        for _ in 0..MOST_REJECTED {
+            assert_eq!(callers.check(Some("x"), other, now).await, Err(HttpError::Unauthenticated { sent: true }));
+        }
+        assert_eq!(callers.check(Some("x"), other, now).await, Err(HttpError::RateLimited));
+        callers.check(Some(&header()), other, now).await.unwrap();
+    }
+
+    #[test]
+    fn addresses_that_guess_are_remembered_within_bounds() {
+        let (callers, now) = (Callers::default(), Instant::now());
+        for number in 0..u32::try_from(MOST_REMEMBERED).unwrap() + 5 {
+            callers.note_rejected(IpAddr::from(number.to_be_bytes()), now);
+        }
+        assert!(callers.lock().rejected.len() <= MOST_REMEMBERED);
     }
 }

@@ -182,7 +182,10 @@ async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut p
         let ran = spawn_blocking(move || {
             let limits = on.limits();
             let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &cancel };
-            let progress = run.advance(&mut stream, &around, &mut pieces);
+            let mut progress = run.advance(&mut stream, &around, &mut pieces);
+            while progress == Progress::NeedsTurn && on.take_free_turn(&mut stream) {
+                progress = run.advance(&mut stream, &around, &mut pieces);
+            }
             let clean = progress == Progress::Done && stream.settle();
             (stream, run, pieces, progress, clean)
         })

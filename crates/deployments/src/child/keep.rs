@@ -61,6 +61,7 @@ pub(super) async fn house(child: Arc<Child>) {
         above = if memory_is_above(&child) { above + 1 } else { 0 };
         if above >= TOO_OFTEN {
             tracing::warn!("more memory is in use than the instance has: restarting");
+            child.is_over_memory.store(true, Ordering::Release);
             child.drained.notify_one();
             return;
         }

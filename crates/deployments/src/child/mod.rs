@@ -87,6 +87,9 @@ pub enum ServeError {
     /// The engine does not open.
     #[error("the engine does not open")]
     Engine(#[source] EngineError),
+    /// It served, and ended to be started anew with less memory in use.
+    #[error("more memory was in use than the instance has")]
+    Memory,
 }
 
 fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
@@ -128,7 +131,9 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
         usize::try_from(settings.number(Setting::QueryThreads).unwrap_or_else(|| u64::from(spec.cpus.max(1))))
             .unwrap_or(1);
     let served = System::new().block_on(begin(spec, folder, tools, level, threads));
-    if let Err(error) = &served {
+    if let Err(error) = &served
+        && !matches!(error, ServeError::Memory)
+    {
         tracing::error!(error = %chain(error), "cannot serve");
     }
     drop(lock);
@@ -220,7 +225,7 @@ async fn begin(
     let dropped = actix_web::rt::task::spawn_blocking(move || drop(idle)).await;
     handle.stop(true).await;
     tracing::info!(in_time, rolled_back = dropped.is_ok(), "ended");
-    Ok(())
+    if child.is_over_memory.load(Ordering::Acquire) { Err(ServeError::Memory) } else { Ok(()) }
 }
 
 /// A quarter of the memory for caches, unless a setting says otherwise, for as many sessions as are kept at most.

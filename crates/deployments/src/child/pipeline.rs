@@ -38,6 +38,12 @@ impl Child {
         error
     }
 
+    /// Takes the turn to write if nobody has it or waits for it; then the run may go on where it is, on its thread.
+    pub(super) fn take_free_turn(&self, stream: &mut Stream) -> bool {
+        stream.turn = self.turn(stream.of.database).try_lock_owned().ok();
+        stream.turn.is_some()
+    }
+
     /// Waits for the turn to write, for as long as the settings say.
     pub(super) async fn wait_for_turn(&self, stream: &mut Stream) -> bool {
         let turn = self.turn(stream.of.database);
@@ -73,7 +79,13 @@ pub(super) async fn answer(
         let (on, limits) = (Arc::clone(&child), limits.clone());
         let ran = spawn_blocking(move || {
             let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &on.canceled };
-            let progress = run::open(&mut stream, &around).map(|()| run.advance(&mut stream, &around));
+            let progress = run::open(&mut stream, &around).map(|()| {
+                let mut progress = run.advance(&mut stream, &around);
+                while progress == Progress::NeedsTurn && on.take_free_turn(&mut stream) {
+                    progress = run.advance(&mut stream, &around);
+                }
+                progress
+            });
             let clean = matches!(progress, Ok(Progress::Done)) && stream.settle();
             if run.is_closed && matches!(progress, Ok(Progress::Done)) {
                 stream.session = None;

@@ -46,6 +46,8 @@ pub(crate) struct Child {
     pub(super) is_ready: AtomicBool,
     /// Refuses new requests.
     pub(super) is_draining: AtomicBool,
+    /// Ends because it has too much memory in use.
+    pub(super) is_over_memory: AtomicBool,
     /// Told once, to end.
     pub(super) drained: Notify,
     /// Requests that run.
@@ -86,6 +88,7 @@ impl Child {
             canceled: Canceled::default(),
             is_ready: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
+            is_over_memory: AtomicBool::new(false),
             drained: Notify::new(),
             running: AtomicUsize::new(0),
             settings: RwLock::new(Arc::new(settings)),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use branchyard_domain::ports::{
     BackupFile, CopiedDatabase, DatabaseSeed, EngineError, InstanceSpec, ProvisionError, SessionEngine,
 };
-use branchyard_domain::values::{BackupId, CommitHash, DatabaseId, RefName};
+use branchyard_domain::values::{BackupId, CommitHash, DatabaseId, RefName, ServedName};
 use sha2::{Digest as _, Sha256};
 
 use super::{LocalProcess, unavailable};
@@ -107,7 +107,10 @@ fn tidy(spare: &Path, outcome: Result<(), ProvisionError>) -> Result<(), Provisi
 
 /// Copies a file of a backup, and compares its hash.
 fn fetch(on: &LocalProcess, file: &BackupFile, content: &CopiedDatabase, to: &Path) -> Result<(), ProvisionError> {
-    let mut source = on.blobs.open_backup(file).map_err(|error| unavailable("open a backup", error))?;
+    let mut source = on.blobs.open_backup(file).map_err(|error| match error.source.kind() {
+        io::ErrorKind::NotFound => ProvisionError::Refused(format!("the backup of {} is missing", content.name)),
+        _ => unavailable("open a backup", error),
+    })?;
     let mut target = File::create_new(to).map_err(io_error("copy a backup"))?;
     let copied = io::copy(&mut source, &mut target).map_err(io_error("copy a backup"))?;
     let hash = hash(to).map_err(io_error("read a backup"))?;
@@ -185,10 +188,11 @@ fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(Vec<Named>, Arc<dyn S
 
 pub(super) fn sizes(on: &LocalProcess, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
     let (named, engine) = live(on, spec)?;
-    named
-        .iter()
-        .map(|database| engine.served_size_bytes(database.id).map_err(engine_error("measure a database")))
-        .collect()
+    let size = |name: &ServedName| match named.iter().find(|database| database.name.key() == name.key()) {
+        Some(database) => engine.served_size_bytes(database.id).map_err(engine_error("measure a database")),
+        None => Ok(0),
+    };
+    spec.databases.iter().map(size).collect()
 }
 
 pub(super) fn snapshot(

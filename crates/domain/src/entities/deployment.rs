@@ -122,6 +122,8 @@ pub struct Deployment {
     pub cloud: String,
     /// The zone of it.
     pub zone: String,
+    /// Which of the servers that share the metadata store runs it: the one that accepted it, whose folder has its data.
+    pub node: String,
     /// Name of who made it.
     pub created_by: OwnerName,
     /// When.

@@ -57,6 +57,11 @@ impl FakeHub {
         Hub::new(self.ports(Arc::new(metadata)), Limits::default())
     }
 
+    /// Another server over the same stores.
+    pub fn beside(&self, limits: Limits) -> Hub {
+        Hub::new(self.ports(self.metadata.clone()), limits)
+    }
+
     fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {
         Ports {
             metadata,

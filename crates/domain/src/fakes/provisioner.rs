@@ -1,6 +1,7 @@
 //! Instances without processes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,6 +42,7 @@ struct Instance {
     settings: Settings,
     lines: Vec<OutputLine>,
     sample: Sample,
+    forgotten: u32,
 }
 
 impl Instance {
@@ -127,6 +129,23 @@ impl MemoryProvisioner {
         lock(&self.state).authorizer.clone()
     }
 
+    /// A backup is what it was when it was made.
+    fn check_seed(&self, seed: &DatabaseSeed) -> Result<(), ProvisionError> {
+        let DatabaseSeed::Backup { file, content } = seed else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let read = self.blobs.open_backup(file).map(|mut source| source.read_to_end(&mut bytes));
+        match read {
+            Ok(Ok(_)) if digest(&bytes) == content.sha256 => Ok(()),
+            Ok(Ok(_)) => Err(refused("the backup is damaged")),
+            Ok(Err(_)) | Err(_) => Err(refused("the backup is missing")),
+        }
+    }
+
+    /// How often the processes of an instance were told to forget their callers.
+    pub fn forgotten(&self, instance: InstanceId) -> u32 {
+        lock(&self.state).instances.get(&instance).map_or(0, |instance| instance.forgotten)
+    }
+
     fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut Instance) -> T) -> Result<T, ProvisionError> {
         let mut state = lock(&self.state);
         match state.instances.get_mut(&handle.instance) {
@@ -134,6 +153,10 @@ impl MemoryProvisioner {
             _ => Err(ProvisionError::Gone),
         }
     }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn refused(why: &str) -> ProvisionError {
@@ -163,10 +186,15 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn port_is_free(&self, port: u16) -> bool {
-        !lock(&self.state).busy_ports.contains(&port)
+        let state = lock(&self.state);
+        let listens = |instance: &Instance| instance.handle.is_some() && instance.spec.port == port;
+        !state.busy_ports.contains(&port) && !state.instances.values().any(listens)
     }
 
     fn prepare(&self, spec: &InstanceSpec, seeds: &[DatabaseSeed]) -> Result<(), ProvisionError> {
+        for seed in seeds {
+            self.check_seed(seed)?;
+        }
         let mut state = lock(&self.state);
         let instance = state.instances.entry(spec.instance).or_insert_with(|| Instance {
             spec: spec.clone(),
@@ -176,6 +204,7 @@ impl Provisioner for MemoryProvisioner {
             settings: spec.settings.clone(),
             lines: Vec::new(),
             sample: Sample::default(),
+            forgotten: 0,
         });
         if instance.databases.is_none() {
             instance.databases = Some(spec.databases.iter().cloned().zip(seeds.iter().cloned()).collect());
@@ -270,7 +299,7 @@ impl Provisioner for MemoryProvisioner {
     }
 
     fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
-        self.live(handle, |_| ())
+        self.live(handle, |instance| instance.forgotten += 1)
     }
 
     fn address(&self, handle: &InstanceHandle) -> Result<SocketAddr, ProvisionError> {
@@ -319,8 +348,7 @@ impl Provisioner for MemoryProvisioner {
             let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
             let kept = self.blobs.put_backup(&file, &mut content.as_bytes());
             let size_bytes = kept.map_err(|error| refused(&error.to_string()))?;
-            let digest = Sha256::digest(content.as_bytes());
-            let sha256 = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            let sha256 = digest(content.as_bytes());
             copied.push(CopiedDatabase { name, size_bytes, sha256, heads: heads(&seed) });
         }
         Ok(copied)

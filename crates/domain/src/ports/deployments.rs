@@ -17,6 +17,13 @@ pub trait DeploymentRepository {
     fn deployment_add(&mut self, deployment: &Deployment) -> Result<()>;
     /// A deployment by owner and name, whatever the case; not a deleted one.
     fn deployment_by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>>;
+    /// Id and owner of a deployment that is not removed, by owner and name, whatever the case. The rest of it is not looked at, so
+    /// that this takes as long for one that is there as for one that is not.
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>>;
     /// A deployment by id, deleted ones included.
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>>;
     /// Changes everything but id, owner, name and creation, if the version still is `deployment.version`; the version then
@@ -32,8 +39,8 @@ pub trait DeploymentRepository {
     ) -> Result<Vec<Deployment>>;
     /// Deployments of an owner that are not stopped.
     fn deployment_count_active(&mut self, owner: AccountId) -> Result<u64>;
-    /// Ids of deployments that are not stopped, or that have an unsettled operation; ascending.
-    fn deployment_busy(&mut self) -> Result<Vec<DeploymentId>>;
+    /// Ids of a node's deployments that are not stopped, or that have an unsettled operation; ascending.
+    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>>;
     /// Adds or changes a collaborator; gives whether it was added.
     fn deployment_collaborator_put(
         &mut self,

@@ -1,5 +1,6 @@
 //! Organizations, and access to them.
 
+use super::deployments::forget_callers;
 use super::people::{refuse_reserved, taken};
 use super::{Inner, Once, once};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
@@ -151,6 +152,7 @@ impl<'a> Organizations<'a> {
         }
         unit.organization_update(organization)?;
         unit.save()?;
+        forget_callers(self.0);
         Ok(view)
     }
 

@@ -2,6 +2,7 @@
 
 use branchyard_auth::{HashedToken, PlainToken};
 
+use super::deployments::forget_callers;
 use super::{Inner, Once, once};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
@@ -80,6 +81,7 @@ impl<'a> Tokens<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let token = unit.token_remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
         unit.save()?;
+        forget_callers(self.0);
         Ok(token)
     }
 

@@ -9,8 +9,12 @@ use branchyard_domain::entities::{BackupKind, DeploymentProgress, DeploymentRole
 use branchyard_domain::errors::DeploymentError;
 use branchyard_domain::fakes::{FakeHub, hub, hub_with};
 use branchyard_domain::ports::{DatabaseSeed, Sample, Series};
-use branchyard_domain::usecases::{DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage};
-use branchyard_domain::values::{DeploymentId, DeploymentName, InstanceId, OwnerName, Setting, Timestamp, Usd};
+use branchyard_domain::usecases::{
+    DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage, Recovered,
+};
+use branchyard_domain::values::{
+    DeploymentId, DeploymentName, InstanceId, OwnerName, Setting, Timestamp, TokenExpiry, Usd,
+};
 
 /// A hub, its user ada, and steps through the life of deployments.
 struct Yard {
@@ -475,7 +479,7 @@ fn the_server_rests_its_instances_and_starts_them_again() {
     let yard = Yard::new();
     let id = yard.started("gauges");
     yard.pass(5_000);
-    yard.fake.hub.supervisor().rest(id).unwrap();
+    yard.fake.hub.supervisor().rest(id, false).unwrap();
     assert!(yard.fake.provisioner.running().is_empty());
     yard.pass(100_000);
     assert_eq!(yard.cost("gauges")["Compute 0"], "0.000009513", "5 s");
@@ -545,4 +549,74 @@ fn a_server_that_starts_none_says_so() {
     limits.hosted.enabled = false;
     let yard = Yard::over(hub_with(limits));
     assert!(matches!(yard.create(wanted("gauges", "small", 10)), Err(DeploymentError::Unsupported(_))));
+}
+
+#[test]
+fn each_server_runs_the_deployments_it_accepted() {
+    let yard = Yard::new();
+    let id = yard.started("gauges");
+    let mut limits = Limits::default();
+    limits.hosted.node = "there".to_owned();
+    let there = yard.fake.beside(limits);
+    assert_eq!(yard.fake.hub.supervisor().busy().unwrap(), [id]);
+    assert!(there.supervisor().busy().unwrap().is_empty());
+    // Another server that starts neither adopts nor buries what is not its own.
+    yard.fake.provisioner.vanish(yard.instance("gauges"));
+    assert_eq!(there.supervisor().recover().unwrap(), Recovered::default());
+    assert_eq!(yard.view("gauges").deployment.state, RunState::Started);
+    there.supervisor().cut_short().unwrap();
+    // What needs its process is for the server that has it; what the store knows, all say.
+    let caller = Caller::User(Arc::clone(&yard.ada));
+    let access = there.deployments().access::<Observe>(&caller, "ada", "gauges").unwrap();
+    there.deployments().get(&access).unwrap();
+    assert!(matches!(there.deployments().address(&access), Err(DeploymentError::Fault(_))));
+    assert!(matches!(there.deployments().databases(&access), Err(DeploymentError::Fault(_))));
+    assert_eq!(yard.fake.hub.supervisor().recover().unwrap(), Recovered { adopted: 0, gone: 1 });
+}
+
+#[test]
+fn rights_that_are_taken_away_are_forgotten_by_processes() {
+    let yard = Yard::new();
+    yard.started("gauges");
+    let instance = yard.instance("gauges");
+    let forgotten = || yard.fake.provisioner.forgotten(instance);
+    let (hub, access) = (&yard.fake.hub, yard.access("gauges"));
+    let bob = Yard::person(&yard.fake, "bob");
+    hub.deployments().put_collaborator(&access, &bob, DeploymentRole::Reader).unwrap();
+    assert_eq!(forgotten(), 1);
+    hub.deployments().remove_collaborator(&access, "bob").unwrap();
+    assert_eq!(forgotten(), 2);
+    let token = hub.tokens().create(&bob, "t", TokenExpiry::Days30, hub.tokens().mint(), None).unwrap();
+    hub.tokens().delete(&bob, token.token.id).unwrap();
+    assert_eq!(forgotten(), 3);
+}
+
+#[test]
+fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
+    let yard = Yard::new();
+    let id = yard.started("gauges");
+    yard.create(wanted("pumps", "small", 10)).unwrap();
+    yard.pass(60_000);
+    yard.settle(id);
+    let paid = yard.cost("gauges")["sum"].clone();
+    yard.fake.hub.deployments().back_up(&yard.access("gauges"), None).unwrap();
+    // The backup is restored long after; nothing of the process and the volume came along.
+    yard.pass(3_600_000);
+    assert_eq!(yard.fake.hub.supervisor().restored().unwrap(), 2);
+    for name in ["gauges", "pumps"] {
+        let view = yard.view(name);
+        assert_eq!((view.deployment.state, view.hourly_cost), (RunState::Stopped, Usd::from_nanos(0)));
+        assert!(view.deployment.last_error.unwrap().contains("restored"), "{name}");
+    }
+    assert_eq!(yard.cost("gauges")["sum"], paid);
+    assert_eq!(yard.cost("pumps")["sum"], "0.000000000");
+    yard.settle(id);
+    let operations =
+        yard.fake.hub.deployments().operations(&yard.access("gauges"), Default::default(), None, 10).unwrap();
+    assert!(matches!(operations[0].progress, DeploymentProgress::Failed(_)), "{operations:?}");
+    assert_eq!(yard.fake.hub.supervisor().restored().unwrap(), 0);
+    // It can be started again, and deleted.
+    yard.fake.hub.deployments().start(&yard.access("gauges"), &small(None), None).unwrap();
+    yard.settle(id);
+    assert_eq!(yard.view("gauges").deployment.state, RunState::Started);
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod codes;
 mod databases;
+mod definition;
 mod run;
 mod sink;
 

@@ -7,7 +7,7 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
 
 use super::sink::{Nowhere, WithoutFiles};
-use super::{EngineSession, arguments, codes};
+use super::{EngineSession, arguments, codes, definition};
 use crate::commits;
 use crate::connection::Connection;
 use crate::guard::{Mode, Seen};
@@ -159,6 +159,15 @@ fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError
     }
 }
 
+/// How a statement is made one that can be undone: begun, kept, undone.
+type Undoable = (&'static str, &'static str, &'static str);
+const TRANSACTION_OF_OURS: Undoable = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK");
+const SAVEPOINT_OF_OURS: Undoable = (
+    "SAVEPOINT branchyard_statement",
+    "RELEASE branchyard_statement",
+    "ROLLBACK TO branchyard_statement; RELEASE branchyard_statement",
+);
+
 /// What does not change while a statement runs.
 struct Running<'a> {
     bounds: &'a StatementBounds,
@@ -194,21 +203,37 @@ fn prepare_and_run(
         // Idle sessions would be "in use": branches they are on could be neither deleted nor renamed, no garbage collected.
         running.pool_of.pool.evict(running.pool_of.request.database);
     }
-    let wraps = running.commits && kind.writes && !kind.seen.commands && connection.raw().is_autocommit();
-    let transaction = matches!(&*tokens::first_word(sql).to_ascii_uppercase(), "BEGIN" | "SAVEPOINT" | "PRAGMA");
-    if !wraps || transaction {
-        return rows(connection, &mut statement, mode, &kind, running, sink).map(|report| (report, kind.seen));
+    let is_autocommit = connection.raw().is_autocommit();
+    let controls = matches!(&*tokens::first_word(sql).to_ascii_uppercase(), "BEGIN" | "SAVEPOINT" | "PRAGMA");
+    let commits = running.commits && kind.writes && !kind.seen.commands && is_autocommit && !controls;
+    let defines = kind.writes && tokens::defines(sql);
+    if !commits && !defines {
+        let mut run = || rows(connection, &mut statement, mode, &kind, running, sink);
+        let ran = if kind.seen.commands { definition::watched_command(connection, run) } else { run() };
+        return ran.map(|report| (report, kind.seen));
     }
     let ours = |error: rusqlite::Error| codes::failure(&error, false);
-    connection.raw().execute_batch("BEGIN IMMEDIATE").map_err(ours)?;
-    let done = rows(connection, &mut statement, mode, &kind, running, sink).and_then(|report| {
-        drop(statement);
-        commit_all(connection)?;
-        connection.raw().execute_batch("COMMIT").map_err(ours)?;
-        Ok(StatementReport { moved_refs: true, ..report })
+    if !is_autocommit && tokens::kind(sql) == tokens::Kind::Alter {
+        definition::settle(connection).map_err(ours)?;
+    }
+    let (begin, keep, undo) = if is_autocommit { TRANSACTION_OF_OURS } else { SAVEPOINT_OF_OURS };
+    connection.raw().execute_batch(begin).map_err(ours)?;
+    let ran = if defines {
+        definition::watched(connection, || rows(connection, &mut statement, mode, &kind, running, sink))
+    } else {
+        rows(connection, &mut statement, mode, &kind, running, sink)
+    };
+    drop(statement);
+    let done = ran.and_then(|report| {
+        if commits {
+            commit_all(connection)?;
+        }
+        connection.raw().execute_batch(keep).map_err(ours)?;
+        Ok(StatementReport { moved_refs: report.moved_refs || commits, ..report })
     });
-    if done.is_err() {
-        connection.roll_back().map_err(ours)?;
+    // A failure may have ended the transaction already.
+    if done.is_err() && !connection.raw().is_autocommit() {
+        connection.raw().execute_batch(undo).map_err(ours)?;
     }
     done.map(|report| (report, kind.seen))
 }

@@ -470,3 +470,84 @@ fn garbage_is_collected_between_sessions() {
     assert_eq!(one_text(&mut *session, "select v from t"), "kept");
     run(&mut *session, "select dolt_gc()");
 }
+
+/// The most bytes of a definition.
+const MOST: usize = 1 << 20;
+
+/// The definition of a view, so many bytes long as it is stored.
+fn view(name: &str, bytes: usize) -> String {
+    let (head, tail) = (format!("CREATE VIEW {name} AS SELECT '"), "' AS a");
+    format!("{head}{}{tail}", "x".repeat(bytes - head.len() - tail.len()))
+}
+
+#[test]
+fn no_definition_is_longer_than_all_connections_read() {
+    let yard = served();
+    let mut session = open(&yard, SqlPower::Write);
+    run(&mut *session, "create table t(a)");
+    run(&mut *session, &view("v", MOST));
+    let too_long = |name: &str| format!("the definition of the {name} would have more than {MOST} bytes");
+    let long = "d".repeat(MOST);
+    for (statement, name) in [
+        (view("w", MOST + 1), "view 'w'"),
+        (format!("create table w(a default '{long}')"), "table 'w'"),
+        (format!("create trigger w after insert on t begin select '{long}'; end"), "trigger 'w'"),
+        (format!("alter table t add column b default '{long}'"), "table 't'"),
+    ] {
+        for in_transaction in [false, true] {
+            if in_transaction {
+                run(&mut *session, "begin");
+                run(&mut *session, "insert into t values (1)");
+            }
+            assert_eq!(fails(&mut *session, &statement), ("TOOBIG", too_long(name)));
+            assert_eq!(session.is_autocommit(), !in_transaction, "only the statement is undone");
+            if in_transaction {
+                run(&mut *session, "commit");
+            }
+        }
+    }
+    assert_eq!(count(&mut *session, "select count(*) from t"), 4);
+    assert_eq!(count(&mut *session, "select count(*) from sqlite_schema"), 2);
+    // A sequence stops there, too; and transactions that become commits are no way around it.
+    let bounds = StatementBounds { commits_transactions: true, ..bounds() };
+    let stepped = session.step(&format!("{}; select 1", view("w", MOST + 1)), &bounds);
+    assert!(matches!(stepped, Err(SessionError::Statement { code: "TOOBIG", .. })), "{stepped:?}");
+
+    // Each side is short enough, both together are not.
+    run(&mut *session, "create table m(a)");
+    run(&mut *session, "select dolt_commit('-A', '-m', 'base')");
+    run(&mut *session, "select dolt_branch('work')");
+    let half = |column: &str| format!("alter table m add column {column} default '{}'", column.repeat(MOST * 2 / 3));
+    run(&mut *session, &half("c"));
+    run(&mut *session, "select dolt_commit('-am', 'ours')");
+    let mut there = on_branch(&yard, SqlPower::Write, "work").unwrap();
+    run(&mut *there, &half("d"));
+    run(&mut *there, "select dolt_commit('-am', 'theirs')");
+    drop(there);
+    let before = yard.engine.heads(id(9)).unwrap();
+    assert_eq!(fails(&mut *session, "select dolt_merge('work')"), ("TOOBIG", too_long("table 'm'")));
+    assert_eq!(yard.engine.heads(id(9)).unwrap(), before);
+    assert_eq!(count(&mut *session, "select count(*) from dolt_status"), 0);
+    drop(session);
+    // Everybody reads it.
+    yard.engine.collect_garbage(id(9)).unwrap();
+    assert_eq!(yard.engine.check(id(9)).unwrap(), Vec::<String>::new());
+}
+
+/// The engine alone gives 5.
+#[test]
+fn rows_changed_before_an_alter_of_the_same_transaction_are_as_they_should() {
+    let yard = served();
+    let mut session = open(&yard, SqlPower::Write);
+    for (name, columns) in [("plain", "(a text primary key, b)"), ("bare", "(a text primary key, b) without rowid")] {
+        run(&mut *session, &format!("create table {name}{columns}"));
+        run(&mut *session, &format!("insert into {name} values ('x', 1), ('y', 2)"));
+        run(&mut *session, "begin");
+        run(&mut *session, &format!("delete from {name} where a = 'x'"));
+        run(&mut *session, &format!("alter table {name} add column c default 5"));
+        run(&mut *session, &format!("insert into {name} values ('x', 1, null)"));
+        run(&mut *session, "commit");
+        let found = run(&mut *session, &format!("select c from {name} order by a"));
+        assert_eq!(found, [[Cell::Null], [Cell::Integer(5)]], "{name}");
+    }
+}

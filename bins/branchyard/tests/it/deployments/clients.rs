@@ -11,9 +11,9 @@ use branchyard_domain::values::Setting;
 
 use super::yard::Yard;
 
-const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients");
+pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients");
 
-fn succeed(command: &mut Command) {
+pub(crate) fn succeed(command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?} is needed: {error}"));
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {out}{err}");
@@ -31,7 +31,7 @@ fn installed(what: &str, install: impl FnOnce(&Path)) -> PathBuf {
     folder
 }
 
-fn javascript() -> &'static Path {
+pub(crate) fn javascript() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         installed("libsql-javascript", |folder| {
@@ -43,7 +43,7 @@ fn javascript() -> &'static Path {
     })
 }
 
-fn python() -> &'static Path {
+pub(crate) fn python() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         installed("libsql-python", |folder| {
@@ -84,7 +84,7 @@ fn with_yard(command: &mut Command) {
 }
 
 #[test]
-fn javascript_clients_use_a_deployment() {
+pub(crate) fn javascript_clients_use_a_deployment() {
     // Modules are looked for beside the program.
     let script = javascript().join("deployment.mjs");
     std::fs::copy(Path::new(CLIENTS).join("deployments/deployment.mjs"), &script).unwrap();
@@ -92,7 +92,7 @@ fn javascript_clients_use_a_deployment() {
 }
 
 #[test]
-fn python_clients_use_a_deployment() {
+pub(crate) fn python_clients_use_a_deployment() {
     let script = Path::new(CLIENTS).join("deployments/deployment.py");
     with_yard(Command::new("python3").arg(script).env("PYTHONPATH", python()));
 }

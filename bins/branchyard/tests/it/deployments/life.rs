@@ -204,3 +204,65 @@ fn a_drain_lets_what_runs_finish() {
     assert_eq!(yard.sql_as(&admin, &["select count(*) from t"]), [["400000"]]);
     yard.sql_as(&admin, &["delete from t", "select dolt_gc()"]);
 }
+
+/// An instance without memory has too much in use from its start on.
+#[test]
+fn too_much_memory_in_use_is_a_planned_restart() {
+    let mut yard = Yard::start_as(&[], Duration::from_secs(60), 0);
+    let began = Instant::now();
+    let event = yard.next_event();
+    let InstanceEvent::Ended { cause, stderr } = event else { panic!("{event:?}") };
+    // Three samples, five seconds apart.
+    assert!(began.elapsed() >= Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_eq!(cause, "exit status 1");
+    assert!(stderr.contains("more memory was in use"), "{stderr}");
+    let said = lines(&yard);
+    for expected in ["WARN more memory is in use", "INFO draining", "INFO ended in_time=true rolled_back=true"] {
+        assert!(said.iter().any(|line| line.starts_with(expected)), "{expected}: {said:?}");
+    }
+    yard.spec.memory_gb = 1;
+    yard.start_again();
+    yard.sql(&["create table t(id integer primary key)"]);
+}
+
+#[test]
+fn who_lost_a_right_is_not_served_by_an_orphan() {
+    let mut yard = Yard::start_as(&[], Duration::from_secs(5), 1);
+    let (ada, bob) = (yard.person("ada", SqlPower::Read), yard.person("bob", SqlPower::Read));
+    for token in [&ada, &bob] {
+        yard.sql_as(token, &["select 1"]);
+    }
+    yard.people.revoke(&bob);
+    yard.local.forget_callers(&yard.handle).unwrap();
+    // Only who was seen since is remembered.
+    yard.sql_as(&ada, &["select 1"]);
+    yard.ends = false;
+    yard.local.release(&yard.handle);
+    let deadline = Instant::now() + Duration::from_secs(3);
+    while yard.pipeline_as(&bob, None, json!([])).status == 401 {
+        assert!(Instant::now() < deadline, "the server is still asked");
+        thread::sleep(Duration::from_millis(20));
+    }
+    yard.pipeline_as(&bob, None, json!([])).refused(503, "SERVICE_UNAVAILABLE");
+    yard.sql_as(&ada, &["select 1"]);
+    yard.ends = true;
+    let other = provisioner(yard.dir.path(), &yard.engine, Duration::from_secs(60));
+    other.connect(Arc::clone(&yard.people) as Arc<dyn Authorizer>);
+    other.adopt(&yard.spec, &yard.handle).unwrap();
+    other.stop(&yard.handle, Duration::from_secs(15)).unwrap();
+}
+
+#[test]
+fn a_full_volume_takes_no_writes_until_there_is_room_again() {
+    let yard = Yard::start();
+    yard.sql(&["create table t(id integer primary key)", "insert into t values (1)"]);
+    let folder = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
+    let ballast = folder.join(yard.spec.instance.to_string()).join("db/ballast");
+    fs::File::create(&ballast).unwrap().set_len(1 << 30).unwrap();
+    assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(true));
+    assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_FULL");
+    assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
+    fs::remove_file(&ballast).unwrap();
+    assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(false));
+    assert_eq!(yard.sql(&["insert into t values (2)", "select count(*) from t"]), [["2"]]);
+}

@@ -1,8 +1,9 @@
 //! Deployments as processes: the real binary, real sockets, loopback only.
 
-mod clients;
+pub(crate) mod clients;
 mod data;
 mod kills;
 mod life;
 mod streams;
+mod suite;
 mod yard;

@@ -101,7 +101,7 @@ pub(crate) struct Yard {
     pub(crate) ends: bool,
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 

@@ -21,6 +21,15 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(live.find(same).cloned())
     }
 
+    fn deployment_identity(
+        &mut self,
+        owner: &OwnerName,
+        name: &DeploymentName,
+    ) -> Result<Option<(DeploymentId, AccountId)>> {
+        let found = self.deployment_by_name(owner, name)?.filter(|deployment| deployment.removed_at.is_none());
+        Ok(found.map(|deployment| (deployment.id, deployment.owner_id)))
+    }
+
     fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         Ok(self.state.deployments.get(&id).cloned())
     }
@@ -56,8 +65,9 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(count(self.state.deployments.values().filter(active).count()))
     }
 
-    fn deployment_busy(&mut self) -> Result<Vec<DeploymentId>> {
-        let all: Vec<(DeploymentId, RunState)> = self.state.deployments.values().map(|d| (d.id, d.state)).collect();
+    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
+        let of_node = self.state.deployments.values().filter(|d| d.node == node);
+        let all: Vec<(DeploymentId, RunState)> = of_node.map(|d| (d.id, d.state)).collect();
         let mut busy = Vec::new();
         for (id, state) in all {
             if state != RunState::Stopped || !self.deployment_operation_pending(id)?.is_empty() {

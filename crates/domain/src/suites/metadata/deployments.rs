@@ -37,6 +37,7 @@ fn deployment(n: u128, by: &User, name: &str) -> Deployment {
         state: RunState::Starting,
         cloud: "local".to_owned(),
         zone: "local".to_owned(),
+        node: "here".to_owned(),
         created_by: by.name.clone(),
         created_at: at(1),
         databases: vec![served("rivers"), served("-x-")],
@@ -132,6 +133,10 @@ pub fn deployments(store: &dyn Metadata) {
     read(store, |unit| {
         let by_name = unit.deployment_by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(by_name, Some(gauges.clone()));
+        let identity = unit.deployment_identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+        assert_eq!(identity, Some((gauges.id, ann.id)));
+        let nobody = unit.deployment_identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
+        assert_eq!(nobody, None);
         assert_eq!(unit.deployment_get(gauges.id).unwrap(), Some(gauges.clone()));
         assert_eq!(unit.deployment_get(deployment_id(99)).unwrap(), None);
         let ids = |list: Vec<Deployment>| list.iter().map(|d| d.id).collect::<Vec<_>>();
@@ -140,7 +145,8 @@ pub fn deployments(store: &dyn Metadata) {
         assert_eq!(ids(unit.deployment_list(ann.id, None, None, 1).unwrap()), [pumps.id]);
         assert!(unit.deployment_list(ann.id, Some(RunState::Started), None, 10).unwrap().is_empty());
         assert_eq!(unit.deployment_count_active(ann.id).unwrap(), 2);
-        assert_eq!(unit.deployment_busy().unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
+        assert_eq!(unit.deployment_busy("here").unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
+        assert!(unit.deployment_busy("there").unwrap().is_empty(), "others have their own");
     });
     write(store, |unit| {
         gauges.state = RunState::Stopped;
@@ -159,11 +165,12 @@ pub fn deployments(store: &dyn Metadata) {
         gauges.version += 1;
         assert_eq!(unit.deployment_list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
         assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
+        assert_eq!(unit.deployment_identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
         gauges.deleted_at = Some(at(21));
         assert!(unit.deployment_update(&gauges).unwrap());
         assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_none());
         unit.deployment_add(&deployment(14, &ann, "gauges")).unwrap();
-        assert_eq!(unit.deployment_busy().unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
+        assert_eq!(unit.deployment_busy("here").unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
     });
     write(store, |unit| {
         assert!(unit.deployment_collaborator_put(pumps.id, bob.id, DeploymentRole::Reader, at(5)).unwrap());
@@ -342,10 +349,10 @@ pub fn deployment_operations(store: &dyn Metadata) {
     write(store, |unit| {
         unit.user_add(&ann).unwrap();
         unit.deployment_add(&gauges).unwrap();
-        assert!(unit.deployment_busy().unwrap().is_empty());
+        assert!(unit.deployment_busy("here").unwrap().is_empty());
         unit.deployment_operation_add(&backup).unwrap();
         unit.deployment_operation_add(&reboot).unwrap();
-        assert_eq!(unit.deployment_busy().unwrap(), [gauges.id]);
+        assert_eq!(unit.deployment_busy("here").unwrap(), [gauges.id]);
         assert_eq!(unit.deployment_operation_pending(gauges.id).unwrap(), [backup.clone(), reboot.clone()]);
         assert_eq!(unit.deployment_operation_get(reboot.id).unwrap(), Some(reboot.clone()));
         assert_eq!(unit.deployment_operation_get(operation_id(99)).unwrap(), None);

@@ -1,6 +1,6 @@
 //! Collaborators of a deployment.
 
-use super::{Deployments, live};
+use super::{Deployments, forget_callers, live};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage, Observe};
 use crate::entities::{DeploymentCollaborator, DeploymentRole, User};
 use crate::errors::DeploymentError;
@@ -50,6 +50,7 @@ impl Deployments<'_> {
         let found = unit.deployment_collaborator_get(deployment.id, user.id)?;
         let collaborator = found.ok_or_else(|| absent(user.name.as_str()))?;
         unit.save()?;
+        forget_callers(self.0);
         Ok((collaborator, added))
     }
 
@@ -84,6 +85,7 @@ impl Deployments<'_> {
         let deployment = live(unit.as_mut(), access)?;
         let removed = unit.deployment_collaborator_remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
         unit.save()?;
+        forget_callers(self.0);
         Ok(removed)
     }
 }

@@ -169,6 +169,7 @@ impl Deployments<'_> {
             state: RunState::Starting,
             cloud: wanted.cloud,
             zone: wanted.zone,
+            node: self.0.limits.hosted.node.clone(),
             created_by: user.name.clone(),
             created_at: now,
             databases: vec![database],

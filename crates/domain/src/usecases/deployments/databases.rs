@@ -2,7 +2,7 @@
 
 use super::super::{Once, once};
 use super::create::{DeploymentSource, resolve, too_small};
-use super::{Deployments, live, primary, update};
+use super::{Deployments, here, live, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, Instance, RunState};
 use crate::errors::DeploymentError;
@@ -47,7 +47,10 @@ impl Deployments<'_> {
         let instance = primary(unit.as_mut(), deployment.id)?;
         drop(unit);
         let sizes = match instance.prepared && instance.state != RunState::Stopped {
-            true => self.0.ports.provisioner.sizes(&instance.spec(&deployment))?,
+            true => {
+                here(self.0, &deployment)?;
+                self.0.ports.provisioner.sizes(&instance.spec(&deployment))?
+            }
             false => Vec::new(),
         };
         let names = deployment.databases.into_iter().enumerate();
@@ -91,7 +94,9 @@ impl Deployments<'_> {
             let mut unit = self.0.ports.metadata.read()?;
             let deployment = live(unit.as_mut(), access)?;
             let instance = primary(unit.as_mut(), deployment.id)?;
-            check(&deployment, &instance)?
+            let handle = check(&deployment, &instance)?;
+            here(self.0, &deployment)?;
+            handle
         };
         let seed = match &source {
             Some(source) => source.seed(),

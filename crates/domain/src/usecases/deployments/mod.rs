@@ -36,12 +36,14 @@ use crate::entities::{
     RunState, StorageOption, User,
 };
 use crate::errors::{DeploymentError, Fault};
-use crate::ports::{Unit, ZoneFeatures};
+use crate::ports::{ProvisionError, Unit, ZoneFeatures};
 use crate::values::{AccountId, DeploymentId, DeploymentName, OwnerName, Usd};
 
 /// How deployments are run here.
 #[derive(Debug, Clone)]
 pub struct Hosted {
+    /// Which of the servers that share a metadata store this one is. It runs the deployments it accepted and no others.
+    pub node: String,
     /// Whether new instances may start; those there are, are served in any case.
     pub enabled: bool,
     /// What can be had.
@@ -67,6 +69,7 @@ pub struct Hosted {
 impl Default for Hosted {
     fn default() -> Self {
         Self {
+            node: String::new(),
             enabled: true,
             catalogue: Catalogue::default(),
             monthly_limit: Some(Usd::from_nanos(100_000_000_000)),
@@ -145,15 +148,13 @@ impl<'a> Deployments<'a> {
             return Err(missing());
         };
         let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.deployment_by_name(&owner, &name)?.filter(|deployment| deployment.removed_at.is_none());
+        let found = unit.deployment_identity(&owner, &name)?;
         // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
         let nil = uuid::Uuid::nil();
-        let (owner_id, id) = found.as_ref().map_or_else(
-            || (AccountId::from_uuid(nil), DeploymentId::from_uuid(nil)),
-            |deployment| (deployment.owner_id, deployment.id),
-        );
-        let role = role_of(unit.as_mut(), user.id, owner_id, id)?;
-        let (Some(deployment), Some(role)) = (found, role) else { return Err(missing()) };
+        let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
+        let role = role_of(unit.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
+        let deployment = unit.deployment_get(id)?.filter(|deployment| deployment.removed_at.is_none());
+        let deployment = deployment.ok_or_else(missing)?;
         DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
     }
 
@@ -283,13 +284,14 @@ impl<'a> Deployments<'a> {
     /// Where the server itself reaches the primary of a deployment that serves.
     ///
     /// # Errors
-    /// [`DeploymentError::Conflict`] unless it is started.
+    /// [`DeploymentError::Conflict`] unless it is started; [`DeploymentError::Fault`] for one of another server.
     pub fn address<L: DeploymentLevel>(
         &self,
         access: &DeploymentAccess<L>,
     ) -> Result<std::net::SocketAddr, DeploymentError> {
         let mut unit = self.0.ports.metadata.read()?;
         let deployment = live(unit.as_mut(), access)?;
+        here(self.0, &deployment)?;
         let instance = primary(unit.as_mut(), deployment.id)?;
         let handle = instance.handle.filter(|_| deployment.state == RunState::Started);
         let stopped = || DeploymentError::Conflict(format!("{} is not started", deployment.locator));
@@ -361,6 +363,25 @@ fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> Result<Optio
 fn live<L: DeploymentLevel>(unit: &mut dyn Unit, access: &DeploymentAccess<L>) -> Result<Deployment, DeploymentError> {
     let found = unit.deployment_get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
     found.ok_or_else(|| DeploymentError::NoSuchDeployment(access.deployment().locator.to_string()))
+}
+
+/// Refuses for now what only the server can do that runs the deployment.
+fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
+    if deployment.node == inner.limits.hosted.node {
+        return Ok(());
+    }
+    let context = format!("reach {}, which another server of this metadata store runs", deployment.locator);
+    Err(ProvisionError::Unavailable { context, source: "only that server reaches it".into() }.into())
+}
+
+/// Has the instances of this server forget the callers they remember for when it is away: rights were taken away, and one that was
+/// killed a moment later could not tell them any more. An instance that cannot be told ends or is told who calls anyway.
+pub(super) fn forget_callers(inner: &Inner) {
+    // The rights are gone whether or not the store answers now, too.
+    let Ok(active) = inner.ports.metadata.read().and_then(|mut unit| unit.instance_active()) else { return };
+    for handle in active.iter().filter_map(|(instance, ..)| instance.handle.as_ref()) {
+        let _ = inner.ports.provisioner.forget_callers(handle);
+    }
 }
 
 /// The primary; of a stopped deployment, the last one.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::instances::of_deployment;
-use super::{Deployments, live, primary};
+use super::{Deployments, here, live, primary};
 use crate::access::{DeploymentAccess, DeploymentLevel};
 use crate::entities::{Instance, RunState};
 use crate::errors::DeploymentError;
@@ -61,6 +61,7 @@ impl Deployments<'_> {
         access: &DeploymentAccess<L>,
         window: &LogWindow,
     ) -> Result<InstanceLogs, DeploymentError> {
+        here(self.0, access.deployment())?;
         let instance = self.instance_named(access, window.instance.as_deref())?;
         let (from, towards) = match window.from {
             Some((position, towards)) => (Some(position), towards),

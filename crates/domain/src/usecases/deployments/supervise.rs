@@ -10,7 +10,7 @@ mod up;
 use std::time::Duration;
 
 use super::super::Inner;
-use super::{metering, primary, update};
+use super::{here, metering, primary, update};
 use crate::entities::{Deployment, Instance, Metered, RunState};
 use crate::errors::Fault;
 use crate::ports::{ProvisionError, Resolution, Unit};
@@ -18,6 +18,10 @@ use crate::values::DeploymentId;
 
 /// How long a process may take to finish what it does.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// Why a deployment is stopped after a restore.
+const LEFT_BEHIND: &str =
+    "the server was restored from a backup, which holds no volumes; start it again from a backup of its own";
 
 /// When a deployment wants the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl<'a> Supervisor<'a> {
         Self(inner)
     }
 
-    /// Takes over the processes that an earlier server left, or notes that they are gone. Before anything else is done.
+    /// Takes over the processes that an earlier start of this server left, or notes that they are gone. Before anything else is done.
     ///
     /// # Errors
     /// [`Fault`].
@@ -72,7 +76,7 @@ impl<'a> Supervisor<'a> {
         for (instance, ..) in active {
             let Some(handle) = &instance.handle else { continue };
             let deployment = self.0.ports.metadata.read()?.deployment_get(instance.deployment_id)?;
-            let Some(deployment) = deployment else { continue };
+            let Some(deployment) = deployment.filter(|deployment| here(self.0, deployment).is_ok()) else { continue };
             match self.0.ports.provisioner.adopt(&instance.spec(&deployment), handle) {
                 Ok(()) => recovered.adopted += 1,
                 Err(ProvisionError::Gone | ProvisionError::Refused(_)) => {
@@ -85,12 +89,12 @@ impl<'a> Supervisor<'a> {
         Ok(recovered)
     }
 
-    /// Deployments that want steps.
+    /// Deployments of this server that want steps.
     ///
     /// # Errors
     /// [`Fault`].
     pub fn busy(&self) -> Result<Vec<DeploymentId>, Fault> {
-        Ok(self.0.ports.metadata.read()?.deployment_busy()?)
+        Ok(self.0.ports.metadata.read()?.deployment_busy(&self.0.limits.hosted.node)?)
     }
 
     /// How often something was asked of a deployment here so far. Taken before looking, it makes [`Supervisor::wait`] miss
@@ -124,14 +128,15 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Drains the process of a deployment because the server stops; the next start starts it again.
+    /// Drains the process of a deployment because the server stops; the next start starts it again. In haste it is killed, which
+    /// loses nothing that was acknowledged.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn rest(&self, id: DeploymentId) -> Result<(), Fault> {
+    pub fn rest(&self, id: DeploymentId, in_haste: bool) -> Result<(), Fault> {
         let Some((_, instance)) = self.load(id)? else { return Ok(()) };
         let Some(handle) = &instance.handle else { return Ok(()) };
-        self.0.ports.provisioner.stop(handle, DRAIN)?;
+        self.0.ports.provisioner.stop(handle, if in_haste { Duration::ZERO } else { DRAIN })?;
         self.change(&instance, |unit, deployment, instance| {
             metering::close(unit, instance, Metered::Compute, self.0.now())?;
             if instance.state == RunState::Started {
@@ -143,6 +148,54 @@ impl<'a> Supervisor<'a> {
             Ok(())
         })?;
         Ok(())
+    }
+
+    /// Kills the processes of this server, so that whoever drains one waits no longer.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn cut_short(&self) -> Result<(), Fault> {
+        for id in self.busy()? {
+            if let Some((_, Instance { handle: Some(handle), .. })) = self.load(id)? {
+                self.0.ports.provisioner.stop(&handle, Duration::ZERO)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes after a restore that no volume and no process came with it: what ran is stopped, metered up to the last proof of life
+    /// that the backup knows of. Gives how many deployments that were.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn restored(&self) -> Result<u64, Fault> {
+        let active = self.0.ports.metadata.read()?.instance_active()?;
+        let mut stopped = 0;
+        for (instance, ..) in &active {
+            let done = self.change(instance, |unit, deployment, instance| {
+                let proof = unit.interval_current(instance.id, Metered::Compute)?.and_then(|open| open.proven_at);
+                metering::close_at_proof(unit, instance)?;
+                let last = unit.interval_last_end(instance.id, Metered::Compute)?;
+                let storage = unit.interval_current(instance.id, Metered::Storage)?;
+                if let Some(end) = proof.or(last).or(storage.map(|open| open.opened_at)) {
+                    metering::close(unit, instance, Metered::Storage, end)?;
+                }
+                if instance.state != RunState::Stopping {
+                    super::shutdown::go(deployment, instance, RunState::Stopping)?;
+                }
+                super::shutdown::go(deployment, instance, RunState::Stopped)?;
+                instance.handle = None;
+                instance.host = None;
+                instance.prepared = false;
+                instance.draining = false;
+                instance.shutdown = None;
+                instance.seeds.clear();
+                deployment.last_error = Some(LEFT_BEHIND.to_owned());
+                Ok(())
+            })?;
+            stopped += u64::from(done.is_some());
+        }
+        Ok(stopped)
     }
 
     /// Leaves the process of a deployment to itself because the server stops; the next start takes it over.

@@ -1,0 +1,83 @@
+//! What `backup` and `restore` do for deployments: the backups they made of themselves go along; their volumes, which other processes
+//! write, do not.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::values::{BackupId, DeploymentId};
+
+use crate::compose::Stores;
+use crate::manifest::BACKUPS;
+
+/// Copies the files of all backups that are listed; gives their paths within `to`. One that is removed meanwhile is left out.
+pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
+    let mut saved = Vec::new();
+    for deployment in names(&stores.dir.backups())? {
+        let Ok(id) = DeploymentId::parse(&deployment) else { continue };
+        let folder = stores.dir.backups().join(&deployment);
+        for backup in names(&folder)? {
+            let Ok(backup_id) = BackupId::parse(&backup) else { continue };
+            if stores.metadata.read()?.backup_get(id, backup_id)?.is_none() {
+                continue;
+            }
+            for file in names(&folder.join(&backup))? {
+                let path = format!("{BACKUPS}/{deployment}/{backup}/{file}");
+                if !file.starts_with('.') && copy(&folder.join(&backup).join(&file), &to.join(&path))? {
+                    saved.push(path);
+                }
+            }
+        }
+    }
+    Ok(saved)
+}
+
+/// Removes what an attempt saved.
+pub(super) fn discard(to: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(to.join(BACKUPS)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Brings one file of a backup back. `path` comes from a manifest.
+pub(super) fn load(from: &Path, path: &str, stores: &Stores) -> anyhow::Result<()> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let &[BACKUPS, deployment, backup, file] = parts.as_slice() else { bail!("{path} is no file of a backup") };
+    let is_plain = !file.is_empty() && file.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if DeploymentId::parse(deployment).is_err() || BackupId::parse(backup).is_err() || !is_plain {
+        bail!("{path} is no file of a backup");
+    }
+    let to = stores.dir.backups().join(deployment).join(backup).join(file);
+    copy(&from.join(path), &to).with_context(|| format!("cannot restore {path}")).map(drop)
+}
+
+/// Copies a file and everything above it; gives whether it was there.
+fn copy(from: &Path, to: &Path) -> io::Result<bool> {
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    match fs::copy(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+        Ok(_) => File::open(to)?.sync_all().map(|()| true),
+    }
+}
+
+/// Names in a folder, in order; none of one that is not there.
+fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names: Vec<String> = entries
+        .map(|entry| Ok(entry?.file_name().into_string().ok()))
+        .collect::<io::Result<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .collect();
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,69 @@
+//! A deployment is created, serves SQL at its own port and through the gateway, is shut down, and comes back from its backup; it
+//! outlives the server.
+
+use serde_json::{Value, json};
+
+use super::yard::{Yard, serve, size};
+
+#[test]
+fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut yard = Yard::start(dir.path());
+    let started = yard.create(&json!({}));
+    let direct = started["direct_url"].as_str().unwrap().to_owned();
+    let gateway = started["url"].as_str().unwrap().to_owned();
+    assert_eq!(gateway, format!("{}/api/v1/deployments/ada/gauges/sql/", yard.server.origin));
+    yard.sql(&direct, "create table t(a)");
+    yard.sql(&gateway, "insert into t values (41), (1)");
+    assert_eq!(yard.sql(&direct, "select sum(a) from t"), "42");
+    assert_eq!(yard.sql(&gateway, "select sum(a) from t"), "42");
+
+    // Nobody else gets in, by either way.
+    for url in [&direct, &gateway] {
+        let body = json!({"requests": []});
+        let answer = yard.http.post(format!("{url}v2/pipeline")).json(&body).send().unwrap();
+        assert_eq!(answer.status().as_u16(), 401, "{url}");
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        assert_eq!(answer.json::<Value>().unwrap()["code"], "UNAUTHENTICATED");
+    }
+    let (status, cost) = yard.api("GET", "/deployments/ada/gauges/cost", None);
+    assert_eq!((status, cost["data"]["items"].as_array().unwrap().len()), (200, 2), "{cost}");
+
+    // The server goes and comes back; the deployment is there again with what it held.
+    let origin = yard.server.origin.clone();
+    yard.server.terminate();
+    yard.server = serve(dir.path());
+    assert_ne!(yard.server.origin, origin);
+    let again = yard.until("started");
+    assert_eq!(yard.sql(again["direct_url"].as_str().unwrap(), "select sum(a) from t"), "42");
+
+    let (status, stopping) = yard.api("POST", "/deployments/ada/gauges/disable", None);
+    assert_eq!((status, stopping["data"]["state"].as_str()), (202, Some("stopping")), "{stopping}");
+    let stopped = yard.until("stopped");
+    assert_eq!(stopped["hourly_cost_usd"], 0.0);
+    let (_, backups) = yard.api("GET", "/deployments/ada/gauges/backups", None);
+    assert_eq!(backups["data"][0]["kind"], "final", "{backups}");
+    let mut instance = size();
+    instance["backup_id"] = backups["data"][0]["id"].clone();
+    let (status, accepted) = yard.api("POST", "/deployments/ada/gauges/instances", Some(&instance));
+    assert_eq!(status, 202, "{accepted}");
+    let back = yard.until("started");
+    assert_eq!(yard.sql(back["url"].as_str().unwrap(), "select sum(a) from t"), "42");
+    yard.server.terminate();
+}
+
+#[test]
+fn a_port_that_somebody_else_took_meanwhile_is_left_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut yard = Yard::start(dir.path());
+    let before = yard.create(&json!({}))["port"].as_u64().unwrap();
+    yard.server.terminate();
+    let taken = std::net::TcpListener::bind(("127.0.0.1", u16::try_from(before).unwrap())).unwrap();
+    yard.server = serve(dir.path());
+    let again = yard.until("started");
+    assert_ne!(again["port"].as_u64().unwrap(), before, "{again}");
+    assert_eq!(yard.sql(again["direct_url"].as_str().unwrap(), "select 42"), "42");
+    assert_eq!(yard.sql(again["url"].as_str().unwrap(), "select 42"), "42");
+    drop(taken);
+    yard.server.terminate();
+}

@@ -1,0 +1,12 @@
+//! Hosted API v1 on the real binary.
+
+mod clients;
+mod endpoints;
+mod gateway;
+mod life;
+mod restore;
+mod shared;
+mod signals;
+mod sources;
+mod strangers;
+mod yard;

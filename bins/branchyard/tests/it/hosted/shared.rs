@@ -1,0 +1,82 @@
+//! Two servers over one metadata store, each with a data folder of its own: each runs what it accepted.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use reqwest::blocking::Client;
+use serde_json::{Value, json};
+
+use super::yard::{Yard, size};
+use crate::process::{Server, branchyard};
+
+fn serve(store: &Path, dir: &Path) -> Server {
+    let mut command = branchyard();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+    command.arg("--metadata-url").arg(store);
+    Server::start_as(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "22000-22099"))
+}
+
+#[test]
+fn servers_that_share_a_store_leave_each_others_deployments_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let (store, here, there) = (home.path().join("store.sqlite"), home.path().join("here"), home.path().join("there"));
+    let first = serve(&store, &here);
+    let run = |args: &[&str]| {
+        let output = branchyard().args(args).arg("--data-dir").arg(&here).arg("--metadata-url").arg(&store).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    run(&["user", "create", "ada", "--email", "ada@example.test"]);
+    let token = run(&["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let mut one = Yard { server: first, http: Client::new(), token: token.clone() };
+    let mut two = Yard { server: serve(&store, &there), http: Client::new(), token };
+    let seen = |yard: &Yard, name: &str| -> Value {
+        let (_, instances) = yard.api("GET", &format!("/deployments/ada/{name}/instances"), None);
+        let instance = &instances["data"][0];
+        json!([instance["state"], instance["restarts"], instance["started_at"], instance["port"]])
+    };
+
+    let gauges = one.create(&json!({}));
+    let before = seen(&one, "gauges");
+    assert_eq!(before[1], 0);
+    one.sql(gauges["direct_url"].as_str().unwrap(), "create table t(a)");
+    let mut wanted = json!({"owner": "ada", "name": "pumps", "cloud": "local", "zone": "local"});
+    wanted.as_object_mut().unwrap().extend(size().as_object().unwrap().clone());
+    assert_eq!(two.api("POST", "/deployments", Some(&wanted)).0, 202);
+    while seen(&one, "pumps")[0] != "started" {
+        thread::sleep(Duration::from_millis(100));
+    }
+    // The other server knows of it, and says that it does not reach it.
+    assert_eq!(two.until("started")["state"], "started");
+    let gateway = format!("{}/api/v1/deployments/ada/gauges/sql/v2/pipeline", two.server.origin);
+    let answer = two.send("POST", &gateway, Some(&json!({"requests": []})));
+    assert_eq!((answer.status().as_u16(), answer.headers()["retry-after"].to_str().unwrap()), (503, "1"));
+    assert_eq!(two.api("GET", "/deployments/ada/gauges/logs", None).0, 503);
+    assert_eq!(two.api("GET", "/deployments/ada/gauges/cost", None).0, 200);
+
+    // It comes and goes, in order and not, and the first one's process does not notice.
+    let (_, pumps) = two.api("GET", "/deployments/ada/pumps", None);
+    two.server.terminate();
+    two.server = serve(&store, &there);
+    two.server.kill();
+    two.server = serve(&store, &there);
+    while seen(&two, "pumps")[0] != "started" {
+        thread::sleep(Duration::from_millis(100));
+    }
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(seen(&one, "gauges"), before);
+    one.sql(gauges["direct_url"].as_str().unwrap(), "insert into t values (1)");
+
+    // Killed and back again, the first one takes its own process over, the second one's stays.
+    let theirs = seen(&two, "pumps");
+    one.server.kill();
+    one.server = serve(&store, &here);
+    one.until("started");
+    assert_eq!(seen(&one, "gauges"), before);
+    assert_eq!(seen(&two, "pumps"), theirs);
+    assert_eq!(theirs[3], pumps["data"]["port"]);
+    one.server.terminate();
+    two.server.terminate();
+}

@@ -1,0 +1,102 @@
+//! A server with the user ada, and short ways to talk to it.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use reqwest::blocking::{Client, Response};
+use serde_json::{Value, json};
+
+use crate::process::{Server, branchyard, succeed};
+
+/// A server with the user ada.
+pub(crate) struct Yard {
+    pub(crate) server: Server,
+    pub(crate) http: Client,
+    pub(crate) token: String,
+}
+
+pub(crate) fn serve(dir: &Path) -> Server {
+    let mut command = branchyard();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+    Server::start_as(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "21400-21999"))
+}
+
+impl Yard {
+    pub(crate) fn start(dir: &Path) -> Self {
+        let server = serve(dir);
+        succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+        let token = succeed(dir, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+        Self { server, http: Client::new(), token }
+    }
+
+    pub(crate) fn send(&self, method: &str, url: &str, body: Option<&Value>) -> Response {
+        let request = self.http.request(method.parse().unwrap(), url).bearer_auth(&self.token);
+        match body {
+            Some(body) => request.json(body),
+            None => request,
+        }
+        .send()
+        .unwrap()
+    }
+
+    pub(crate) fn api(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let answer = self.send(method, &format!("{}/api/v1{path}", self.server.origin), body);
+        (answer.status().as_u16(), answer.json().unwrap())
+    }
+
+    /// Waits until the deployment is in a state.
+    pub(crate) fn until(&self, state: &str) -> Value {
+        let begun = Instant::now();
+        loop {
+            let (_, seen) = self.api("GET", "/deployments/ada/gauges", None);
+            if seen["data"]["state"] == state {
+                return seen["data"].clone();
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "not {state}: {seen}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Runs a statement at an address clients are given; the first cell.
+    pub(crate) fn sql(&self, url: &str, sql: &str) -> Value {
+        let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
+        let answer = self.send("POST", &format!("{url}v2/pipeline"), Some(&body));
+        assert_eq!(answer.status().as_u16(), 200, "{url}");
+        let answer: Value = answer.json().unwrap();
+        assert_eq!(answer["results"][0]["type"], "ok", "{sql}: {answer}");
+        answer["results"][0]["response"]["result"]["rows"][0][0]["value"].clone()
+    }
+}
+
+pub(crate) fn size() -> Value {
+    json!({"instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 2})
+}
+
+impl Yard {
+    /// Creates `ada/gauges`, with more fields of the body; waits until it serves.
+    pub(crate) fn create(&self, more: &Value) -> Value {
+        let mut wanted = json!({"owner": "ada", "name": "gauges", "cloud": "local", "zone": "local"});
+        for part in [&size(), more] {
+            wanted.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        }
+        let (status, made) = self.api("POST", "/deployments", Some(&wanted));
+        assert_eq!((status, made["data"]["state"].as_str()), (202, Some("starting")), "{made}");
+        self.until("started")
+    }
+
+    /// Waits until an operation succeeded.
+    pub(crate) fn done(&self, accepted: &Value) -> Value {
+        let id = accepted["data"]["id"].as_str().unwrap();
+        let began = Instant::now();
+        loop {
+            let (_, seen) = self.api("GET", &format!("/operations/{id}"), None);
+            match seen["data"]["status"].as_str().unwrap() {
+                "succeeded" => return seen["data"].clone(),
+                "failed" => panic!("{seen}"),
+                _ => assert!(began.elapsed() < Duration::from_secs(90), "{seen}"),
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
