@@ -15,7 +15,7 @@ use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::{self, Looking};
 use crate::place::{Beside, Place, Total};
-use crate::rows::{Cell, Grid};
+use crate::rows::{Cell, Grid, Kind};
 use crate::visit::{Answer, Visit};
 
 /// Rows of a page.
@@ -32,6 +32,8 @@ struct Heading {
     /// `ascending`, `descending` or nothing.
     sorted: &'static str,
     is_key: bool,
+    /// Whether all there is to see in it are numbers.
+    is_number: bool,
 }
 
 struct Shown {
@@ -151,7 +153,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let sql =
         crate::paths::with_query(&format!("{}/sql", frame.path), &[("ref", &frame.asked_ref), ("table", &schema.name)]);
     visit.page(|shell| TablePage {
-        headings: headings(&frame, &looking, &schema, &path),
+        headings: headings(&frame, &looking, &schema, &path, &rows),
         is_view: schema.kind == TableKind::View,
         table: schema.name,
         shell,
@@ -174,8 +176,15 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     })
 }
 
-fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str) -> Vec<Heading> {
-    let heading = |column: &branchyard_domain::entities::TableColumn| Heading {
+/// Whether a column of the page holds numbers, and nothing else but NULL.
+fn are_numbers(rows: &[Row], at: usize) -> bool {
+    let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
+    let mut kinds = kinds.filter(|kind| *kind != Kind::Null).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind == Kind::Number)
+}
+
+fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str, rows: &[Row]) -> Vec<Heading> {
+    let heading = |(at, column): (usize, &branchyard_domain::entities::TableColumn)| Heading {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         href: looking.sorted_by(&column.name).address(path, &frame.asked_ref),
@@ -185,8 +194,9 @@ fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str) 
             (true, true) => "descending",
         },
         is_key: column.in_primary_key,
+        is_number: are_numbers(rows, at),
     };
-    schema.columns.iter().map(heading).collect()
+    schema.columns.iter().enumerate().map(heading).collect()
 }
 
 /// What became of the rows, where there are none to show.
