@@ -1,7 +1,5 @@
 //! Where a page of changed rows ends, in a form that page tokens hold.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Cell, RowChange};
@@ -10,54 +8,18 @@ use branchyard_domain::ports::RowPage;
 use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
 
+use crate::key_cells::KeyCells;
 use crate::paging::Listed;
-
-/// Bytes of a row's key that a page token may hold; rows with longer ones are counted from the last shorter one.
-const KEY_MAX_BYTES: usize = 2_000;
 
 /// Bytes of values that one look at the engine brings; what is shown of them is cut.
 const PAGE_BYTES: usize = 8 << 20;
-
-/// A cell of a key, exactly.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-enum KeyCell {
-    N,
-    I(i64),
-    R(u64),
-    T(String),
-    B(String),
-}
-
-impl From<&Cell> for KeyCell {
-    fn from(cell: &Cell) -> Self {
-        match cell {
-            Cell::Null => Self::N,
-            Cell::Integer(number) => Self::I(*number),
-            Cell::Real(number) => Self::R(number.to_bits()),
-            Cell::Text(bytes) => Self::T(STANDARD_NO_PAD.encode(bytes)),
-            Cell::Blob(bytes) => Self::B(STANDARD_NO_PAD.encode(bytes)),
-        }
-    }
-}
-
-impl KeyCell {
-    fn cell(&self) -> Option<Cell> {
-        Some(match self {
-            Self::N => Cell::Null,
-            Self::I(number) => Cell::Integer(*number),
-            Self::R(bits) => Cell::Real(f64::from_bits(*bits)),
-            Self::T(text) => Cell::Text(STANDARD_NO_PAD.decode(text).ok()?),
-            Self::B(text) => Cell::Blob(STANDARD_NO_PAD.decode(text).ok()?),
-        })
-    }
-}
 
 /// A place among the changed rows of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowKey {
     /// The table.
     pub table: String,
-    after: Option<Vec<KeyCell>>,
+    after: Option<KeyCells>,
     skip: usize,
 }
 
@@ -68,16 +30,14 @@ impl RowKey {
     }
 
     fn cells(&self) -> Option<Vec<Cell>> {
-        self.after.as_ref().and_then(|cells| cells.iter().map(KeyCell::cell).collect())
+        self.after.as_ref().and_then(KeyCells::cells)
     }
 
-    /// Moves behind the next row.
+    /// Moves behind the next row. Rows with keys too long for a token are counted from the last shorter one.
     fn pass(&mut self, primary_key: &[(String, Cell)]) {
-        if key_bytes(primary_key) <= KEY_MAX_BYTES {
-            self.after = Some(primary_key.iter().map(|(_, cell)| cell.into()).collect());
-            self.skip = 0;
-        } else {
-            self.skip += 1;
+        match KeyCells::of(primary_key.iter().map(|(_, cell)| cell)) {
+            Some(key) => (self.after, self.skip) = (Some(key), 0),
+            None => self.skip += 1,
         }
     }
 }
@@ -114,14 +74,6 @@ pub fn changed_rows_from<L: Level>(
             return Ok(Listed { items: rows, more });
         }
     }
-}
-
-fn key_bytes(key: &[(String, Cell)]) -> usize {
-    let bytes = key.iter().map(|(_, cell)| match cell {
-        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 24,
-        Cell::Text(bytes) | Cell::Blob(bytes) => bytes.len() * 4 / 3 + 10,
-    });
-    bytes.sum()
 }
 
 #[cfg(test)]

@@ -1,42 +1,55 @@
 //! Rows of a table or view that somebody looks at. Their statement is ours, but a view holds one of a stranger, so both run under
 //! the guard.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{
-    Column, EngineError, Flow, ReadQuery, RowSink, RowTest, Selection, SqlFailure, Test, ValueRef,
+    Column, EngineError, Flow, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, Test, ValueRef,
 };
 
 use crate::connection::Connection;
 use crate::diff::Side;
 use crate::engine::DoltliteEngine;
-use crate::read::read;
+use crate::read::{read, read_with};
 use crate::sql::{errors, quote};
+
+mod order;
+mod placed;
+
+use order::Order;
+use placed::Placed;
 
 pub(crate) fn rows(
     engine: &DoltliteEngine,
     connection: &Connection,
     wanted: &Selection<'_>,
     sink: &mut dyn RowSink,
-) -> Result<(), EngineError> {
-    let found = Side::find(connection, wanted.table).map_err(|error| errors::fault("find a table", error))?;
+) -> Result<Selected, EngineError> {
+    let fault = |error| errors::fault("find a table", error);
+    let found = Side::find(connection, wanted.table).map_err(fault)?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(wanted.table.to_owned()))?;
-    let mut sql = format!("SELECT * FROM {}{}", quote::name(&table.name), conditions(wanted.tests)?);
-    let mut order: Vec<String> = Vec::new();
-    if let Some(by) = &wanted.order {
-        order.push(format!("{}{}", quote::name(by.column), if by.descending { " DESC" } else { "" }));
+    let order = Order::of(connection, &table, wanted).map_err(fault)?;
+    let tests = wanted.tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
+    let began = Instant::now();
+    let mut placed = Placed::new(sink, &order, wanted);
+    for part in order.parts(wanted.after)? {
+        let conditions: Vec<&str> = tests.iter().chain(&part.condition).map(String::as_str).collect();
+        let sql = format!(
+            "SELECT {}* FROM {}{}{} LIMIT {}",
+            order.selected(),
+            quote::name(&table.name),
+            all_of(&conditions),
+            order.clause(),
+            placed.looked_at(),
+        );
+        let left = wanted.timeout.saturating_sub(began.elapsed()).max(Duration::from_millis(1));
+        let query = ReadQuery { sql: &sql, timeout: left, canceled: wanted.canceled.clone() };
+        read_with(engine, connection, &query, &part.values, &mut placed)?;
+        if placed.is_full() {
+            break;
+        }
     }
-    // Rows that are alike in the chosen column stay in one order from page to page.
-    if !table.is_view {
-        order.extend(table.order());
-    }
-    if !order.is_empty() {
-        sql.push_str(" ORDER BY ");
-        sql.push_str(&order.join(", "));
-    }
-    sql.push_str(&format!(" LIMIT {} OFFSET {}", wanted.limit, wanted.skip));
-    let query = ReadQuery { sql: &sql, timeout: wanted.timeout, canceled: wanted.canceled.clone() };
-    read(engine, connection, &query, sink).map(|_| ())
+    Ok(placed.selected)
 }
 
 pub(crate) fn count(
@@ -48,7 +61,9 @@ pub(crate) fn count(
 ) -> Result<u64, EngineError> {
     let found = Side::find(connection, table).map_err(|error| errors::fault("find a table", error))?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(table.to_owned()))?;
-    let sql = format!("SELECT count(*) FROM {}{}", quote::name(&table.name), conditions(tests)?);
+    let tests = tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
+    let conditions: Vec<&str> = tests.iter().map(String::as_str).collect();
+    let sql = format!("SELECT count(*) FROM {}{}", quote::name(&table.name), all_of(&conditions));
     let mut counted = Counted(0);
     read(engine, connection, &ReadQuery::new(&sql, timeout), &mut counted)?;
     Ok(counted.0)
@@ -71,9 +86,8 @@ impl RowSink for Counted {
 }
 
 /// ` WHERE …`, or nothing.
-fn conditions(tests: &[RowTest]) -> Result<String, EngineError> {
-    let parts: Vec<String> = tests.iter().map(condition).collect::<Result<_, _>>()?;
-    Ok(if parts.is_empty() { String::new() } else { format!(" WHERE {}", parts.join(" AND ")) })
+fn all_of(conditions: &[&str]) -> String {
+    if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) }
 }
 
 fn condition(test: &RowTest) -> Result<String, EngineError> {

@@ -42,6 +42,17 @@ pub(crate) fn borrowed(value: ValueRef<'_>) -> ports::ValueRef<'_> {
     }
 }
 
+/// A value that was borrowed, copied.
+pub(crate) fn owned(value: &ports::ValueRef<'_>) -> Cell {
+    match *value {
+        ports::ValueRef::Null => Cell::Null,
+        ports::ValueRef::Integer(n) => Cell::Integer(n),
+        ports::ValueRef::Real(x) => Cell::Real(x),
+        ports::ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
+        ports::ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+    }
+}
+
 /// Text of a row; what is not UTF-8 is replaced.
 pub(crate) fn text(value: ValueRef<'_>) -> String {
     match value {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
     ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selection, SessionRequest, TableScan, WriteJob, Written,
+    RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -336,7 +336,7 @@ impl Engine for DoltliteEngine {
         at: &CommitHash,
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Selected, EngineError> {
         self.reading(database, at, |connection| crate::browse::rows(self, connection, wanted, sink))
     }
 

@@ -1,5 +1,6 @@
 //! One statement of a stranger, at a commit.
 
+use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Column, EngineError, Flow, ReadQuery, ReadReport, RowSink, SqlFailure, ValueRef};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
@@ -17,13 +18,24 @@ pub(crate) fn read(
     query: &ReadQuery<'_>,
     sink: &mut dyn RowSink,
 ) -> Result<ReadReport, EngineError> {
+    read_with(engine, connection, query, &[], sink)
+}
+
+/// The same with values for the parameters of the statement.
+pub(crate) fn read_with(
+    engine: &DoltliteEngine,
+    connection: &Connection,
+    query: &ReadQuery<'_>,
+    values: &[Cell],
+    sink: &mut dyn RowSink,
+) -> Result<ReadReport, EngineError> {
     let place = Place::all(query.sql, Mode::Reader);
     let timed = connection
         .limit_time_or(&engine.watchdog, query.timeout, query.canceled.clone())
         .map_err(|error| errors::fault("set a time limit", error))?;
     let outcome = {
         let _entered = connection.enter(Mode::Reader);
-        run(connection, &place, &timed, &Allowance::new(engine.options.statement_memory), sink)
+        run(connection, &place, values, &timed, &Allowance::new(engine.options.statement_memory), sink)
     };
     outcome.map_err(|failed| failed.unless_ended(timed.ended()).at(1))
 }
@@ -31,6 +43,7 @@ pub(crate) fn read(
 fn run(
     connection: &Connection,
     place: &Place<'_>,
+    values: &[Cell],
     timed: &Timed<'_>,
     memory: &Allowance,
     sink: &mut dyn RowSink,
@@ -61,6 +74,10 @@ fn run(
                 failed => failed,
             });
         }
+    }
+    for (at, value) in values.iter().enumerate() {
+        let bound = statement.raw_bind_parameter(at + 1, cells::Param(value));
+        bound.map_err(|error| place.failed(error, &seen))?;
     }
     let columns = describe(&statement);
     let named: usize = columns.iter().map(name_bytes).sum();

@@ -96,6 +96,16 @@ pub(crate) fn key_names(columns: &[(TableColumn, u32)]) -> Vec<String> {
     key.into_iter().map(|column| column.0.name.clone()).collect()
 }
 
+/// The columns of a primary key that has an index of its own, in key order, each with the collation they are compared by.
+pub(crate) fn key_collations(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(String, String)>> {
+    let mut statement = connection.raw().prepare_cached(
+        "SELECT x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+         WHERE l.origin = 'pk' AND x.key = 1 AND x.name IS NOT NULL ORDER BY x.seqno",
+    )?;
+    let columns = statement.query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    columns.collect()
+}
+
 fn indexes(connection: &Connection, table: &str) -> rusqlite::Result<Vec<Index>> {
     let mut list =
         connection.raw().prepare_cached("SELECT name, \"unique\" FROM pragma_index_list(?) ORDER BY name")?;

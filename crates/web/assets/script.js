@@ -28,6 +28,12 @@ document.addEventListener("click", (event) => {
   }
 });
 
+// On a narrow window the tabs scroll: the one that is shown is brought into sight.
+for (const tab of document.querySelectorAll(".tabs [aria-current], .side [aria-current]")) {
+  const tabs = tab.parentElement;
+  tabs.scrollLeft = tab.offsetLeft - tabs.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+}
+
 // Lists that can be narrowed: <input data-filter="#id-of-the-list">, whose items have data-name.
 for (const input of document.querySelectorAll("input[data-filter]")) {
   const items = document.querySelectorAll(`${input.dataset.filter} [data-name]`);

@@ -59,6 +59,7 @@ mod looking;
 mod markdown;
 mod pages;
 mod paths;
+mod place;
 mod rows;
 mod session;
 mod settled;

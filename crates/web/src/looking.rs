@@ -28,8 +28,8 @@ pub(crate) struct Looking {
     pub(crate) sort: Option<String>,
     /// Whether the largest come first.
     pub(crate) descending: bool,
-    /// The page, from 1.
-    pub(crate) page: u64,
+    /// Where the page begins, as the address says it; empty for the first.
+    pub(crate) page: String,
 }
 
 impl Looking {
@@ -43,12 +43,11 @@ impl Looking {
                 let (_, _, test) = TESTS.iter().find(|(name, _, _)| *name == word)?;
                 Some(RowTest { column, test: *test, value: values.get(at).cloned().unwrap_or_default() })
             });
-        let page = visit.parameter("page").and_then(|text| text.parse().ok()).unwrap_or(1);
         Self {
             tests: tests.take(MOST_TESTS).collect(),
             sort: visit.parameter("sort"),
             descending: visit.parameter("desc").is_some(),
-            page: std::cmp::max(page, 1),
+            page: visit.parameter("page").unwrap_or_default(),
         }
     }
 
@@ -59,7 +58,7 @@ impl Looking {
             test: Test::Equals,
             value: (*value).to_owned(),
         };
-        Self { tests: pairs.iter().map(test).collect(), page: 1, ..Self::default() }
+        Self { tests: pairs.iter().map(test).collect(), ..Self::default() }
     }
 
     /// The address of it at a path and a ref.
@@ -84,8 +83,8 @@ impl Looking {
         if self.descending {
             add("desc", "1");
         }
-        if self.page > 1 {
-            add("page", &self.page.to_string());
+        if !self.page.is_empty() {
+            add("page", &self.page);
         }
         address
     }
@@ -96,18 +95,13 @@ impl Looking {
         Self {
             sort: Some(column.to_owned()),
             descending: is_sorted && !self.descending,
-            page: 1,
+            page: String::new(),
             tests: self.tests.clone(),
         }
     }
 
-    /// How many rows come before the page, when pages have so many. No engine counts further than 2⁶³.
-    pub(crate) fn first_row(&self, page_rows: u64) -> u64 {
-        (self.page - 1).saturating_mul(page_rows).min(i64::MAX.unsigned_abs())
-    }
-
     /// Another page of the same.
-    pub(crate) fn at_page(&self, page: u64) -> Self {
+    pub(crate) fn at_page(&self, page: String) -> Self {
         Self { page, ..self.clone() }
     }
 }
@@ -129,7 +123,7 @@ mod tests {
         let sorted = Looking::default().sorted_by("a");
         assert_eq!(sorted.address("/t", ""), "/t?sort=a");
         let again = sorted.sorted_by("a");
-        assert_eq!(again.at_page(3).address("/t", ""), "/t?sort=a&desc=1&page=3");
+        assert_eq!(again.at_page("3".to_owned()).address("/t", ""), "/t?sort=a&desc=1&page=3");
         assert_eq!(again.sorted_by("a").address("/t", ""), "/t?sort=a");
     }
 }

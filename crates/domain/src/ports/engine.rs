@@ -285,15 +285,22 @@ pub struct RowOrder<'a> {
 }
 
 /// Some rows of a table or view, for somebody to look at.
+///
+/// A row of a table has a place: its value in the column rows are sorted by, then what its key adds to it. A reading that begins
+/// behind a place costs the same wherever that is, as long as an index knows the order. Rows of a view have no place.
 #[derive(Debug, Clone)]
 pub struct Selection<'a> {
     /// The table or view, in any letter case.
     pub table: &'a str,
     /// What rows have to pass, all of it; the columns exist.
     pub tests: &'a [RowTest],
-    /// What they are sorted by, then by primary key; the column exists.
+    /// What they are sorted by, then by primary key in the same direction; the column exists.
     pub order: Option<RowOrder<'a>>,
-    /// Rows to leave out first.
+    /// Whether the order is read from its end: the last row comes first. Rows of a view are only read forwards.
+    pub backwards: bool,
+    /// The place to begin behind, in the direction of reading; the engine gave it for the same order of the same table.
+    pub after: Option<&'a [Cell]>,
+    /// Rows to leave out first; each costs what reading it would.
     pub skip: u64,
     /// The most rows to give.
     pub limit: u64,
@@ -301,6 +308,17 @@ pub struct Selection<'a> {
     pub timeout: Duration,
     /// Ends it early, as if its time had run out.
     pub canceled: Canceled,
+}
+
+/// Where the rows of a [`Selection`] lie.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Selected {
+    /// The place of the first row that was given; `None` where there is none, and in a view.
+    pub first: Option<Vec<Cell>>,
+    /// The place of the last.
+    pub last: Option<Vec<Cell>>,
+    /// Whether more rows follow, in the direction of reading.
+    pub more: bool,
 }
 
 /// A column an import fills.
@@ -485,17 +503,18 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<Duration, EngineError>;
 
-    /// Gives some rows of a table or view at a commit.
+    /// Gives some rows of a table or view at a commit, and says where they lie.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] when the statement of a view is to blame, or time ran out.
+    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] when the statement of a view is to blame, time ran out, or the place is
+    /// none of this order.
     fn rows(
         &self,
         database: DatabaseId,
         at: &CommitHash,
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<(), EngineError>;
+    ) -> Result<Selected, EngineError>;
 
     /// How many rows of a table or view pass these tests at a commit.
     ///

@@ -19,8 +19,8 @@ pub use deployments::{
 };
 pub use engine::{
     Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
-    MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selection, SqlFailure,
-    TableScan, Test, ValueRef, WriteJob, Written,
+    MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection,
+    SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};

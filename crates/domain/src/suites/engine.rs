@@ -29,6 +29,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("reads", reads),
     ("scans", scans),
     ("selections", selections),
+    ("selections_by_place", selections_by_place),
     ("log_and_ancestry", log_and_ancestry),
     ("diff", diff),
     ("diff_pages", diff_pages),
@@ -359,9 +360,12 @@ pub fn selections(engine: &dyn Engine) {
     let select = |tests: &[RowTest], order: Option<(&str, bool)>, skip: u64, limit: u64| {
         let order = order.map(|(column, descending)| RowOrder { column, descending });
         let canceled = Canceled::default();
-        let wanted = Selection { table: "T", tests, order, skip, limit, timeout: LONG, canceled };
+        let (backwards, after) = (false, None);
+        let wanted = Selection { table: "T", tests, order, backwards, after, skip, limit, timeout: LONG, canceled };
         let mut rows = Collected::default();
-        engine.rows(db.id, &head, &wanted, &mut rows).unwrap();
+        let selected = engine.rows(db.id, &head, &wanted, &mut rows).unwrap();
+        assert_eq!(selected.first.is_some(), !rows.rows.is_empty());
+        assert!(!selected.more || rows.rows.len() as u64 == limit);
         assert_eq!(rows.columns.len(), 3, "also where no row is");
         let ids = rows.lines().iter().map(|line| line.split('|').next().unwrap().to_owned()).collect::<String>();
         if skip == 0 && limit > 5 {
@@ -372,7 +376,11 @@ pub fn selections(engine: &dyn Engine) {
     assert_eq!(select(&[], None, 0, 9), "12345");
     assert_eq!(select(&[], None, 1, 2), "23");
     assert_eq!(select(&[], Some(("id", true)), 0, 2), "54");
-    assert_eq!(select(&[], Some(("b", true)), 0, 9), "32415", "equals by primary key, NULL least");
+    assert_eq!(
+        select(&[], Some(("b", true)), 0, 9),
+        "34215",
+        "equals by primary key, in the same direction, NULL least"
+    );
     let cases = [
         (test("b", Test::Equals, "20"), "24"),
         (test("B", Test::Differs, "20"), "135"),
@@ -391,6 +399,82 @@ pub fn selections(engine: &dyn Engine) {
     assert_eq!(select(&[test("b", Test::Equals, "20"), test("id", Test::More, "2")], None, 0, 9), "4");
     let lost = engine.count(db.id, &head, "gone", &[], LONG);
     assert!(matches!(lost, Err(EngineError::NoSuchTable(name)) if name == "gone"));
+}
+
+/// From place to place, forwards and backwards, every row comes once.
+pub fn selections_by_place(engine: &dyn Engine) {
+    let (db, head) = Db::with_rows(engine);
+    let head = db.write(
+        &head,
+        2,
+        "CREATE TABLE pairs(a TEXT, b INTEGER, v TEXT, PRIMARY KEY(a, b)); \
+         INSERT INTO pairs VALUES ('x',2,NULL),('x',1,'p'),('a',2,NULL),('a',1,'q'),('m',5,'p'),('z',0,NULL),('Z',0,'p'); \
+         CREATE TABLE plain(v INTEGER, w TEXT); \
+         INSERT INTO plain VALUES (3,'c'),(1,'a'),(NULL,'n'),(3,'c'),(1,'z'),(NULL,NULL),(2,'b'); CREATE TABLE none(v TEXT)",
+    );
+    for (table, columns) in [("t", "id b"), ("pairs", "a b v"), ("plain", "v w"), ("none", "v")] {
+        let orders = columns.split(' ').flat_map(|column| [false, true].map(|descending| Some((column, descending))));
+        for order in orders.chain([None]) {
+            let order = order.map(|(column, descending)| RowOrder { column, descending });
+            walk_by_place(&db, &head, table, order);
+        }
+    }
+    let place = [Cell::Integer(1), Cell::Integer(1), Cell::Integer(1)];
+    let mut wanted = whole("pairs", None);
+    wanted.after = Some(&place);
+    let lost = engine.rows(db.id, &head, &wanted, &mut Collected::default());
+    assert!(matches!(lost, Err(EngineError::Sql { .. })), "a place of another order");
+}
+
+fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
+    let canceled = Canceled::default();
+    Selection {
+        table,
+        tests: &[],
+        order,
+        backwards: false,
+        after: None,
+        skip: 0,
+        limit: 1_000,
+        timeout: LONG,
+        canceled,
+    }
+}
+
+fn walk_by_place(db: &Db<'_>, head: &CommitHash, table: &str, order: Option<RowOrder<'_>>) {
+    let told = format!("{table} by {order:?}");
+    let read = |wanted: &Selection<'_>| {
+        let mut rows = Collected::default();
+        let selected = db.engine.rows(db.id, head, wanted, &mut rows).unwrap();
+        (rows.lines(), selected)
+    };
+    let (all, _) = read(&whole(table, order));
+    for (backwards, limit) in [(false, 1), (false, 2), (false, 3), (true, 1), (true, 2), (true, 3)] {
+        let (mut walked, mut after): (Vec<String>, Option<Vec<Cell>>) = (Vec::new(), None);
+        loop {
+            let wanted = Selection { backwards, after: after.as_deref(), limit, ..whole(table, order) };
+            let (rows, selected) = read(&wanted);
+            // The place of its first row leads back to those before it.
+            if let Some(first) = &selected.first {
+                let back = Selection { backwards: !backwards, after: Some(first), ..whole(table, order) };
+                let (mut back, found) = read(&back);
+                back.reverse();
+                assert_eq!((back, found.more), (walked.clone(), false), "back in {told}");
+            }
+            if let Some(second) = rows.get(1) {
+                assert_eq!(read(&Selection { skip: 1, ..wanted }).0.first(), Some(second), "{told}");
+            }
+            walked.extend(rows);
+            if !selected.more {
+                break;
+            }
+            after = selected.last;
+        }
+        if backwards {
+            walked.reverse();
+        }
+        assert_eq!(walked, all, "{told}, {limit} at a time, backwards: {backwards}");
+    }
 }
 
 /// The log, ancestors and merge bases.

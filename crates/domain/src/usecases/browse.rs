@@ -2,12 +2,21 @@
 
 use std::time::Duration;
 
-use super::{Inner, ReadEnd};
+use super::Inner;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::TableSchema;
 use crate::errors::{Fault, ReadError};
-use crate::ports::{EngineError, ReadReport, RowSink, RowTest, Selection};
+use crate::ports::{EngineError, RowSink, RowTest, Selected, Selection, SqlFailure};
 use crate::values::CommitHash;
+
+/// How looking at rows ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LookEnd {
+    /// All that were wanted, or as many as the sink took.
+    Done(Selected),
+    /// The statement of a view is to blame, or it took too long.
+    Failed(SqlFailure),
+}
 
 /// Looking at tables.
 pub struct Browse<'a>(&'a Inner);
@@ -32,7 +41,7 @@ impl<'a> Browse<'a> {
         found.ok_or_else(|| ReadError::NoSuchTable(name.to_owned()))
     }
 
-    /// Rows of a table or view. A view is a statement of a stranger: what goes wrong in it is [`ReadEnd::Failed`].
+    /// Rows of a table or view. A view is a statement of a stranger: what goes wrong in it is [`LookEnd::Failed`].
     ///
     /// # Errors
     /// [`ReadError::NoSuchTable`], [`ReadError::NoSuchColumn`].
@@ -42,13 +51,13 @@ impl<'a> Browse<'a> {
         at: &CommitHash,
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<ReadEnd, ReadError> {
+    ) -> Result<LookEnd, ReadError> {
         let schema = self.table(access, at, wanted.table)?;
         let order = wanted.order.iter().map(|order| order.column);
         check_columns(&schema, order.chain(wanted.tests.iter().map(|test| test.column.as_str())))?;
         match self.0.ports.engine.rows(access.database().id, at, wanted, sink) {
-            Ok(()) => Ok(ReadEnd::Done(ReadReport { deterministic: true })),
-            Err(EngineError::Sql { failure, .. }) => Ok(ReadEnd::Failed(failure)),
+            Ok(selected) => Ok(LookEnd::Done(selected)),
+            Err(EngineError::Sql { failure, .. }) => Ok(LookEnd::Failed(failure)),
             Err(other) => Err(Fault::from(other).into()),
         }
     }

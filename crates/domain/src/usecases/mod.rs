@@ -31,7 +31,7 @@ mod uploaded;
 use std::sync::Arc;
 
 pub use branches::{Branches, NewBranch};
-pub use browse::Browse;
+pub use browse::{Browse, LookEnd};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use deployments::{

@@ -16,7 +16,7 @@ pub(crate) struct Side {
     pub(crate) name: String,
     pub(crate) is_view: bool,
     pub(crate) columns: Vec<String>,
-    pub(super) key: Vec<String>,
+    pub(crate) key: Vec<String>,
 }
 
 impl Side {
@@ -35,9 +35,13 @@ impl Side {
         if !self.key.is_empty() {
             return self.key.iter().map(|name| quote::name(name)).collect();
         }
-        // A column of the user may have one of the names of the row id.
+        vec![self.row_id().unwrap_or("rowid").to_owned()]
+    }
+
+    /// The name of the row id that no column of the user has, if one is left.
+    pub(crate) fn row_id(&self) -> Option<&'static str> {
         let free = |name: &&str| !self.columns.iter().any(|column| column.eq_ignore_ascii_case(name));
-        vec![["rowid", "_rowid_", "oid"].into_iter().find(free).unwrap_or("rowid").to_owned()]
+        ["rowid", "_rowid_", "oid"].into_iter().find(free)
     }
 
     pub(super) fn key_columns(&self) -> Vec<String> {

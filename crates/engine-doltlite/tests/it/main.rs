@@ -8,6 +8,7 @@ mod guard;
 mod imports;
 mod merges;
 mod secrecy;
+mod selections;
 mod sessions;
 mod sqlite;
 mod support;

@@ -187,6 +187,17 @@ impl Chromium {
         self.runtime.block_on(field.send_keys(text)).unwrap();
     }
 
+    /// Presses keys in a field.
+    #[track_caller]
+    pub(super) fn press(&self, css: &str, keys: &str) {
+        self.runtime.block_on(self.find(css).send_keys(keys)).unwrap();
+    }
+
+    /// Runs a script in the page, which has to allow scripts.
+    pub(super) fn run(&self, script: &str) -> Value {
+        self.runtime.block_on(self.client().execute(script, Vec::new())).unwrap()
+    }
+
     /// Chooses a file.
     #[track_caller]
     pub(super) fn choose(&self, css: &str, file: &Path) {

@@ -1,10 +1,11 @@
 //! What people do, over several pages.
 
 use branchyard_testkit::{Actor, Receiver, Server};
+use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript};
 
-fn yard() -> Server {
+pub(super) fn yard() -> Server {
     Server::start_with(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
@@ -12,7 +13,7 @@ fn yard() -> Server {
 }
 
 /// Somebody signed up in a browser, with a database.
-fn at_work(server: &Server, javascript: JavaScript) -> Option<(Chromium, Actor)> {
+pub(super) fn at_work(server: &Server, javascript: JavaScript) -> Option<(Chromium, Actor)> {
     let chromium = Chromium::open(server, javascript)?;
     chromium.sign_up("ada");
     let actor = server.actor_of("ada");
@@ -86,6 +87,43 @@ fn a_file_is_sent_in_parts_looked_at_and_imported_with_its_progress() {
     chromium.shows("#operation-results", "Commit");
     let count = actor.read("ada/rivers", "main", "select count(*) as n from rivers");
     assert_eq!(count[0][0], rows.to_string());
+}
+
+#[test]
+fn a_file_is_dropped_on_the_page() {
+    let server = yard();
+    let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
+    chromium.go("/ada/rivers/imports/new");
+    chromium.shows("#file-hint", "Or drop it here");
+    chromium.run(
+        "const files = new DataTransfer(); \
+         files.items.add(new File(['id,name\\n1,Rhine\\n2,Loire\\n'], 'Rivers.csv', {type: 'text/csv'})); \
+         const dropped = new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}); \
+         document.getElementById('drop-zone').dispatchEvent(dropped);",
+    );
+    chromium.shows("#preview-table", "Loire");
+    assert_eq!(chromium.property("#table_name", "value"), "rivers");
+    chromium.send("#start-import");
+    chromium.shows("#operation-status", "Succeeded");
+    assert_eq!(actor.read("ada/rivers", "main", "select count(*) from rivers")[0][0], "2");
+}
+
+#[test]
+fn an_operation_is_followed_without_reloading_the_page() {
+    let server = yard();
+    let Some((chromium, actor)) = at_work(&server, JavaScript::On) else { return };
+    // Long enough to be seen under way.
+    let q = "create table t (id integer primary key, v text); insert into t with recursive n(i) as \
+             (select 1 union all select i + 1 from n where i < 400000) select i, 'row ' || i from n";
+    let accepted =
+        actor.post("/databases/ada/rivers/sql-writes", &json!({"from_branch": "main", "to_branch": "main", "q": q}));
+    let operation = accepted.expect(202).data()["id"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    chromium.go(&format!("/ada/rivers/operations/{operation}"));
+    chromium.run("window.wasHere = true");
+    chromium.shows("#operation-status", "Succeeded");
+    chromium.shows("#operation-results", "Commit");
+    assert_eq!(chromium.run("return window.wasHere"), true, "the page was not loaded again");
+    assert!(!chromium.has("#operation-live[data-live]"));
 }
 
 #[test]

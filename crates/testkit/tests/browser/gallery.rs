@@ -1,6 +1,6 @@
 //! Every page once, light and dark, wide and on a phone: nothing is out of place, and axe-core finds nothing serious.
 
-use branchyard_testkit::{Receiver, Server};
+use branchyard_testkit::{Actor, Receiver, Server};
 use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript, Theme};
@@ -47,6 +47,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     let role =
         ada.request(reqwest::Method::PUT, "/databases/ada/rivers/collaborators/bob").json(&json!({"role": "write"}));
     assert!(role.send().unwrap().status().is_success());
+    let worked_on = work(&ada);
     let receiver = Receiver::start();
     let hook = json!({"url": receiver.url(), "events": ["on_push", "on_branch"]});
     let hook = ada.post("/databases/ada/rivers/hooks", &hook).expect(201).data()["id"].as_str().unwrap().to_owned();
@@ -62,6 +63,14 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     chromium.shows("#preview-table", "Nile");
 
     let below = |path: &str| format!("/ada/rivers/{path}");
+    let failed_write = operation(&failed).replace("/operations/", "/sql/writes/");
+    let import_look = chromium.path();
+    chromium.go("/settings/tokens");
+    chromium.fill("#token-form [name=name]", "laptop");
+    chromium.send("#token-form button");
+    chromium.go("/settings/tokens");
+    let token = chromium.property("#tokens a.danger", "href");
+    let token = token.strip_prefix(&server.address()).unwrap().to_owned();
     let mut pages: Vec<(&'static str, String)> = [
         ("branches", "branches"),
         ("branch-delete", "branches/fix-names/delete"),
@@ -72,6 +81,29 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("forks", "forks"),
         ("operations", "operations"),
         ("imports", "imports"),
+        ("tag-delete", "tags/v1.0/delete"),
+        ("release-edit", "releases/tag/v1.0/edit"),
+        ("release-delete", "releases/tag/v1.0/delete"),
+        ("sql", "sql"),
+        ("sql-rows", "sql?q=select+r.name,+km,+c.name+as+country+from+rivers+r+left+join+countries+c+on+c.code+=+r.country+order+by+km+desc"),
+        ("sql-error", "sql?q=select+nmae+from+rivers"),
+        ("sql-write", "sql/write?q=update+rivers+set+km+=+1230+where+id+=+1"),
+        ("row", "tables/rivers/row?column=id&test=eq&value=1"),
+        ("tables-filtered", "tables/rivers?column=km&test=gt&value=1000&sort=km&desc=1"),
+        ("commits", "commits"),
+        ("compare-choose", "compare"),
+        ("compare", "compare/main...draft%2Flengths"),
+        ("pulls", "pulls?state=all"),
+        ("pull-new", "pulls/new"),
+        ("pull-preview", "pulls/new?from=only-names&to=main"),
+        ("pull-merged", "pulls/1"),
+        ("pull", "pulls/2"),
+        ("pull-commits", "pulls/2/commits"),
+        ("pull-diff", "pulls/2/diff"),
+        ("pull-conflicts", "pulls/2/conflicts"),
+        ("pull-edit", "pulls/2/edit"),
+        ("settings-visibility", "settings/visibility"),
+        ("missing-ref", "commits?ref=nowhere"),
         ("import-new", "imports/new"),
         ("settings", "settings"),
         ("settings-delete", "settings/delete"),
@@ -90,10 +122,21 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("database", "/ada/rivers".to_owned()),
         ("missing", "/nobody/nothing".to_owned()),
         ("tokens", "/settings/tokens".to_owned()),
+        ("token-delete", token),
+        ("password", "/settings/password".to_owned()),
+        ("sessions", "/settings/sessions".to_owned()),
+        ("invitations", "/settings/invitations".to_owned()),
+        ("database-new", "/new".to_owned()),
+        ("organization", "/acme".to_owned()),
+        ("commit", below(&format!("commits/{worked_on}"))),
+        ("sql-written", failed_write),
+        ("hook-edit", below(&format!("settings/hooks/{hook}/edit"))),
+        ("hook-rotate", below(&format!("settings/hooks/{hook}/rotate"))),
+        ("hook-delete", below(&format!("settings/hooks/{hook}/delete"))),
         ("profile", "/settings/profile".to_owned()),
         ("operation-failed", operation(&failed)),
         ("import-failed", operation(&import)),
-        ("import-look", chromium.path()),
+        ("import-look", import_look),
         ("hook", below(&format!("settings/hooks/{hook}"))),
         ("deliveries", below(&format!("settings/hooks/{hook}/deliveries"))),
         ("delivery", delivery),
@@ -104,6 +147,88 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
     pages
 }
 
+/// Work on branches: a pull that was merged, one that conflicts, one that could be opened; gives a commit.
+fn work(ada: &Actor) -> String {
+    let branch = |name: &str| {
+        ada.post("/databases/ada/rivers/branches", &json!({"name": name, "from": {"branch": "main"}})).expect(201);
+    };
+    let place = |branch: &str| json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": branch});
+    let pull = |from: &str, title: &str, description: &str| {
+        let (from, to) = (place(from), place("main"));
+        let body = json!({"title": title, "description": description, "from_branch": from, "to_branch": to});
+        ada.post("/databases/ada/rivers/pulls", &body).expect(201);
+    };
+    branch("only-names");
+    branch("more-rivers");
+    ada.write(
+        "ada/rivers",
+        "more-rivers",
+        "insert into rivers values (5, 'Elbe', 1094, 'DE'), (6, 'Rhône', 813, 'FR')",
+    );
+    ada.write("ada/rivers", "more-rivers", "alter table rivers add column source text");
+    ada.write("ada/rivers", "main", "insert into rivers values (7, 'Weser', 452, 'DE')");
+    pull("more-rivers", "Rivers of central Europe", "Two more, and a column for where they begin.");
+    ada.finish(&ada.post("/databases/ada/rivers/pulls/1/merge", &json!({})));
+    ada.write("ada/rivers", "draft/lengths", "update rivers set km = 1230 where id = 1; update rivers set km = 1012 where id = 2; delete from rivers where id = 3");
+    pull(
+        "draft/lengths",
+        "Lengths as measured in 2024",
+        "The new gauge says:\n\n- Rhine **1230** km\n- Loire **1012** km",
+    );
+    let comment = json!({"body": "Is the delta counted in?"});
+    ada.post("/databases/ada/rivers/pulls/2/comments", &comment).expect(201);
+    let changed = ada.write(
+        "ada/rivers",
+        "main",
+        "update rivers set km = 1232.7 where id = 1; update countries set name = 'Germany (DE)' where code = 'DE'",
+    );
+    ada.write("ada/rivers", "only-names", "update rivers set name = 'Rhein' where id = 1");
+    changed
+}
+
+/// Addresses that are no pages: files, and what leads elsewhere at once.
+const NO_PAGES: &[&str] =
+    &["/static/{file}", "/settings", "/{owner}/{database}/tables/{table}/csv", "/{owner}/{database}/sql.csv"];
+
+/// The routes that answer GET, as the pages declare them, in their order.
+fn routes() -> Vec<String> {
+    let source = include_str!("../../../web/src/pages/mod.rs");
+    let (mut routes, mut prefix) = (Vec::new(), String::new());
+    let pieces: Vec<&str> = source.split('"').collect();
+    for at in (1..pieces.len()).step_by(2) {
+        let (before, literal, after) = (pieces[at - 1], pieces[at], pieces.get(at + 1).copied().unwrap_or_default());
+        if let Some((start, _)) = literal.split_once("{below}") {
+            prefix = start.replace("{{", "{").replace("}}", "}");
+            continue;
+        }
+        let route = if before.ends_with(" at(") || before.ends_with("(at(") {
+            format!("{prefix}{literal}")
+        } else {
+            literal.to_owned()
+        };
+        let is_page = route.starts_with('/') && (after.contains("get()") || after.contains(".get("));
+        if is_page && !NO_PAGES.contains(&route.as_str()) {
+            routes.push(route);
+        }
+    }
+    assert!(routes.len() > 50, "{routes:?}");
+    routes
+}
+
+/// Whether a route is that of a path.
+fn is_of(route: &str, path: &str) -> bool {
+    let path = path.split('?').next().unwrap();
+    let (mut route, mut path) = (route.split('/'), path.split('/'));
+    loop {
+        match (route.next(), path.next()) {
+            (None, None) => return true,
+            (Some(part), Some(_)) if part.contains(":.+") => return true,
+            (Some(part), Some(given)) if part == given || (part.starts_with('{') && !given.is_empty()) => {}
+            _ => return false,
+        }
+    }
+}
+
 #[test]
 fn every_page_fits_and_is_accessible() {
     let server = Server::start_with(|config| {
@@ -111,12 +236,29 @@ fn every_page_fits_and_is_accessible() {
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
     });
     let Some(chromium) = Chromium::open(&server, JavaScript::On) else { return };
-    for path in ["/sign-in", "/sign-up", "/"] {
-        chromium.go(path);
-        assert_eq!(chromium.serious_faults(), Vec::<String>::new());
-    }
+    let outside = [("sign-in", "/sign-in"), ("sign-up", "/sign-up"), ("welcome", "/")];
+    let outside = outside.map(|(name, path)| (name, path.to_owned()));
+    let mut faults = look_at(&chromium, &outside);
+    chromium.width(WIDE);
+    chromium.theme(Theme::Light);
     chromium.sign_up("ada");
     let pages = pages(&server, &chromium);
+    let (routes, mut seen) = (routes(), std::collections::BTreeSet::new());
+    for (_, path) in outside.iter().chain(&pages) {
+        // The more exact a route is, the sooner it answers.
+        let words = |route: &&String| route.split('/').filter(|part| !part.starts_with('{')).count();
+        seen.extend(routes.iter().filter(|route| is_of(route, path)).max_by_key(words));
+    }
+    let unseen: Vec<_> = routes.iter().filter(|route| !seen.contains(route)).collect();
+    assert!(unseen.is_empty(), "pages that nobody looks at: {unseen:?}");
+    faults.extend(look_at(&chromium, &pages));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What is wrong with pages, light and dark, wide and on a phone.
+fn look_at(chromium: &Chromium, pages: &[(&'static str, String)]) -> Vec<String> {
+    let part = std::env::var("BRANCHYARD_TEST_PAGES").unwrap_or_default();
+    let pages: Vec<_> = pages.iter().filter(|(name, _)| name.contains(&part)).collect();
     let mut faults = Vec::new();
     for width in [WIDE, PHONE] {
         chromium.width(width);
@@ -128,9 +270,12 @@ fn every_page_fits_and_is_accessible() {
                 if chromium.overflows() {
                     faults.push(format!("{path} is wider than {width} pixels"));
                 }
-                faults.extend(chromium.serious_faults());
+                // Colours are looked at in both themes, and the layout in both widths, once each: it takes the longest of all.
+                if (theme == Theme::Dark) == (width == PHONE) {
+                    faults.extend(chromium.serious_faults());
+                }
             }
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    faults
 }

@@ -2,7 +2,8 @@
 //!
 //! Wants `chromium` and `chromedriver`. Where they are missing nothing is tested, unless `BRANCHYARD_TEST_REQUIRE_BROWSER` says
 //! that this is a fault. `BRANCHYARD_TEST_AXE` names a file with axe-core, which then looks at every page.
-//! `BRANCHYARD_TEST_SCREENSHOTS` names a folder that pictures of the pages are written to.
+//! `BRANCHYARD_TEST_SCREENSHOTS` names a folder that pictures of the pages are written to; `BRANCHYARD_TEST_PAGES` a part of the names of the
+//! pages that are looked at, when not all shall be.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,3 +14,5 @@
 mod chromium;
 mod flows;
 mod gallery;
+mod pulls;
+mod workbench;

@@ -72,6 +72,8 @@ fn readme(
         table: &table.name,
         tests: &[],
         order: None,
+        backwards: false,
+        after: None,
         skip: 0,
         limit: 1,
         timeout: README_PATIENCE,

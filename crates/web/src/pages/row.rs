@@ -6,13 +6,14 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, RowOrder, Selection};
-use branchyard_domain::usecases::ReadEnd;
+use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, At, Frame, Tab};
 use crate::error_page::Stop;
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::Looking;
+use crate::place::Place;
 use crate::rows::{Cell, Grid};
 use crate::visit::{Answer, Visit};
 
@@ -40,23 +41,27 @@ struct RowPage {
 }
 
 /// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`: the first row that passes the
-/// tests, or with `page` the so-many-th.
+/// tests, or with `page` the one of that number or place.
 pub(crate) async fn show(visit: Visit) -> Answer {
     let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let slot = visit.read_slot()?;
-    let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
+    let (state, timeout) = (visit.state.clone(), Duration::from_millis(visit.state.config.sql.default_timeout_ms));
     let (schemas, schema, grid, ended) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
             let schemas = hub.history().tables(&access, &commit)?;
             let schema = hub.browse().table(&access, &commit, &name)?;
+            let place = Place::asked(&state, access.database().id, &schema, &looking, 1);
+            let after = place.cells();
             let wanted = Selection {
                 table: &schema.name,
                 tests: &looking.tests,
                 order: looking.sort.as_deref().map(|column| RowOrder { column, descending: looking.descending }),
-                skip: looking.first_row(1),
+                backwards: place.backwards,
+                after: after.as_deref(),
+                skip: place.skip,
                 limit: 1,
                 timeout,
                 canceled: Canceled::default(),
@@ -66,7 +71,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             Ok((schemas, schema, grid, ended))
         })
         .await?;
-    let (ReadEnd::Done(_), Some(cells)) = (ended, grid.rows.into_iter().next()) else {
+    let (LookEnd::Done(_), Some(cells)) = (ended, grid.rows.into_iter().next()) else {
         return Err(Stop::nothing_here());
     };
     let links = Links::new(&frame, &schemas, &schema);

@@ -6,15 +6,16 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, RowOrder, Selection};
-use branchyard_domain::usecases::ReadEnd;
+use branchyard_domain::ports::{Canceled, RowOrder, Selected, Selection, SqlFailure};
+use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, At, Frame, Tab};
 use crate::format;
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::{self, Looking};
-use crate::rows::{Cell, Grid};
+use crate::place::{Beside, Place, Total};
+use crate::rows::{Cell, Grid, Kind};
 use crate::visit::{Answer, Visit};
 
 /// Rows of a page.
@@ -31,6 +32,8 @@ struct Heading {
     /// `ascending`, `descending` or nothing.
     sorted: &'static str,
     is_key: bool,
+    /// Whether all there is to see in it are numbers.
+    is_number: bool,
 }
 
 struct Shown {
@@ -66,8 +69,11 @@ struct TablePage {
     lines: Vec<TestLine>,
     tests: Vec<(&'static str, &'static str)>,
     looking: Looking,
+    is_first: bool,
+    first: Option<String>,
     previous: Option<String>,
     next: Option<String>,
+    last: Option<String>,
     download: String,
     sql: String,
 }
@@ -79,47 +85,63 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let (slot, asked) = (visit.read_slot()?, looking.clone());
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
-    let (schemas, schema, grid, ended, count) = visit
+    let (state, database) = (visit.state.clone(), access.database().id);
+    let (schemas, schema, place, grid, ended, total) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
             let schemas = hub.history().tables(&access, &commit)?;
             let schema = hub.browse().table(&access, &commit, &name)?;
+            let place = Place::asked(&state, database, &schema, &asked, PAGE);
+            let after = place.cells();
             let wanted = Selection {
                 table: &schema.name,
                 tests: &asked.tests,
                 order: asked.sort.as_deref().map(|column| RowOrder { column, descending: asked.descending }),
-                skip: asked.first_row(PAGE),
-                limit: PAGE + 1,
+                backwards: place.backwards,
+                after: after.as_deref(),
+                skip: place.skip,
+                limit: PAGE,
                 timeout,
                 canceled: Canceled::default(),
             };
             let mut grid = Grid::cutting(CELL_CHARACTERS);
             let ended = hub.browse().rows(&access, &commit, &wanted, &mut grid)?;
-            let count = hub.browse().count(&access, &commit, &schema.name, &asked.tests, COUNT_PATIENCE)?;
-            Ok((schemas, schema, grid, ended, count))
+            let total = match place.total(&commit) {
+                Some(total) => total,
+                None => {
+                    let count = hub.browse().count(&access, &commit, &schema.name, &asked.tests, COUNT_PATIENCE)?;
+                    count.map_or(Total::Many, Total::Counted)
+                }
+            };
+            Ok((schemas, schema, place, grid, ended, total))
         })
         .await?;
-    let failure = match ended {
-        ReadEnd::Done(_) => None,
-        ReadEnd::Failed(failure) => Some(failure.to_string()),
+    let (selected, failure) = match ended {
+        LookEnd::Done(selected) => (selected, None),
+        LookEnd::Failed(failure) => (Selected::default(), Some(told(&failure, &looking))),
     };
     let path = frame.table_path(&schema.name);
-    let more = grid.rows.len() as u64 > PAGE;
-    let rows = rows(&frame, &looking, &schemas, &schema, grid.rows);
-    let first = looking.first_row(PAGE).saturating_add(1);
-    let summary = match (count, rows.len() as u64) {
-        (Some(0), _) => "no rows".to_owned(),
-        (None, 0) => "no rows here".to_owned(),
-        (Some(count), 0) => format!("beyond the last of {}", format::counted(count, "row", "rows")),
-        (Some(count), shown) => {
-            let last = first + shown - 1;
-            format!("{}–{} of {}", format::count(first), format::count(last), format::counted(count, "row", "rows"))
-        }
-        (None, shown) => format!("{}–{} of many rows", format::count(first), format::count(first + shown - 1)),
+    let address = |path: &str, place: &Place| {
+        looking.at_page(place.text(&visit.state, database, &schema, &looking, PAGE)).address(path, &frame.asked_ref)
     };
-    let to_page = |page| looking.at_page(page).address(&path, &frame.asked_ref);
-    let previous = (looking.page > 1).then(|| to_page(looking.page - 1));
-    let next = more.then(|| to_page(looking.page + 1));
+    let mut cells = grid.rows;
+    if place.backwards {
+        cells.reverse();
+    }
+    let shown = cells.len() as u64;
+    let beside = place.beside((shown, PAGE), &selected, (&at.commit, total));
+    let summary = summary(&beside, shown, total);
+    let to_page = |place: &Place| address(&path, place);
+    let first = beside.has_first.then(|| to_page(&Place::default()));
+    let (previous, next) = (beside.previous.as_ref().map(to_page), beside.next.as_ref().map(to_page));
+    let last = beside.last.as_ref().map(to_page);
+    let row_path = format!("{path}/row");
+    let of_row = |number: u64| {
+        let alone = place.row(number, shown).text(&visit.state, database, &schema, &looking, 1);
+        looking.at_page(alone).address(&row_path, &frame.asked_ref)
+    };
+    let rows = rows(&frame, &schemas, &schema, cells, of_row);
+    let is_first = place.is_first();
     let lines = looking.tests.iter().map(|test| TestLine {
         column: test.column.clone(),
         test: looking::word(test.test),
@@ -131,7 +153,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let sql =
         crate::paths::with_query(&format!("{}/sql", frame.path), &[("ref", &frame.asked_ref), ("table", &schema.name)]);
     visit.page(|shell| TablePage {
-        headings: headings(&frame, &looking, &schema, &path),
+        headings: headings(&frame, &looking, &schema, &path, &rows),
         is_view: schema.kind == TableKind::View,
         table: schema.name,
         shell,
@@ -144,15 +166,25 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         lines,
         tests,
         looking,
+        is_first,
+        first,
         previous,
         next,
+        last,
         download,
         sql,
     })
 }
 
-fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str) -> Vec<Heading> {
-    let heading = |column: &branchyard_domain::entities::TableColumn| Heading {
+/// Whether a column of the page holds numbers, and nothing else but NULL.
+fn are_numbers(rows: &[Row], at: usize) -> bool {
+    let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
+    let mut kinds = kinds.filter(|kind| *kind != Kind::Null).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind == Kind::Number)
+}
+
+fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str, rows: &[Row]) -> Vec<Heading> {
+    let heading = |(at, column): (usize, &branchyard_domain::entities::TableColumn)| Heading {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         href: looking.sorted_by(&column.name).address(path, &frame.asked_ref),
@@ -162,30 +194,56 @@ fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str) 
             (true, true) => "descending",
         },
         is_key: column.in_primary_key,
+        is_number: are_numbers(rows, at),
     };
-    schema.columns.iter().map(heading).collect()
+    schema.columns.iter().enumerate().map(heading).collect()
+}
+
+/// What became of the rows, where there are none to show.
+fn told(failure: &SqlFailure, looking: &Looking) -> String {
+    let SqlFailure::TimedOut(millis) = failure else { return failure.to_string() };
+    let seconds = millis.div_ceil(1_000);
+    match &looking.sort {
+        Some(column) => format!(
+            "Sorting by {column} took longer than {seconds} s and was ended. An index that begins with {column} makes it quick; a filter leaves less to sort."
+        ),
+        None => format!(
+            "Finding these rows took longer than {seconds} s and was ended. Filter by the key, or by a column with an index."
+        ),
+    }
+}
+
+fn summary(beside: &Beside, shown: u64, total: Total) -> String {
+    let all = match total {
+        Total::Counted(count) => format::counted(count, "row", "rows"),
+        Total::Many => "many rows".to_owned(),
+    };
+    match (total, shown, beside.number) {
+        (Total::Counted(0), 0, _) => "no rows".to_owned(),
+        (Total::Counted(_), 0, _) => format!("beyond the last of {all}"),
+        (Total::Many, 0, _) => "no rows here".to_owned(),
+        (_, shown, Some(first)) => {
+            format!("{}–{} of {all}", format::count(first), format::count(first.saturating_add(shown - 1)))
+        }
+        (_, shown, None) if beside.next.is_none() => format!("the last {} of {all}", format::count(shown)),
+        (_, shown, None) => format!("{} of {all}", format::count(shown)),
+    }
 }
 
 fn rows(
     frame: &Frame,
-    looking: &Looking,
     schemas: &[TableSchema],
     schema: &TableSchema,
     rows: Vec<Vec<Cell>>,
+    of_row: impl Fn(u64) -> String,
 ) -> Vec<Row> {
     let links = Links::new(frame, schemas, schema);
-    let first = looking.first_row(PAGE);
-    let page = usize::try_from(PAGE).unwrap_or(usize::MAX);
-    let numbered = (first.saturating_add(1)..).zip(rows.into_iter().take(page));
-    numbered
-        .map(|(number, cells)| {
-            // Without a key that finds it again, a row is the so-many-th of what is looked at.
-            let href = links.row(&cells).unwrap_or_else(|| {
-                looking.at_page(number).address(&format!("{}/row", frame.table_path(&schema.name)), &frame.asked_ref)
-            });
-            let targets = links.targets(&cells);
-            let cells = cells.into_iter().zip(targets).map(|(cell, link)| Shown { cell, link }).collect();
-            Row { href, cells }
-        })
-        .collect()
+    let row = |(number, cells): (u64, Vec<Cell>)| {
+        // Without a key that finds it again, a row is the so-many-th of the page.
+        let href = links.row(&cells).unwrap_or_else(|| of_row(number));
+        let targets = links.targets(&cells);
+        let cells = cells.into_iter().zip(targets).map(|(cell, link)| Shown { cell, link }).collect();
+        Row { href, cells }
+    };
+    (0..).zip(rows).map(row).collect()
 }

@@ -1,17 +1,22 @@
 //! Rows that somebody looks at.
 
-use super::Result;
-use super::table::{Snapshot, Table, compare};
-use crate::entities::Cell;
-use crate::ports::{EngineError, Flow, RowSink, RowTest, Selection, Test};
+use std::cmp::Ordering;
 
-fn matching<'a>(tables: &'a Snapshot, name: &str, tests: &[RowTest]) -> Result<(&'a Table, Vec<&'a Vec<Cell>>)> {
+use super::Result;
+use super::table::{Key, Snapshot, Table, compare};
+use crate::entities::Cell;
+use crate::ports::{EngineError, Flow, RowSink, RowTest, Selected, Selection, SqlFailure, Test};
+
+/// Rows with their keys.
+type Keyed<'a> = Vec<(&'a Key, &'a Vec<Cell>)>;
+
+fn matching<'a>(tables: &'a Snapshot, name: &str, tests: &[RowTest]) -> Result<(&'a Table, Keyed<'a>)> {
     let table = tables.find(name).ok_or_else(|| EngineError::NoSuchTable(name.to_owned()))?;
-    let mut rows: Vec<&Vec<Cell>> = table.rows.values().collect();
+    let mut rows: Keyed<'a> = table.rows.iter().collect();
     for test in tests {
         let Some(at) = table.column(&test.column) else { continue };
         let value = table.definition.columns[at].convert(Cell::Text(test.value.clone().into_bytes()));
-        rows.retain(|row| passes(&row[at], test.test, &value, &test.value));
+        rows.retain(|(_, row)| passes(&row[at], test.test, &value, &test.value));
     }
     Ok((table, rows))
 }
@@ -42,22 +47,50 @@ pub(super) fn count(tables: &Snapshot, table: &str, tests: &[RowTest]) -> Result
     Ok(u64::try_from(matching(tables, table, tests)?.1.len()).unwrap_or(u64::MAX))
 }
 
-pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn RowSink) -> Result<()> {
-    let (table, mut rows) = matching(tables, wanted.table, wanted.tests)?;
-    if let Some(order) = &wanted.order
-        && let Some(at) = table.column(order.column)
-    {
-        // Stable, so that equals stay in the order of the key.
-        rows.sort_by(|a, b| if order.descending { compare(&b[at], &a[at]) } else { compare(&a[at], &b[at]) });
+pub(super) fn rows(tables: &Snapshot, wanted: &Selection<'_>, sink: &mut dyn RowSink) -> Result<Selected> {
+    let (table, rows) = matching(tables, wanted.table, wanted.tests)?;
+    let sorted = wanted.order.and_then(|order| table.column(order.column));
+    let mut placed: Vec<(Vec<Cell>, &Vec<Cell>)> =
+        rows.into_iter().map(|(key, row)| (place(sorted, key, row), row)).collect();
+    placed.sort_by(|a, b| compare_places(&a.0, &b.0));
+    if wanted.order.is_some_and(|order| order.descending) != wanted.backwards {
+        placed.reverse();
     }
     if sink.columns(&super::sql::all_columns(table)) == Flow::Stop {
-        return Ok(());
+        return Ok(Selected::default());
     }
+    let behind = match wanted.after {
+        None => 0,
+        Some(after) if placed.first().is_some_and(|(place, _)| place.len() != after.len()) => {
+            let failure = SqlFailure::Engine("no row of this order has such a place".to_owned());
+            return Err(EngineError::Sql { failure, statement: 1 });
+        }
+        Some(after) => {
+            let reversed = wanted.order.is_some_and(|order| order.descending) != wanted.backwards;
+            let passed = |found: Ordering| if reversed { found.is_ge() } else { found.is_le() };
+            placed.iter().take_while(|(place, _)| passed(compare_places(place, after))).count()
+        }
+    };
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    for row in rows.into_iter().skip(count(wanted.skip)).take(count(wanted.limit)) {
+    let mut rest = placed.into_iter().skip(behind).skip(count(wanted.skip));
+    let mut selected = Selected::default();
+    for (place, row) in rest.by_ref().take(count(wanted.limit)) {
+        selected.first.get_or_insert_with(|| place.clone());
+        selected.last = Some(place);
         if sink.row(&row.iter().map(super::sql::value).collect::<Vec<_>>()) == Flow::Stop {
             break;
         }
     }
-    Ok(())
+    selected.more = rest.next().is_some();
+    Ok(selected)
+}
+
+/// The value a row is sorted by, then its key.
+fn place(sorted: Option<usize>, key: &Key, row: &[Cell]) -> Vec<Cell> {
+    sorted.and_then(|at| row.get(at)).into_iter().chain(&key.0).cloned().collect()
+}
+
+fn compare_places(a: &[Cell], b: &[Cell]) -> Ordering {
+    let mut pairs = a.iter().zip(b).map(|(a, b)| compare(a, b));
+    pairs.find(|found| found.is_ne()).unwrap_or(Ordering::Equal)
 }

@@ -30,7 +30,7 @@ use super::{Refused, lock};
 use crate::entities::{Commit, Conflict, LogEntry, LogPosition, LogWalk, Signature, TableChange, TableSchema};
 use crate::ports::{
     ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
-    RowSink, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+    RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
 };
 use crate::values::{CommitHash, DatabaseId};
 use commits::History;
@@ -238,7 +238,7 @@ impl Engine for MemoryEngine {
         at: &CommitHash,
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
-    ) -> Result<()> {
+    ) -> Result<Selected> {
         let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
         browse::rows(&tables, wanted, sink)
     }

@@ -71,6 +71,80 @@ fn rows_are_filtered_sorted_and_paged() {
     browser.get(&format!("{table}?page=18446744073709551615")).expect(200).shows("beyond the last");
 }
 
+/// The rows of a page and its links, by the id of the link.
+fn rows_of(page: &super::browser::Page) -> (Vec<String>, std::collections::BTreeMap<&'static str, String>) {
+    let rows = page.text.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap().split("<tr>").skip(1);
+    let links = ["first-page", "previous-page", "next-page", "last-page"].into_iter().filter_map(|id| {
+        let tag =
+            page.text.split("<a ").find(|tag| tag.split('>').next().unwrap().contains(&format!("id=\"{id}\"")))?;
+        let href = tag.split_once("href=\"").unwrap().1.split('"').next().unwrap();
+        Some((id, href.replace("&#38;", "&")))
+    });
+    (rows.map(|row| row.split_once("</td>").unwrap().1.to_owned()).collect(), links.collect())
+}
+
+#[test]
+fn pages_lead_through_a_whole_table_forwards_and_back() {
+    let (_server, ada, browser) = world();
+    ada.write(
+        "ada/world",
+        "main",
+        "create table kinds (id integer primary key, kind text, note text); create index by_kind on kinds (kind); \
+         insert into kinds with recursive n(i) as (select 1 union all select i + 1 from n where i < 230) \
+           select i, case when i % 3 = 0 then null else 'kind ' || (i % 4) end, case when i = 150 then hex(zeroblob(2000)) else i end from n; \
+         create table bare (v); insert into bare select i % 5 from (select id as i from kinds)",
+    );
+    for (table, orders) in
+        [("kinds", &["", "sort=kind", "sort=kind&desc=1", "sort=note"][..]), ("bare", &["", "sort=v&desc=1"])]
+    {
+        for order in orders {
+            let address = format!("/ada/world/tables/{table}?{order}");
+            let mut pages = Vec::new();
+            let mut page = browser.get(&address).expect(200).shows("1–50 of 230 rows");
+            loop {
+                let (rows, links) = rows_of(&page);
+                let (first, last) = (pages.len() * 50 + 1, pages.len() * 50 + rows.len());
+                page = page.shows(&format!("{first}–{last} of 230 rows"));
+                pages.push(rows);
+                let Some(next) = links.get("next-page") else { break };
+                page = browser.get(next).expect(200);
+            }
+            let all: Vec<String> = pages.concat();
+            assert_eq!(all.len(), 230, "{address}");
+            assert_eq!(all.iter().filter(|row| row.contains("kind 1")).count(), if table == "kinds" { 39 } else { 0 });
+            // From the end back to the start.
+            let (_, links) = rows_of(&browser.get(&address).expect(200));
+            let mut page = browser.get(&links["last-page"]).expect(200).shows("181–230 of 230 rows");
+            let mut back: Vec<String> = Vec::new();
+            loop {
+                let (rows, links) = rows_of(&page);
+                assert_eq!(links.contains_key("next-page"), !back.is_empty());
+                assert_eq!(links.contains_key("first-page"), links.contains_key("previous-page"));
+                back.splice(0..0, rows);
+                let Some(previous) = links.get("previous-page") else { break };
+                page = browser.get(previous).expect(200);
+            }
+            assert_eq!(back, all, "{address}");
+        }
+    }
+    // Without a key, a row is found by its place.
+    let (_, links) = rows_of(&browser.get("/ada/world/tables/bare?sort=v").expect(200));
+    let last = browser.get(&links["last-page"]).expect(200);
+    let row = last.text.rsplit("<td><a href=\"").next().unwrap().split('"').next().unwrap().replace("&#38;", "&");
+    assert!(row.contains("/tables/bare/row?"), "{row}");
+    browser.get(&row).expect(200).shows(">4<");
+
+    // The branch moved on: the next page begins where the last one ended, and no number is made up.
+    let (_, links) = rows_of(&browser.get("/ada/world/tables/kinds").expect(200));
+    ada.write("ada/world", "main", "delete from kinds where id < 10");
+    let next = browser.get(&links["next-page"]).expect(200).shows("50 of 221 rows").shows(">51<");
+    let (_, links) = rows_of(&next);
+    browser.get(&links["previous-page"]).expect(200).shows("1–50 of 221 rows");
+    // A place of another list means its first page.
+    let token = links["next-page"].split("page=").nth(1).unwrap().to_owned();
+    browser.get(&format!("/ada/world/tables/kinds?sort=note&page={token}")).expect(200).shows("1–50 of 221 rows");
+}
+
 #[test]
 fn a_row_leads_to_what_it_refers_to_and_back() {
     let (_server, _, browser) = world();

@@ -1,0 +1,135 @@
+//! The order of rows, and what of it lies behind a place.
+
+use branchyard_domain::entities::Cell;
+use branchyard_domain::ports::{EngineError, Selection, SqlFailure};
+
+use crate::connection::Connection;
+use crate::diff::Side;
+use crate::schema;
+use crate::sql::quote;
+
+/// What rows are sorted by.
+pub(super) struct Order {
+    terms: Vec<Term>,
+    descending: bool,
+    /// Whether the first term is no part of the key. It may be NULL, and no other may.
+    begins_beside_key: bool,
+    /// Whether no two rows are alike in all terms.
+    is_total: bool,
+}
+
+struct Term {
+    sql: String,
+    /// The column of the table, from 0; `None` for the row id.
+    column: Option<usize>,
+}
+
+/// Rows that one statement gives in the order of an index. SQL holds comparisons with NULL for neither true nor false, so rows with NULL
+/// are a part of their own.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) condition: Option<String>,
+    pub(super) values: Vec<Cell>,
+}
+
+impl Part {
+    fn new(condition: String, values: &[Cell]) -> Self {
+        Self { condition: Some(condition), values: values.to_vec() }
+    }
+}
+
+impl Order {
+    pub(super) fn of(connection: &Connection, table: &Side, wanted: &Selection<'_>) -> rusqlite::Result<Self> {
+        let mut order = Self {
+            terms: Vec::new(),
+            descending: wanted.order.is_some_and(|order| order.descending) != wanted.backwards,
+            begins_beside_key: false,
+            is_total: false,
+        };
+        let key = if table.is_view { Vec::new() } else { schema::key_collations(connection, &table.name)? };
+        // A key may compare otherwise than its column does, and only as the key compares are all rows different.
+        let term = |name: &str| {
+            let collation = key.iter().find(|(column, _)| column.eq_ignore_ascii_case(name));
+            let collation = collation.map(|(_, collation)| format!(" COLLATE {}", quote::name(collation)));
+            let column = table.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
+            Term { sql: quote::name(name) + &collation.unwrap_or_default(), column }
+        };
+        if let Some(by) = wanted.order {
+            order.begins_beside_key = !table.key.iter().any(|column| column.eq_ignore_ascii_case(by.column));
+            order.terms.push(term(by.column));
+        }
+        if table.is_view {
+            return Ok(order);
+        }
+        let is_first = |name: &str| wanted.order.is_some_and(|by| by.column.eq_ignore_ascii_case(name));
+        order.terms.extend(table.key.iter().filter(|name| !is_first(name)).map(|name| term(name)));
+        order.is_total = !table.key.is_empty();
+        if let Some(row_id) = table.row_id().filter(|_| table.key.is_empty()) {
+            order.terms.push(Term { sql: row_id.to_owned(), column: None });
+            order.is_total = true;
+        }
+        Ok(order)
+    }
+
+    /// What is selected before the columns of the table.
+    pub(super) fn selected(&self) -> String {
+        self.terms.iter().filter(|term| term.column.is_none()).map(|term| format!("{}, ", term.sql)).collect()
+    }
+
+    /// How many values that are.
+    pub(super) fn selected_values(&self) -> usize {
+        self.terms.iter().filter(|term| term.column.is_none()).count()
+    }
+
+    /// Where in what is selected the place of a row is; `None` when rows have none.
+    pub(super) fn place(&self) -> Option<Vec<usize>> {
+        let before = self.selected_values();
+        let at = |term: &Term| term.column.map_or(0, |column| before + column);
+        self.is_total.then(|| self.terms.iter().map(at).collect())
+    }
+
+    /// ` ORDER BY …`, or nothing.
+    pub(super) fn clause(&self) -> String {
+        let direction = if self.descending { " DESC" } else { "" };
+        let terms: Vec<String> = self.terms.iter().map(|term| format!("{}{direction}", term.sql)).collect();
+        if terms.is_empty() { String::new() } else { format!(" ORDER BY {}", terms.join(", ")) }
+    }
+
+    /// What lies behind a place, or all there is, in parts that follow each other.
+    pub(super) fn parts(&self, after: Option<&[Cell]>) -> Result<Vec<Part>, EngineError> {
+        let Some(after) = after else { return Ok(vec![Part::default()]) };
+        if !self.is_total || after.len() != self.terms.len() {
+            let failure = SqlFailure::Engine("no row of this order has such a place".to_owned());
+            return Err(EngineError::Sql { failure, statement: 1 });
+        }
+        let sign = if self.descending { '<' } else { '>' };
+        let behind = |terms: &[Term]| {
+            let names: Vec<&str> = terms.iter().map(|term| term.sql.as_str()).collect();
+            format!("({}) {sign} ({})", names.join(", "), vec!["?"; terms.len()].join(", "))
+        };
+        let (true, Some((first, key)), Some((value, rest))) =
+            (self.begins_beside_key, self.terms.split_first(), after.split_first())
+        else {
+            return Ok(vec![Part::new(behind(&self.terms), after)]);
+        };
+        // Apart, because an index leads to the key behind a value only where the value is one.
+        let first = &first.sql;
+        Ok(match (value, self.descending) {
+            (Cell::Null, false) => vec![
+                Part::new(format!("{first} IS NULL AND {}", behind(key)), rest),
+                Part::new(format!("{first} IS NOT NULL"), &[]),
+            ],
+            (Cell::Null, true) => vec![Part::new(format!("{first} IS NULL AND {}", behind(key)), rest)],
+            (value, descending) => {
+                let mut parts = vec![
+                    Part::new(format!("{first} = ? AND {}", behind(key)), after),
+                    Part::new(format!("{first} {sign} ?"), std::slice::from_ref(value)),
+                ];
+                if descending {
+                    parts.push(Part::new(format!("{first} IS NULL"), &[]));
+                }
+                parts
+            }
+        })
+    }
+}

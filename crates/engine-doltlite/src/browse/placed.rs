@@ -1,0 +1,74 @@
+//! Rows on their way to who looks at them, and where they lie.
+
+use branchyard_domain::ports::{Column, Flow, RowSink, Selected, Selection, ValueRef};
+
+use super::order::Order;
+use crate::cells;
+
+/// Hands rows on without what was selected for their place alone.
+pub(super) struct Placed<'a> {
+    sink: &'a mut dyn RowSink,
+    place: Option<Vec<usize>>,
+    before: usize,
+    skip: u64,
+    left: u64,
+    is_described: bool,
+    is_stopped: bool,
+    pub(super) selected: Selected,
+}
+
+impl<'a> Placed<'a> {
+    pub(super) fn new(sink: &'a mut dyn RowSink, order: &Order, wanted: &Selection<'_>) -> Self {
+        Self {
+            sink,
+            place: order.place(),
+            before: order.selected_values(),
+            skip: wanted.skip,
+            left: wanted.limit,
+            is_described: false,
+            is_stopped: false,
+            selected: Selected::default(),
+        }
+    }
+
+    /// Rows to look at: those to leave out, those to give, and one that says whether there are more.
+    pub(super) fn looked_at(&self) -> u64 {
+        self.skip.saturating_add(self.left).saturating_add(1).min(i64::MAX.unsigned_abs())
+    }
+
+    /// Whether nothing more is wanted.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_stopped || self.selected.more
+    }
+}
+
+impl RowSink for Placed<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        if std::mem::replace(&mut self.is_described, true) {
+            return Flow::Continue;
+        }
+        let flow = self.sink.columns(columns.get(self.before..).unwrap_or_default());
+        self.is_stopped = flow == Flow::Stop;
+        flow
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return Flow::Continue;
+        }
+        if self.left == 0 {
+            self.selected.more = true;
+            return Flow::Stop;
+        }
+        self.left -= 1;
+        if let Some(place) = &self.place {
+            let place: Vec<_> = place.iter().filter_map(|at| row.get(*at)).map(cells::owned).collect();
+            self.selected.first.get_or_insert_with(|| place.clone());
+            self.selected.last = Some(place);
+        }
+        let flow = self.sink.row(row.get(self.before..).unwrap_or_default());
+        self.is_stopped = flow == Flow::Stop;
+        flow
+    }
+}
