@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{MemoryBlobs, lock};
+use super::lock;
 use crate::ports::{
-    Authorizer, BackupFile, Blobs as _, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    Authorizer, BackupFile, Blobs, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
 };
 use crate::values::{
@@ -19,7 +19,7 @@ use crate::values::{
 /// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
 pub struct MemoryProvisioner {
     state: Mutex<State>,
-    blobs: Arc<MemoryBlobs>,
+    blobs: Arc<dyn Blobs>,
 }
 
 #[derive(Default)]
@@ -55,7 +55,7 @@ impl Instance {
 
 impl MemoryProvisioner {
     /// One that keeps the files of backups there.
-    pub fn new(blobs: Arc<MemoryBlobs>) -> Self {
+    pub fn new(blobs: Arc<dyn Blobs>) -> Self {
         Self { state: Mutex::default(), blobs }
     }
 
@@ -107,6 +107,13 @@ impl MemoryProvisioner {
     pub fn measure(&self, instance: InstanceId, sample: Sample) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.sample = sample;
+        }
+    }
+
+    /// Makes an instance log a line.
+    pub fn log(&self, instance: InstanceId, text: &str) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.say(text);
         }
     }
 
