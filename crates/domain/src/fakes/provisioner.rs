@@ -29,6 +29,7 @@ struct State {
     busy_ports: Vec<u16>,
     processes: u32,
     never_ready: bool,
+    waits: bool,
     refuse_start: Option<String>,
     refuse_snapshot: Option<String>,
 }
@@ -86,6 +87,11 @@ impl MemoryProvisioner {
     /// Whether started processes never become ready, but end.
     pub fn never_ready(&self, never: bool) {
         lock(&self.state).never_ready = never;
+    }
+
+    /// Whether watching takes as long as it may when nothing happens, as with processes; it does not at first.
+    pub fn waits(&self, waits: bool) {
+        lock(&self.state).waits = waits;
     }
 
     /// Refuses starts, with this reason.
@@ -246,8 +252,14 @@ impl Provisioner for MemoryProvisioner {
         })
     }
 
-    fn watch(&self, handle: &InstanceHandle, _wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
+    fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
         let mut state = lock(&self.state);
+        let idle = state.instances.get(&handle.instance).is_some_and(|i| i.events.is_empty() && i.handle.is_some());
+        if state.waits && idle {
+            drop(state);
+            std::thread::sleep(wait);
+            state = lock(&self.state);
+        }
         let instance = state.instances.get_mut(&handle.instance).ok_or(ProvisionError::Gone)?;
         let event = instance.events.pop_front();
         if matches!(event, Some(InstanceEvent::Ended { .. })) {

@@ -9,7 +9,9 @@ use branchyard_domain::entities::{BackupKind, DeploymentProgress, DeploymentRole
 use branchyard_domain::errors::DeploymentError;
 use branchyard_domain::fakes::{FakeHub, hub, hub_with};
 use branchyard_domain::ports::{DatabaseSeed, Sample, Series};
-use branchyard_domain::usecases::{DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage};
+use branchyard_domain::usecases::{
+    DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage, WantedSize,
+};
 use branchyard_domain::values::{DeploymentId, DeploymentName, InstanceId, OwnerName, Setting, Timestamp, Usd};
 
 /// A hub, its user ada, and steps through the life of deployments.
@@ -545,4 +547,26 @@ fn a_server_that_starts_none_says_so() {
     limits.hosted.enabled = false;
     let yard = Yard::over(hub_with(limits));
     assert!(matches!(yard.create(wanted("gauges", "small", 10)), Err(DeploymentError::Unsupported(_))));
+}
+
+#[test]
+fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
+    let yard = Yard::new();
+    let deployments = yard.fake.hub.deployments();
+    let mut size = WantedSize {
+        cloud: "local",
+        zone: "local",
+        instance_type: "local.small",
+        volume_type: "local.standard",
+        volume_gb: 10,
+    };
+    let told = deployments.price(&size).unwrap();
+    let made = yard.create(wanted("gauges", "small", 10)).unwrap();
+    assert_eq!(told, made.primary.size);
+    assert_eq!(told.rate(), made.hourly_cost);
+    size.volume_gb = 1_025;
+    let refused = deployments.price(&size).unwrap_err();
+    assert!(matches!(&refused, DeploymentError::Field { pointer, .. } if pointer == "/volume_size_gb"), "{refused}");
+    assert!(deployments.may_start());
+    assert_eq!(deployments.catalogue().instance_types.len(), 3);
 }

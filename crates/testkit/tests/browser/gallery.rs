@@ -4,6 +4,7 @@ use branchyard_testkit::{Receiver, Server};
 use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript, Theme};
+use super::deployments;
 
 const WIDE: u32 = 1280;
 const PHONE: u32 = 390;
@@ -106,7 +107,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
 
 #[test]
 fn every_page_fits_and_is_accessible() {
-    let server = Server::start_with(|config| {
+    let (server, books) = Server::with_books(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
     });
@@ -116,7 +117,8 @@ fn every_page_fits_and_is_accessible() {
         assert_eq!(chromium.serious_faults(), Vec::<String>::new());
     }
     chromium.sign_up("ada");
-    let pages = pages(&server, &chromium);
+    let mut pages = pages(&server, &chromium);
+    pages.extend(deployments::pages(&server, &books));
     let mut faults = Vec::new();
     for width in [WIDE, PHONE] {
         chromium.width(width);

@@ -11,5 +11,6 @@
 )]
 
 mod chromium;
+mod deployments;
 mod flows;
 mod gallery;
