@@ -51,7 +51,6 @@ pub(crate) fn amount(value: f64, unit: &str) -> String {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 fn whole(value: f64) -> i64 {
     const MOST: f64 = 9.0e15;
     value.clamp(-MOST, MOST).round() as i64
@@ -93,7 +92,6 @@ struct Axes {
     top: f64,
 }
 
-#[expect(clippy::cast_precision_loss, reason = "seconds of a window are few")]
 impl Axes {
     fn x(&self, at: i64) -> f64 {
         let part = (at - self.from) as f64 / self.seconds as f64;
