@@ -27,7 +27,12 @@ pub struct World {
     pub ids: Arc<dyn Ids>,
     /// The program that serves deployments: this one.
     pub program: PathBuf,
+    /// What runs instances, made over the blob store; processes of this machine when absent.
+    pub provisioner: Option<MakeProvisioner>,
 }
+
+/// Makes what runs instances, over the blob store that keeps their backups.
+pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn Blobs>) -> Arc<dyn Provisioner> + Send + Sync>;
 
 impl Default for World {
     fn default() -> Self {
@@ -35,6 +40,7 @@ impl Default for World {
             clock: Arc::new(SystemClock),
             ids: Arc::new(SystemIds),
             program: std::env::current_exe().unwrap_or_default(),
+            provisioner: None,
         }
     }
 }
@@ -87,7 +93,10 @@ impl Stores {
         let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
             .context("cannot open the folders of uploads and backups")?;
         let blobs: Arc<dyn Blobs> = Arc::new(blobs);
-        let provisioner = local_provisioner(config, &dir, &engine, &blobs, world)?;
+        let provisioner = match &world.provisioner {
+            Some(make) => make(Arc::clone(&blobs)),
+            None => local_provisioner(config, &dir, &engine, &blobs, world)?,
+        };
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
             value_bytes: config.imports.max_value_bytes,

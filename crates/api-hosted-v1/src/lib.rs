@@ -7,12 +7,11 @@ mod convert;
 mod handlers;
 mod openapi;
 mod routes;
-mod settings;
 mod wire;
 
+pub use branchyard_api_common::HostedAddresses as Settings;
 pub use openapi::openapi;
 pub use routes::{configure, routes};
-pub use settings::Settings;
 
 /// Where the API is mounted.
-pub const BASE: &str = "/api/v1";
+pub const BASE: &str = Settings::BASE;

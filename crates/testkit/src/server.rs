@@ -1,15 +1,17 @@
 //! The server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use branchyard::compose::{Pending, World};
 use branchyard::config::Config;
+use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
-use branchyard_domain::fakes::{FixedClock, SeededIds};
+use branchyard_domain::fakes::{FixedClock, MemoryProvisioner, SeededIds};
+use branchyard_domain::ports::{Metadata as _, Provisioner, Resolution, Sample};
 use branchyard_domain::usecases::NewUser;
-use branchyard_domain::values::{OwnerName, Timestamp};
+use branchyard_domain::values::{InstanceId, OwnerName, Timestamp};
 use tempfile::TempDir;
 
 use crate::Actor;
@@ -43,6 +45,35 @@ impl Server {
         let world =
             World { clock: Arc::new(FixedClock::at(noon)), ids: Arc::new(SeededIds::new(1)), ..World::default() };
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
+    }
+
+    /// Starts a server whose deployments run nothing: what would be processes is written into the books that come with it, where
+    /// tests can make an instance say something or crash.
+    pub fn with_books(change: impl FnOnce(&mut Config)) -> (Self, Arc<MemoryProvisioner>) {
+        let books: Arc<OnceLock<Arc<MemoryProvisioner>>> = Arc::default();
+        let kept = Arc::clone(&books);
+        let make = move |blobs| -> Arc<dyn Provisioner> {
+            let made = books.get_or_init(|| Arc::new(MemoryProvisioner::new(blobs)));
+            made.waits(true);
+            made.clone()
+        };
+        let world = World { provisioner: Some(Arc::new(make)), ..World::default() };
+        let server = Self::start_in(world, false, change);
+        let books = kept.get().expect("the server has a provisioner");
+        (server, Arc::clone(books))
+    }
+
+    /// Keeps samples of an instance, as if they had been measured at those times.
+    pub fn measured(&self, instance: InstanceId, samples: &[(Timestamp, Sample)]) {
+        let dir = DataDir::open(&self.config.data_dir).unwrap();
+        let store = branchyard::compose::open_metadata(&self.config, &dir).unwrap();
+        let mut unit = store.write().unwrap();
+        for (at, sample) in samples {
+            for resolution in [Resolution::Fine, Resolution::Coarse] {
+                unit.sample_put(instance, resolution, *at, sample).unwrap();
+            }
+        }
+        unit.save().unwrap();
     }
 
     fn start_in(world: World, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {

@@ -23,10 +23,14 @@ impl Asset {
 }
 
 /// One file: it is small, and no page waits for a second one.
-const SCRIPTS: &str = concat!(include_str!("../assets/script.js"), include_str!("../assets/upload.js"));
+const SCRIPTS: &str = concat!(
+    include_str!("../assets/script.js"),
+    include_str!("../assets/upload.js"),
+    include_str!("../assets/deployments.js")
+);
+const STYLES: &str = concat!(include_str!("../assets/style.css"), include_str!("../assets/deployments.css"));
 
-static STYLE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", include_str!("../assets/style.css")));
+static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", STYLES));
 static SCRIPT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("script", "js", "text/javascript; charset=utf-8", SCRIPTS));
 static ICON: LazyLock<Asset> =

@@ -9,6 +9,7 @@ use branchyard_domain::values::CommitHash;
 
 use crate::error_page::Stop;
 use crate::format;
+use crate::pages::deployments;
 use crate::paths;
 use crate::visit::Visit;
 
@@ -166,6 +167,11 @@ impl Frame {
     pub(crate) fn csv(&self, table: &str, at: &At) -> String {
         let path = format!("{}/tables/{}/csv", self.path, segment(table));
         paths::with_query(&path, &[("ref", at.commit.as_str())])
+    }
+
+    /// Where a deployment is made that begins as a clone of it, at the ref that is shown.
+    pub(crate) fn deploy(&self) -> String {
+        deployments::create::address(&format!("{}/{}", self.owner, self.name), &self.asked_ref)
     }
 
     /// The page of a commit.

@@ -129,6 +129,9 @@ impl Filled {
             | ErrorCode::PreconditionFailed
             | ErrorCode::PayloadTooLarge
             | ErrorCode::Unprocessable
+            | ErrorCode::Unsupported
+            | ErrorCode::SpendingLimitExceeded
+            | ErrorCode::CapacityExceeded
             | ErrorCode::RateLimited => {}
             _ => return Err(failure.into()),
         }

@@ -12,6 +12,7 @@
 //! | `session` | cookies |
 //! | `layout` | what surrounds all pages; headers of every response |
 //! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
+//! | `deployment`, `money`, `plot` | the head of the pages of one deployment; amounts in words; numbers over time, drawn |
 //! | `rows`, `looking`, `links`, `diagram` | cells of a result, what of a table is looked at, from row to row, tables drawn |
 //! | `error_page` | refusals as pages |
 //! | `assets` | style sheet and script, under names that change with them |
@@ -47,6 +48,7 @@ pub mod assets;
 mod changes;
 mod csrf;
 mod database;
+mod deployment;
 mod diagram;
 mod error_page;
 mod format;
@@ -57,9 +59,11 @@ mod links;
 mod log;
 mod looking;
 mod markdown;
+mod money;
 mod pages;
 mod paths;
 mod place;
+mod plot;
 mod rows;
 mod session;
 mod settled;

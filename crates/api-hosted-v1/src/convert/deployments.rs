@@ -1,5 +1,5 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::entities::{Backup, Deployment, DeploymentCollaborator, DeploymentLocator, Instance, RunState};
+use branchyard_domain::entities::{Backup, Deployment, DeploymentCollaborator, Instance, RunState};
 use branchyard_domain::usecases::{DeploymentView, ServedDatabase, SettingView};
 use branchyard_domain::values::Usd;
 
@@ -7,18 +7,6 @@ use super::number;
 use super::words::{backup_kind, health, role, run_state};
 use crate::Settings;
 use crate::wire;
-
-/// The instance's own address, once it has started.
-fn direct_url(instance: &Instance) -> Option<String> {
-    let host = instance.host.as_ref()?;
-    Some(format!("http://{host}:{}/", instance.port))
-}
-
-/// What clients are given; empty until started.
-fn client_url(settings: &Settings, locator: &DeploymentLocator, instance: &Instance) -> String {
-    let direct = direct_url(instance);
-    direct.map(|direct| settings.client_url(locator, &direct, instance.port)).unwrap_or_default()
-}
 
 pub(crate) fn summary(view: &DeploymentView) -> wire::DeploymentSummary {
     let DeploymentView { deployment, primary, last_backup, .. } = view;
@@ -76,8 +64,8 @@ pub(crate) fn deployment(view: &DeploymentView, settings: &Settings) -> wire::De
         disabled_at: deployment.disabled.as_ref().map(|(at, _)| rfc3339(*at)),
         disabled_by: deployment.disabled.as_ref().map(|(_, by)| by.to_string()),
         id: deployment.id.to_string(),
-        url: client_url(settings, &deployment.locator, primary),
-        direct_url: direct_url(primary).unwrap_or_default(),
+        url: settings.of_instance(&deployment.locator, primary).unwrap_or_default(),
+        direct_url: Settings::direct(primary).unwrap_or_default(),
         protocol: "hrana-http",
         databases: deployment.databases.iter().map(ToString::to_string).collect(),
         origin,
@@ -110,7 +98,7 @@ pub(crate) fn instance(instance: &Instance) -> wire::DeploymentInstance {
         volume_size_gb: instance.size.volume_gb,
         hourly_cost_usd: number(cost),
         port: instance.port,
-        url: direct_url(instance),
+        url: Settings::direct(instance),
         restarts: instance.restarts,
         started_at: instance.started_at.map(rfc3339),
     }
@@ -161,7 +149,7 @@ pub(crate) fn database(
     view: &DeploymentView,
     settings: &Settings,
 ) -> wire::DeploymentDatabase {
-    let url = client_url(settings, &view.deployment.locator, &view.primary);
+    let url = settings.of_instance(&view.deployment.locator, &view.primary).unwrap_or_default();
     wire::DeploymentDatabase {
         name: served.name.to_string(),
         is_default: served.is_default,

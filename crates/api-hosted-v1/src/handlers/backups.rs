@@ -1,18 +1,11 @@
-use std::io::Read as _;
-
 use actix_web::http::header;
-use actix_web::web::{Bytes, Data, block};
+use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder as _};
-use branchyard_api_common::{Answer, Call, Failure};
+use branchyard_api_common::{Answer, Call, Failure, file_pieces};
 use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::ports::ReadSeek;
-use futures_util::stream;
 
 use super::{Outcome, accepted, whole};
 use crate::{Settings, convert};
-
-/// Bytes of a file that are read at a time.
-const PIECE: usize = 256 << 10;
 
 /// `GET …/backups`
 pub(crate) async fn list_backups(call: Call) -> Outcome {
@@ -55,19 +48,5 @@ pub(crate) async fn download_backup(call: Call, request: actix_web::HttpRequest)
         .insert_header((header::CONTENT_TYPE, "application/octet-stream"))
         .insert_header((header::ETAG, etag))
         .no_chunking(file.size_bytes)
-        .streaming(pieces(file.bytes)))
-}
-
-/// The bytes, read off the worker thread piece by piece.
-fn pieces(bytes: Box<dyn ReadSeek>) -> impl futures_util::Stream<Item = std::io::Result<Bytes>> {
-    stream::try_unfold(bytes, |mut bytes| async move {
-        let read = block(move || {
-            let mut piece = Vec::with_capacity(PIECE);
-            let limit = u64::try_from(PIECE).unwrap_or(u64::MAX);
-            bytes.by_ref().take(limit).read_to_end(&mut piece)?;
-            Ok::<_, std::io::Error>((piece, bytes))
-        });
-        let (piece, bytes) = read.await.map_err(std::io::Error::other)??;
-        Ok((!piece.is_empty()).then_some((Bytes::from(piece), bytes)))
-    })
+        .streaming(file_pieces(file.bytes)))
 }

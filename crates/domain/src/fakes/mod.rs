@@ -91,7 +91,7 @@ pub fn hub_with(limits: Limits) -> FakeHub {
     let clock = Arc::new(FixedClock::default());
     let ids = Arc::new(SeededIds::new(1));
     let sender = Arc::new(ScriptedSender::default());
-    let provisioner = Arc::new(MemoryProvisioner::new(Arc::clone(&blobs)));
+    let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
     let ports = Ports {
         metadata: metadata.clone(),
         engine: engine.clone(),

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{MemoryBlobs, lock};
+use super::lock;
 use crate::ports::{
-    Authorizer, BackupFile, Blobs as _, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    Authorizer, BackupFile, Blobs, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
 };
 use crate::values::{
@@ -20,7 +20,7 @@ use crate::values::{
 /// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
 pub struct MemoryProvisioner {
     state: Mutex<State>,
-    blobs: Arc<MemoryBlobs>,
+    blobs: Arc<dyn Blobs>,
 }
 
 #[derive(Default)]
@@ -30,6 +30,7 @@ struct State {
     busy_ports: Vec<u16>,
     processes: u32,
     never_ready: bool,
+    waits: bool,
     refuse_start: Option<String>,
     refuse_snapshot: Option<String>,
 }
@@ -57,7 +58,7 @@ impl Instance {
 
 impl MemoryProvisioner {
     /// One that keeps the files of backups there.
-    pub fn new(blobs: Arc<MemoryBlobs>) -> Self {
+    pub fn new(blobs: Arc<dyn Blobs>) -> Self {
         Self { state: Mutex::default(), blobs }
     }
 
@@ -90,6 +91,11 @@ impl MemoryProvisioner {
         lock(&self.state).never_ready = never;
     }
 
+    /// Whether watching takes as long as it may when nothing happens, as with processes; it does not at first.
+    pub fn waits(&self, waits: bool) {
+        lock(&self.state).waits = waits;
+    }
+
     /// Refuses starts, with this reason.
     pub fn refuse_start(&self, why: Option<&str>) {
         lock(&self.state).refuse_start = why.map(str::to_owned);
@@ -109,6 +115,13 @@ impl MemoryProvisioner {
     pub fn measure(&self, instance: InstanceId, sample: Sample) {
         if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
             instance.sample = sample;
+        }
+    }
+
+    /// Makes an instance log a line.
+    pub fn log(&self, instance: InstanceId, text: &str) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.say(text);
         }
     }
 
@@ -268,8 +281,14 @@ impl Provisioner for MemoryProvisioner {
         })
     }
 
-    fn watch(&self, handle: &InstanceHandle, _wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
+    fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
         let mut state = lock(&self.state);
+        let idle = state.instances.get(&handle.instance).is_some_and(|i| i.events.is_empty() && i.handle.is_some());
+        if state.waits && idle {
+            drop(state);
+            std::thread::sleep(wait);
+            state = lock(&self.state);
+        }
         let instance = state.instances.get_mut(&handle.instance).ok_or(ProvisionError::Gone)?;
         let event = instance.events.pop_front();
         if matches!(event, Some(InstanceEvent::Ended { .. })) {

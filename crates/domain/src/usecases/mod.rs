@@ -37,7 +37,7 @@ pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use deployments::{
     BackupFileBytes, Cost, CostItem, DeploymentSource, DeploymentView, Deployments, Hosted, InstanceLogs, LogWindow,
     MetricData, NewDeployment, NewInstance, Next, OfferedOptions, OwnerUsage, Recovered, ServedDatabase, SettingView,
-    SettingsCheck, Stepped, Supervisor, Usage,
+    SettingsCheck, Stepped, Supervisor, Usage, WantedSize,
 };
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};

@@ -9,6 +9,7 @@ const RESERVED_OWNERS: &[&str] = &[
     "api",
     "csv",
     "database",
+    "deployments",
     "docs",
     "explore",
     "fork",

@@ -10,7 +10,7 @@ use branchyard_domain::errors::DeploymentError;
 use branchyard_domain::fakes::{FakeHub, hub, hub_with};
 use branchyard_domain::ports::{DatabaseSeed, Sample, Series};
 use branchyard_domain::usecases::{
-    DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage, Recovered,
+    DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage, Recovered, WantedSize,
 };
 use branchyard_domain::values::{
     DeploymentId, DeploymentName, InstanceId, OwnerName, Setting, Timestamp, TokenExpiry, Usd,
@@ -619,4 +619,26 @@ fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
     yard.fake.hub.deployments().start(&yard.access("gauges"), &small(None), None).unwrap();
     yard.settle(id);
     assert_eq!(yard.view("gauges").deployment.state, RunState::Started);
+}
+
+#[test]
+fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
+    let yard = Yard::new();
+    let deployments = yard.fake.hub.deployments();
+    let mut size = WantedSize {
+        cloud: "local",
+        zone: "local",
+        instance_type: "local.small",
+        volume_type: "local.standard",
+        volume_gb: 10,
+    };
+    let told = deployments.price(&size).unwrap();
+    let made = yard.create(wanted("gauges", "small", 10)).unwrap();
+    assert_eq!(told, made.primary.size);
+    assert_eq!(told.rate(), made.hourly_cost);
+    size.volume_gb = 1_025;
+    let refused = deployments.price(&size).unwrap_err();
+    assert!(matches!(&refused, DeploymentError::Field { pointer, .. } if pointer == "/volume_size_gb"), "{refused}");
+    assert!(deployments.may_start());
+    assert_eq!(deployments.catalogue().instance_types.len(), 3);
 }

@@ -4,6 +4,7 @@ use branchyard_testkit::{Actor, Receiver, Server};
 use serde_json::json;
 
 use super::chromium::{Chromium, JavaScript, Theme};
+use super::deployments;
 
 const WIDE: u32 = 1280;
 const PHONE: u32 = 390;
@@ -231,7 +232,7 @@ fn is_of(route: &str, path: &str) -> bool {
 
 #[test]
 fn every_page_fits_and_is_accessible() {
-    let server = Server::start_with(|config| {
+    let (server, books) = Server::with_books(|config| {
         config.web.sign_up = "open".to_owned();
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
     });
@@ -242,7 +243,8 @@ fn every_page_fits_and_is_accessible() {
     chromium.width(WIDE);
     chromium.theme(Theme::Light);
     chromium.sign_up("ada");
-    let pages = pages(&server, &chromium);
+    let mut pages = pages(&server, &chromium);
+    pages.extend(deployments::pages(&server, &books));
     let (routes, mut seen) = (routes(), std::collections::BTreeSet::new());
     for (_, path) in outside.iter().chain(&pages) {
         // The more exact a route is, the sooner it answers.

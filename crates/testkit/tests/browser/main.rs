@@ -12,6 +12,7 @@
 )]
 
 mod chromium;
+mod deployments;
 mod flows;
 mod gallery;
 mod pulls;

@@ -8,6 +8,7 @@ mod confirm;
 mod csv;
 mod database;
 mod database_settings;
+pub(crate) mod deployments;
 mod explore;
 mod forks;
 mod home;
@@ -61,7 +62,9 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
             web::resource("/settings/invitations").get(settings::invitations::show).post(settings::invitations::create),
         )
         .service(web::resource("/settings/invitations/revoke").post(settings::invitations::revoke))
+        .route("/settings/usage", web::get().to(settings::usage::show))
         .configure(of_organizations)
+        .configure(deployments::routes)
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
         .route("/{owner}/{database}/schema", web::get().to(schema::show))

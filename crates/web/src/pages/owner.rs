@@ -32,6 +32,7 @@ struct OwnerPage {
     about: About,
     joined: Markup,
     is_viewer: bool,
+    has_deployments: bool,
     databases: Vec<Item>,
     next: Option<String>,
 }
@@ -88,6 +89,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let next = last.map(|last| paths::with_query(&format!("/{}", about.name), &[("after", &last)]));
     let now = visit.state.hub.now();
     let is_viewer = visit.caller.user().is_some_and(|user| user.name == about.name);
+    let has_deployments = super::deployments::list::is_visible(&visit, &about.name).await?;
     let (databases, joined) = (items(&found, now), format::when(about.created_at, now));
-    visit.page(|shell| OwnerPage { shell, about, joined, is_viewer, databases, next })
+    visit.page(|shell| OwnerPage { shell, about, joined, is_viewer, has_deployments, databases, next })
 }

@@ -10,6 +10,7 @@ mod databases;
 mod instances;
 mod metering;
 mod observe;
+mod offers;
 mod operations;
 mod room;
 mod shutdown;
@@ -27,6 +28,7 @@ pub use create::{DeploymentSource, NewDeployment};
 pub use databases::ServedDatabase;
 pub use instances::NewInstance;
 pub use observe::{InstanceLogs, LogWindow, MetricData};
+pub use room::Wanted as WantedSize;
 pub use supervise::{Next, Recovered, Stepped, Supervisor};
 
 use super::Inner;

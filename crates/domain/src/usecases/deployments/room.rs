@@ -7,12 +7,18 @@ use crate::ports::Unit;
 use crate::values::{AccountId, OwnerName, Usd};
 
 /// What is wanted of the catalogue.
-pub(super) struct Wanted<'a> {
-    pub(super) cloud: &'a str,
-    pub(super) zone: &'a str,
-    pub(super) instance_type: &'a str,
-    pub(super) volume_type: &'a str,
-    pub(super) volume_gb: u32,
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The cloud.
+    pub cloud: &'a str,
+    /// The zone of it.
+    pub zone: &'a str,
+    /// Id of the instance type.
+    pub instance_type: &'a str,
+    /// Id of the kind of volume.
+    pub volume_type: &'a str,
+    /// Gigabytes of volume.
+    pub volume_gb: u32,
 }
 
 fn field(pointer: &str, why: String) -> DeploymentError {

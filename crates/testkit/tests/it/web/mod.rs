@@ -4,6 +4,7 @@ mod account;
 mod browser;
 mod changes;
 mod data;
+mod deployments;
 mod guards;
 mod hooks;
 mod imports;

@@ -5,6 +5,7 @@ pub(super) mod password;
 pub(super) mod profile;
 pub(super) mod sessions;
 pub(super) mod tokens;
+pub(super) mod usage;
 
 use crate::visit::{Answer, Visit};
 
@@ -17,6 +18,7 @@ fn sections(visit: &Visit) -> Sections {
         ("Password", "/settings/password"),
         ("Sessions", "/settings/sessions"),
         ("Tokens", "/settings/tokens"),
+        ("Usage", "/settings/usage"),
     ];
     if visit.caller.user().is_some_and(|user| user.is_admin) {
         sections.push(("Invitations", "/settings/invitations"));

@@ -1,11 +1,12 @@
-//! What the adapter is told of the server.
+//! Where deployments are: in the hosted API, and for clients of their SQL.
 
-use branchyard_api_common::segment;
-use branchyard_domain::entities::DeploymentLocator;
+use branchyard_domain::entities::{DeploymentLocator, Instance};
 
-/// What the adapter is told of the server.
+use crate::urls::segment;
+
+/// What makes addresses of deployments. In the application's data, for the hosted API and for the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct HostedAddresses {
     /// Origin of the API, without a slash at the end.
     pub base_url: String,
     /// Whether deployments are reached through the API's own listener.
@@ -14,25 +15,40 @@ pub struct Settings {
     pub url_template: Option<String>,
 }
 
-impl Settings {
+impl HostedAddresses {
+    /// Where the hosted API is mounted.
+    pub const BASE: &'static str = "/api/v1";
+
     /// For a server reached at `public_url`.
     pub fn new(public_url: &str) -> Self {
         Self { base_url: public_url.trim_end_matches('/').to_owned(), gateway: true, url_template: None }
     }
 
     /// The address of a deployment in the API.
-    pub(crate) fn deployment(&self, locator: &DeploymentLocator) -> String {
+    pub fn deployment(&self, locator: &DeploymentLocator) -> String {
         let (owner, name) = (segment(locator.owner.as_str()), segment(locator.name.as_str()));
-        format!("{}{}/deployments/{owner}/{name}", self.base_url, crate::BASE)
+        format!("{}{}/deployments/{owner}/{name}", self.base_url, Self::BASE)
     }
 
     /// The address of an operation.
-    pub(crate) fn operation(&self, id: &str) -> String {
-        format!("{}{}/operations/{id}", self.base_url, crate::BASE)
+    pub fn operation(&self, id: &str) -> String {
+        format!("{}{}/operations/{id}", self.base_url, Self::BASE)
+    }
+
+    /// What clients of the SQL of an instance are given, ending in a slash; `None` until it has started.
+    pub fn of_instance(&self, locator: &DeploymentLocator, instance: &Instance) -> Option<String> {
+        let direct = Self::direct(instance)?;
+        Some(self.client_url(locator, &direct, instance.port))
+    }
+
+    /// The instance's own address, ending in a slash; `None` until it has started.
+    pub fn direct(instance: &Instance) -> Option<String> {
+        let host = instance.host.as_ref()?;
+        Some(format!("http://{host}:{}/", instance.port))
     }
 
     /// What a client of the SQL is given; always ends in a slash.
-    pub(crate) fn client_url(&self, locator: &DeploymentLocator, direct: &str, port: u16) -> String {
+    fn client_url(&self, locator: &DeploymentLocator, direct: &str, port: u16) -> String {
         if let Some(template) = &self.url_template {
             let filled = template
                 .replace("{owner}", &segment(locator.owner.as_str()))
@@ -49,7 +65,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::Settings;
+    use super::HostedAddresses;
     use branchyard_domain::entities::DeploymentLocator;
     use branchyard_domain::values::{DeploymentName, OwnerName};
 
@@ -59,8 +75,8 @@ mod tests {
             owner: OwnerName::parse("ada").unwrap(),
             name: DeploymentName::parse("gauges").unwrap(),
         };
-        let url = |settings: &Settings| settings.client_url(&locator, "http://127.0.0.1:17400/", 17_400);
-        let mut settings = Settings::new("https://yard.test/");
+        let url = |settings: &HostedAddresses| settings.client_url(&locator, "http://127.0.0.1:17400/", 17_400);
+        let mut settings = HostedAddresses::new("https://yard.test/");
         assert_eq!(url(&settings), "https://yard.test/api/v1/deployments/ada/gauges/sql/");
         settings.gateway = false;
         assert_eq!(url(&settings), "http://127.0.0.1:17400/");

@@ -1,0 +1,113 @@
+//! Backups, reboots, shut down, started again, deleted.
+
+use super::{GAUGES, Yard};
+
+#[test]
+fn a_backup_is_made_downloaded_and_deleted() {
+    let yard = Yard::with_gauges();
+    let ada = &yard.ada;
+    let path = format!("{GAUGES}/backups");
+    let page = ada.get(&path).expect(200).shows("No backup yet");
+    ada.submit(&page, &path, &[]).expect(303);
+    let page = ada.settled(&path).shows("On demand");
+    let id = page.text.split_once("<tr id=\"backup-").unwrap().1.split('"').next().unwrap().to_owned();
+    let file = ada.get(&format!("{path}/{id}/gauges")).expect(200);
+    assert_eq!(file.text, "the bytes of gauges");
+    let named = file.headers["content-disposition"].to_str().unwrap().to_owned();
+    assert_eq!(named, format!("attachment; filename=\"gauges-gauges-{id}.db\""));
+    ada.get(&format!("{path}/{id}/nothing")).expect(404);
+    ada.get(&format!("{path}/20200101T000000.000/gauges")).expect(404);
+    ada.get(&format!("{GAUGES}/operations")).expect(200).shows(">Succeeded<").shows(&format!("#backup-{id}"));
+    let delete = format!("{path}/{id}/delete");
+    let question = ada.get(&delete).expect(200).shows("Delete this backup?");
+    ada.submit(&question, &delete, &[]).expect(303);
+    ada.get(&delete).expect(404);
+    // One that fails is told where it was asked for.
+    yard.books.refuse_snapshot(Some("the disk says <no>"));
+    ada.submit(&page, &path, &[]).expect(303);
+    let page = ada.settled(&path).shows("was not made").shows("&#60;no&#62;");
+    assert!(!page.text.contains("<no>"));
+}
+
+#[test]
+fn a_reboot_is_asked_for_and_ends_as_an_operation() {
+    let yard = Yard::with_gauges();
+    let ada = &yard.ada;
+    let reboot = format!("{GAUGES}/instances/{}/reboot", yard.instance());
+    let question = ada.get(&reboot).expect(200).shows("Reboot ada/gauges?");
+    ada.submit(&question, &reboot, &[]).expect(303);
+    ada.settled(&format!("{GAUGES}/operations")).shows("Reboot").shows(">Succeeded<");
+    ada.get(&format!("{GAUGES}/instances/00000000-0000-7000-8000-000000000000/reboot")).expect(404);
+    ada.get(&format!("{GAUGES}/instances/nonsense/reboot")).expect(404);
+}
+
+#[test]
+fn it_is_shut_down_started_from_its_backup_and_deleted() {
+    let yard = Yard::with_gauges();
+    let ada = &yard.ada;
+    let (shutdown, start, delete) =
+        (format!("{GAUGES}/shutdown"), format!("{GAUGES}/start"), format!("{GAUGES}/delete"));
+    ada.get(&delete).expect(200).shows("It has to be shut down first");
+    ada.get(&start).expect(303);
+    let question = ada.get(&shutdown).expect(200).shows("now it costs $6.00 a month");
+    ada.submit(&question, &shutdown, &[]).expect(303);
+    let page = ada.settled(GAUGES).shows(">Stopped<").shows("Shut down").shows("Start it again");
+    assert!(!page.text.contains("id=\"connect\""), "nothing to connect to");
+    ada.submit(&question, &shutdown, &[]).expect(422).shows("stopping or stopped already");
+    ada.get(&format!("{GAUGES}/metrics")).expect(200).shows("Nothing is measured");
+    ada.get(&format!("{GAUGES}/databases")).expect(200).shows("once it is started");
+    let backups = ada.get(&format!("{GAUGES}/backups")).expect(200).shows("At shutdown").shows("Start from it");
+    let id = backups.text.split_once("<tr id=\"backup-").unwrap().1.split('"').next().unwrap().to_owned();
+    let only = format!("{GAUGES}/backups/{id}/delete");
+    let question = ada.get(&only).expect(200);
+    ada.submit(&question, &only, &[]).expect(422).shows("only backup");
+
+    let page = ada.get(&format!("{start}?backup_id={id}")).expect(200).shows(">$6.00<");
+    let mut size = vec![
+        ("backup_id", id.as_str()),
+        ("instance_type_id", "local.medium"),
+        ("volume_type_id", "local.standard"),
+        ("volume_size_gb", "10"),
+    ];
+    size.push(("step", "price"));
+    ada.submit(&page, &start, &size).expect(200).shows(">$51.00<");
+    size.pop();
+    let agree = ada.submit(&page, &start, &size).expect(200).shows("$51.00 a month. Start ada/gauges?");
+    let agree = agree.shows(&format!("with the backup {id}"));
+    let other = [("step", "start"), ("agreed", "0")];
+    ada.submit(&agree, &start, &other).expect(200).shows("The price changed since it was shown");
+    ada.get(GAUGES).expect(200).shows(">Stopped<");
+    let mut bad = size.clone();
+    bad[3].1 = "9999";
+    ada.submit(&page, &start, &bad).expect(422).shows("id=\"volume_size_gb-error\"");
+    ada.submit(&agree, &start, &[("step", "start")]).expect(303);
+    ada.settled(GAUGES).shows(">Started<").shows("medium, 2 CPU");
+
+    let question = ada.get(&shutdown).expect(200);
+    ada.submit(&question, &shutdown, &[]).expect(303);
+    ada.settled(GAUGES).shows(">Stopped<");
+    let page = ada.get(&delete).expect(200);
+    ada.submit(&page, &delete, &[("name", "gauges")]).expect(422).shows("This is not ada/gauges.");
+    let gone = ada.submit(&page, &delete, &[("name", "ada/gauges")]).expect(303);
+    ada.follow(&gone).expect(200).shows("What it cost stays in the reports");
+    ada.get(GAUGES).expect(404);
+    ada.get("/settings/usage").expect(200).shows(">gauges<");
+}
+
+#[test]
+fn why_it_does_not_come_up_is_shown_as_text() {
+    let yard = Yard::open();
+    yard.books.refuse_start(Some("no room for <script>alert(1)</script>"));
+    super::create(&yard.ada, &[("name", "gauges")]);
+    let began = std::time::Instant::now();
+    loop {
+        let page = yard.ada.get(GAUGES).expect(200);
+        assert!(!page.text.contains("<script>alert"), "{}", page.text);
+        if page.text.contains("What last went wrong") {
+            page.shows("no room for &#60;script&#62;");
+            break;
+        }
+        assert!(began.elapsed() < std::time::Duration::from_secs(30), "{}", page.text);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,147 @@
+//! `/deployments/{owner}/{deployment}/backups`
+
+use actix_web::HttpResponse;
+use actix_web::http::header;
+use askama::Template;
+use branchyard_api_common::file_pieces;
+use branchyard_domain::access::{Manage, Observe};
+use branchyard_domain::entities::{Backup, BackupKind};
+use branchyard_domain::errors::DeploymentError;
+use branchyard_domain::ports::{DeploymentOperationFilter, DeploymentOperationKind};
+use branchyard_domain::values::{BackupId, Timestamp};
+
+use super::confirm;
+use super::operations;
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::pages::confirm::Question;
+use crate::visit::{Answer, Visit};
+
+struct Row {
+    id: String,
+    kind: &'static str,
+    size: String,
+    taken: Markup,
+    expires: Markup,
+    /// Each database with its heads: branch and the beginning of the commit.
+    databases: Vec<(String, Vec<(String, String)>)>,
+}
+
+impl Row {
+    fn of(backup: &Backup, now: Timestamp) -> Self {
+        let heads = |database: &branchyard_domain::ports::CopiedDatabase| {
+            let heads = database.heads.iter().map(|(branch, commit)| (branch.to_string(), format::short(commit)));
+            (database.name.to_string(), heads.collect())
+        };
+        Self {
+            id: backup.id.to_string(),
+            kind: match backup.kind {
+                BackupKind::Nightly => "Nightly",
+                BackupKind::Manual => "On demand",
+                BackupKind::Final => "At shutdown",
+            },
+            size: format::size(i64::try_from(backup.size_bytes()).unwrap_or(i64::MAX)),
+            taken: format::when(backup.id.time(), now),
+            expires: format::when(backup.expires_at, now),
+            databases: backup.databases.iter().map(heads).collect(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/backups.html")]
+struct BackupsPage {
+    shell: Shell,
+    frame: Frame,
+    rows: Vec<Row>,
+    /// One is being made.
+    is_live: bool,
+    failed: Option<String>,
+    form: Filled,
+}
+
+async fn filled(visit: &Visit, form: Filled) -> Result<BackupsPage, Stop> {
+    let (access, _, frame) = deployment::open::<Observe>(visit, Tab::Backups).await?;
+    let read = visit.read(move |hub| -> Result<_, DeploymentError> {
+        let kind = Some(DeploymentOperationKind::CreateBackup);
+        let filter = DeploymentOperationFilter { state: None, kind };
+        let last = hub.deployments().operations(&access, filter, None, 1)?;
+        Ok((hub.deployments().backups(&access)?, last))
+    });
+    let (backups, last) = read.await?;
+    let now = visit.state.hub.now();
+    let rows = backups.iter().map(|backup| Row::of(backup, now)).collect();
+    let is_live = last.iter().any(|operation| !operation.settled());
+    let failed = last.first().and_then(operations::failure);
+    Ok(BackupsPage { shell: Shell::default(), frame, rows, is_live, failed, form })
+}
+
+/// `GET …/backups`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = filled(&visit, Filled::default()).await?;
+    visit.page(|shell| BackupsPage { shell, ..page })
+}
+
+/// `POST …/backups`
+pub(crate) async fn create(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Backups).await?;
+    match posted.write(move |hub| hub.deployments().back_up(&access, None)).await {
+        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "A backup is being made."),
+        Err(failure) => {
+            let page = filled(&posted, Filled::default().refused(failure, &[])?).await?;
+            posted.refuse(|shell| BackupsPage { shell, ..page })
+        }
+    }
+}
+
+fn question(frame: &Frame, id: &str) -> Question {
+    Question {
+        title: "Delete this backup?".to_owned(),
+        text: format!("The backup {id} is removed with its files, and nothing can be started from it any more."),
+        button: "Delete backup",
+        back: format!("{}/backups", frame.path),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET …/backups/{backup}/delete`
+pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
+    let id = BackupId::parse(&visit.segment("backup")).map_err(|_| Stop::nothing_here())?;
+    let backups = visit.read(move |hub| hub.deployments().backups(&access)).await?;
+    let found = backups.iter().find(|backup| backup.id == id).ok_or_else(Stop::nothing_here)?;
+    let question = question(&frame, &found.id.to_string());
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST …/backups/{backup}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Backups).await?;
+    let id = posted.segment("backup");
+    let asked = id.clone();
+    match posted.write(move |hub| hub.deployments().remove_backup(&access, &asked)).await {
+        Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "The backup was deleted."),
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            let question = question(&frame, &id);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}
+
+/// `GET …/backups/{backup}/{database}`: the file itself.
+pub(crate) async fn download(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
+    let (id, database) = (visit.segment("backup"), visit.segment("database"));
+    // Names of backups and databases are letters, digits, `-`, `_` and `.`, or there is no such file.
+    let disposition = format!("attachment; filename=\"{}-{database}-{id}.db\"", frame.name);
+    let file = visit.read(move |hub| hub.deployments().read_backup(&access, &id, &database)).await?;
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, "application/octet-stream"))
+        .insert_header((header::CONTENT_DISPOSITION, disposition))
+        .no_chunking(file.size_bytes)
+        .streaming(file_pieces(file.bytes)))
+}

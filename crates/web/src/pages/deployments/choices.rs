@@ -1,0 +1,193 @@
+//! Sizes of instances and volumes to choose from, and what a choice costs: for a new deployment, and for one that starts again.
+
+use branchyard_domain::entities::InstanceSize;
+use branchyard_domain::errors::{DeploymentError, Fault};
+use branchyard_domain::usecases::WantedSize;
+use branchyard_domain::values::Usd;
+
+use crate::error_page::Stop;
+use crate::forms::{Filled, Form};
+use crate::money;
+use crate::visit::Visit;
+
+/// The fields of a size.
+pub(super) const FIELDS: &[&str] = &["cloud", "zone", "instance_type_id", "volume_type_id", "volume_size_gb"];
+/// Gigabytes of volume that are offered at first.
+const VOLUME: &str = "10";
+
+/// A size to choose.
+pub(super) struct SizeChoice {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) text: String,
+    pub(super) price: String,
+}
+
+/// What can be chosen where a deployment is to run.
+pub(super) struct Choices {
+    /// Clouds with their zones: values of the field, and labels.
+    pub(super) places: Vec<(String, String)>,
+    pub(super) sizes: Vec<SizeChoice>,
+    /// Kinds of volume: ids, and labels with prices.
+    pub(super) volumes: Vec<(String, String)>,
+    pub(super) price: Option<Price>,
+}
+
+/// What a choice costs.
+pub(super) struct Price {
+    pub(super) hourly: String,
+    pub(super) monthly: String,
+    pub(super) compute: String,
+    pub(super) storage: String,
+    /// The same to the last digit: what is agreed to.
+    pub(super) agreed: String,
+    pub(super) rate: Usd,
+}
+
+impl Price {
+    fn of(size: &InstanceSize) -> Self {
+        let rate = size.rate();
+        Self {
+            hourly: money::hourly(rate),
+            monthly: money::dollars(rate.per_month()),
+            compute: money::dollars(size.compute_rate.per_month()),
+            storage: money::dollars(size.storage_rate.per_month()),
+            agreed: rate.to_string(),
+            rate,
+        }
+    }
+}
+
+/// What a form says of the size.
+#[derive(Debug, Clone)]
+pub(super) struct Chosen {
+    pub(super) cloud: String,
+    pub(super) zone: String,
+    pub(super) instance_type: String,
+    pub(super) volume_type: String,
+    pub(super) volume_gb: u32,
+}
+
+impl Chosen {
+    /// Reads a form; `None` when the size of the volume is no number, which is noted. The place is fixed when it is given.
+    pub(super) fn read(form: &Form, filled: &mut Filled, place: Option<(&str, &str)>) -> Option<Self> {
+        let sent = form.line("place");
+        let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
+        let whole = form.line("volume_size_gb").parse::<u32>().map_err(|_| "Write a whole number of gigabytes.");
+        let volume_gb = filled.checked("volume_size_gb", whole)?;
+        Some(Self {
+            cloud: cloud.to_owned(),
+            zone: zone.to_owned(),
+            instance_type: form.line("instance_type_id"),
+            volume_type: form.line("volume_type_id"),
+            volume_gb,
+        })
+    }
+
+    fn wanted(&self) -> WantedSize<'_> {
+        WantedSize {
+            cloud: &self.cloud,
+            zone: &self.zone,
+            instance_type: &self.instance_type,
+            volume_type: &self.volume_type,
+            volume_gb: self.volume_gb,
+        }
+    }
+
+    /// What it costs; what cannot be had is noted beside its field.
+    pub(super) fn price(&self, visit: &Visit, form: &mut Filled) -> Result<Option<Price>, Stop> {
+        match visit.state.hub.deployments().price(&self.wanted()) {
+            Ok(size) => Ok(Some(Price::of(&size))),
+            Err(DeploymentError::Field { pointer, why }) => {
+                let place = pointer.trim_start_matches('/');
+                match FIELDS.iter().find(|field| **field == place) {
+                    Some(&("cloud" | "zone")) => form.fault("place", why),
+                    Some(field) => form.fault(field, why),
+                    None => form.fault("", why),
+                }
+                Ok(None)
+            }
+            Err(DeploymentError::Fault(fault)) => Err(Stop::refused(fault.into(), visit.request())),
+            Err(_) => Err(Stop::refused(Fault::Unsettled("a price that is refused").into(), visit.request())),
+        }
+    }
+}
+
+/// What can be chosen, and the form with what is chosen unless it says so itself.
+pub(super) fn offer(
+    visit: &Visit,
+    mut form: Filled,
+    place: Option<(&str, &str)>,
+    price: Option<Price>,
+) -> (Choices, Filled) {
+    let catalogue = visit.state.hub.deployments().catalogue();
+    let pairs = catalogue.clouds.iter().flat_map(|cloud| cloud.zones.iter().map(move |zone| (cloud, zone)));
+    let places: Vec<(String, String)> = pairs
+        .map(|(cloud, zone)| {
+            let label = if cloud.id == *zone { zone.clone() } else { format!("{zone} ({})", cloud.id) };
+            (format!("{}/{zone}", cloud.id), label)
+        })
+        .collect();
+    if form.value("place").is_empty()
+        && let Some((first, _)) = places.first()
+    {
+        form = form.with("place", first.clone());
+    }
+    let sent = form.value("place").to_owned();
+    let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
+    let types: Vec<_> = catalogue.types_in(cloud, zone).collect();
+    let is_offered = |id: &str| types.iter().any(|kind| kind.id == id);
+    if form.value("instance_type_id").is_empty()
+        && let Some(first) = types.first()
+    {
+        form = form.with("instance_type_id", first.id.clone());
+    }
+    let sizes = types
+        .iter()
+        .map(|kind| SizeChoice {
+            id: kind.id.clone(),
+            name: kind.name.clone(),
+            text: format!("{} CPU, {} GB of memory. {}", kind.cpus, kind.memory_gb, kind.description),
+            price: money::dollars(kind.hourly_cost.per_month()),
+        })
+        .collect();
+    let chosen = form.value("instance_type_id").to_owned();
+    let of_size = types.iter().filter(|kind| kind.id == chosen || !is_offered(&chosen)).flat_map(|kind| &kind.storage);
+    let mut volumes: Vec<(String, String)> = Vec::new();
+    for option in of_size.filter_map(|id| catalogue.storage_option(id)) {
+        let label = format!(
+            "{}: {} a GB and month, {} to {} GB",
+            option.name,
+            money::dollars(option.monthly_cost_per_gb),
+            option.min_size_gb,
+            option.max_size_gb
+        );
+        if !volumes.iter().any(|(id, _)| *id == option.id) {
+            volumes.push((option.id.clone(), label));
+        }
+    }
+    if form.value("volume_type_id").is_empty()
+        && let Some((first, _)) = volumes.first()
+    {
+        form = form.with("volume_type_id", first.clone());
+    }
+    if form.value("volume_size_gb").is_empty() && form.error("volume_size_gb").is_none() {
+        form = form.with("volume_size_gb", VOLUME);
+    }
+    (Choices { places, sizes, volumes, price }, form)
+}
+
+/// The price of what a form shows before anything was sent.
+pub(super) fn price_shown(visit: &Visit, form: &Filled, place: Option<(&str, &str)>) -> Result<Option<Price>, Stop> {
+    let sent = form.value("place");
+    let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
+    let Ok(volume_gb) = form.value("volume_size_gb").parse() else { return Ok(None) };
+    let chosen = Chosen {
+        cloud: cloud.to_owned(),
+        zone: zone.to_owned(),
+        instance_type: form.value("instance_type_id").to_owned(),
+        volume_type: form.value("volume_type_id").to_owned(),
+        volume_gb,
+    };
+    chosen.price(visit, &mut Filled::default())
+}

@@ -1,0 +1,124 @@
+//! `/deployments/{owner}/{deployment}/settings/collaborators`: people with a role of their own.
+
+use askama::Template;
+use branchyard_api_common::Refusal;
+use branchyard_domain::access::{DeploymentAccess, Manage};
+use branchyard_domain::entities::{DeploymentCollaborator, DeploymentRole};
+
+use super::{Section, sections};
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+const FIELDS: &[&str] = &["username", "role"];
+
+/// Roles: their names in forms, the roles, and what they allow.
+const ROLES: &[(&str, DeploymentRole, &str)] = &[
+    ("reader", DeploymentRole::Reader, "Reader: see it, read by SQL"),
+    ("reader_and_pulls", DeploymentRole::ReaderAndPulls, "Reader and pulls: open pulls too"),
+    ("writer", DeploymentRole::Writer, "Writer: write by SQL too"),
+    ("admin", DeploymentRole::Admin, "Admin: everything"),
+];
+
+/// The name of a role.
+pub(super) const fn role_name(role: DeploymentRole) -> &'static str {
+    match role {
+        DeploymentRole::Reader => "reader",
+        DeploymentRole::ReaderAndPulls => "reader_and_pulls",
+        DeploymentRole::Writer => "writer",
+        DeploymentRole::Admin => "admin",
+    }
+}
+
+fn role_named(name: &str) -> Result<DeploymentRole, &'static str> {
+    let found = ROLES.iter().find(|(word, ..)| *word == name).map(|(_, role, _)| *role);
+    found.ok_or("is reader, reader_and_pulls, writer or admin")
+}
+
+struct Row {
+    name: String,
+    role: &'static str,
+    added: Markup,
+}
+
+#[derive(Template)]
+#[template(path = "deployments/collaborators.html")]
+struct CollaboratorsPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Vec<(&'static str, String, bool)>,
+    rows: Vec<Row>,
+    roles: Vec<(&'static str, &'static str)>,
+    form: Filled,
+}
+
+async fn filled(
+    visit: &Visit,
+    access: DeploymentAccess<Manage>,
+    frame: Frame,
+    form: Filled,
+) -> Result<CollaboratorsPage, Stop> {
+    let found = visit.read(move |hub| hub.deployments().collaborators(&access)).await?;
+    let now = visit.state.hub.now();
+    let row = |one: &DeploymentCollaborator| Row {
+        name: one.username.to_string(),
+        role: role_name(one.role),
+        added: format::when(one.added_at, now),
+    };
+    let roles = ROLES.iter().map(|(name, _, text)| (*name, *text)).collect();
+    let (rows, sections) = (found.iter().map(row).collect(), sections(&frame, Section::Collaborators));
+    Ok(CollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles, form })
+}
+
+/// `GET …/settings/collaborators`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+    let page = filled(&visit, access, frame, Filled::default().with("role", "reader")).await?;
+    visit.page(|shell| CollaboratorsPage { shell, ..page })
+}
+
+/// `POST …/settings/collaborators`: adds somebody, or changes a role.
+pub(crate) async fn put(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let mut form = posted.form.again();
+    let role = form.checked("role", role_named(&posted.form.line("role")));
+    if let Some(role) = role {
+        let (name, on) = (posted.form.line("username"), access.clone());
+        let put = posted.write(move |hub| -> Result<_, Refusal> {
+            let user = hub.people().user_named(&name)?;
+            Ok(hub.deployments().put_collaborator(&on, &user, role)?)
+        });
+        match put.await {
+            Ok((one, _)) => {
+                let to = format!("{}/settings/collaborators", frame.path);
+                let said = format!("{} has the role {} now.", one.username, role_name(one.role));
+                return posted.redirect_saying(&to, &said);
+            }
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let page = filled(&posted, access, frame, form).await?;
+    posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+}
+
+/// `POST …/settings/collaborators/remove`
+pub(crate) async fn remove(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let (name, on) = (posted.form.line("username"), access.clone());
+    match posted.write(move |hub| hub.deployments().remove_collaborator(&on, &name)).await {
+        Ok(one) => {
+            let is_viewer = access.who().id == one.user_id;
+            // Who removed themselves may not see the settings any more.
+            let to = if is_viewer { "/".to_owned() } else { format!("{}/settings/collaborators", frame.path) };
+            posted.redirect_saying(&to, &format!("{} is no collaborator any more.", one.username))
+        }
+        Err(failure) => {
+            let form = Filled::default().with("role", "reader").refused(failure, &[])?;
+            let page = filled(&posted, access, frame, form).await?;
+            posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+        }
+    }
+}

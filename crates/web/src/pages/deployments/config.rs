@@ -1,0 +1,140 @@
+//! `/deployments/{owner}/{deployment}/settings/config`: how it serves.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+use branchyard_domain::access::{Manage, Observe};
+use branchyard_domain::errors::{DeploymentError, Fault};
+use branchyard_domain::usecases::SettingView;
+use branchyard_domain::values::{Applied, Rule, Setting};
+use sha2::{Digest as _, Sha256};
+
+use super::{Section, sections};
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+struct Row {
+    key: &'static str,
+    description: &'static str,
+    /// Words to choose from; empty where the value is typed.
+    words: Vec<&'static str>,
+    /// What it may be, when it takes effect, and its default.
+    hint: String,
+    is_overridden: bool,
+    pending_restart: bool,
+    /// The name of the box that takes the default again.
+    reset: String,
+}
+
+impl Row {
+    fn of(view: &SettingView) -> Self {
+        let setting = view.setting;
+        let (words, range) = match setting.rule() {
+            Rule::Flag => (vec!["true", "false"], String::new()),
+            Rule::Word(words) => (words.to_vec(), String::new()),
+            Rule::Integer(least, most) => (Vec::new(), format!("{least} to {most}. ")),
+            Rule::OptionalInteger(least, most) => (Vec::new(), format!("Empty, or {least} to {most}. ")),
+            Rule::Origins => (Vec::new(), "Empty, *, or https://… with commas. ".to_owned()),
+        };
+        let default = match setting.default_value() {
+            "" => "empty",
+            text => text,
+        };
+        let applied = match setting.applied() {
+            Applied::Live => "from the next request on",
+            Applied::Stream => "for new streams",
+            Applied::Restart => "at the next restart",
+        };
+        Self {
+            key: setting.key(),
+            description: setting.description(),
+            words,
+            hint: format!("{range}Default: {default}. Takes effect {applied}."),
+            is_overridden: view.is_overridden,
+            pending_restart: view.pending_restart,
+            reset: format!("reset-{}", setting.key()),
+        }
+    }
+}
+
+/// What the settings were when the form was made, in short.
+fn seen(views: &[SettingView]) -> String {
+    let mut digest = Sha256::new();
+    for view in views {
+        digest.update(format!("{}={}\0{}\0", view.setting.key(), view.value, view.is_overridden));
+    }
+    let mut hex = String::new();
+    for byte in digest.finalize().iter().take(12) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+#[derive(Template)]
+#[template(path = "deployments/config.html")]
+struct ConfigPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Vec<(&'static str, String, bool)>,
+    rows: Vec<Row>,
+    form: Filled,
+}
+
+async fn filled(visit: &Visit, form: Option<Filled>) -> Result<ConfigPage, Stop> {
+    let (access, _, frame) = deployment::open::<Observe>(visit, Tab::Settings).await?;
+    let views = visit.read(move |hub| hub.deployments().settings(&access)).await?;
+    let form = form.unwrap_or_else(|| {
+        let form = Filled::default().with("seen", seen(&views));
+        views.iter().fold(form, |form, view| form.with(view.setting.key(), view.value.clone()))
+    });
+    let sections = sections(&frame, Section::Config);
+    Ok(ConfigPage { shell: Shell::default(), frame, sections, rows: views.iter().map(Row::of).collect(), form })
+}
+
+/// `GET …/settings/config`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = filled(&visit, None).await?;
+    visit.page(|shell| ConfigPage { shell, ..page })
+}
+
+/// `POST …/settings/config`: all that is different is changed, or nothing.
+pub(crate) async fn send(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let reading = access.clone();
+    let views = posted.read(move |hub| hub.deployments().settings(&reading)).await?;
+    let mut overrides = Vec::new();
+    for view in &views {
+        let key = view.setting.key();
+        if posted.form.is_checked(&format!("reset-{key}")) {
+            overrides.push((key.to_owned(), None));
+        } else if posted.form.is_checked(key) && posted.form.line(key) != view.value {
+            overrides.push((key.to_owned(), Some(posted.form.line(key))));
+        }
+    }
+    let as_sent = posted.form.line("seen");
+    let set = posted.write(move |hub| -> Result<_, Fault> {
+        let unchanged = |views: &[SettingView]| seen(views) == as_sent;
+        match hub.deployments().set(&access, overrides, Some(&unchanged)) {
+            Ok(_) => Ok(Ok(())),
+            Err(DeploymentError::Settings(wrong)) => Ok(Err(wrong)),
+            Err(DeploymentError::Fault(fault)) => Err(fault),
+            Err(error) => Ok(Err(vec![(String::new(), error.to_string())])),
+        }
+    });
+    let wrong = match set.await? {
+        Ok(()) => return posted.redirect_saying(&format!("{}/settings/config", frame.path), "The settings are saved."),
+        Err(wrong) => wrong,
+    };
+    let mut form = posted.form.again();
+    for (key, why) in wrong {
+        match Setting::by_key(&key) {
+            Some(setting) => form.fault(setting.key(), why),
+            None => form.fault("", crate::error_page::sentence(&why)),
+        }
+    }
+    let page = filled(&posted, Some(form)).await?;
+    posted.refuse(|shell| ConfigPage { shell, ..page })
+}

@@ -1,0 +1,102 @@
+//! `/deployments/{owner}/{deployment}/cost`
+
+use askama::Template;
+use branchyard_domain::access::Observe;
+use branchyard_domain::entities::Metered;
+use branchyard_domain::errors::DeploymentError;
+use branchyard_domain::usecases::CostItem;
+
+use crate::deployment::{self, Frame, Tab};
+use crate::layout::Shell;
+use crate::money;
+use crate::pages::settings::usage::Month;
+use crate::visit::{Answer, Visit};
+
+struct Row {
+    what: String,
+    rate: String,
+    hours: String,
+    amount: String,
+    is_open: bool,
+}
+
+/// Hours, minutes and seconds of use.
+fn duration(millis: i64) -> String {
+    let seconds = millis.max(0) / 1_000;
+    format!(
+        "{} h {:02} min {:02} s",
+        crate::format::count(seconds.unsigned_abs() / 3_600),
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+impl Row {
+    fn of(item: &CostItem) -> Self {
+        let kind = match item.kind {
+            Metered::Compute => "Compute",
+            Metered::Storage => "Storage",
+        };
+        Self {
+            what: format!("{kind}, {}", item.type_id),
+            rate: money::exact(item.rate),
+            hours: duration(item.millis),
+            amount: money::exact(item.amount),
+            is_open: item.open,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/cost.html")]
+struct CostPage {
+    shell: Shell,
+    frame: Frame,
+    month: String,
+    earlier: String,
+    later: Option<String>,
+    amount: String,
+    total: String,
+    hourly: String,
+    monthly: String,
+    rows: Vec<Row>,
+}
+
+/// `GET …/cost?month=2026-11`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, view, frame) = deployment::open::<Observe>(&visit, Tab::Cost).await?;
+    let now = visit.state.hub.now();
+    let month = Month::asked(&visit, now);
+    let created_at = view.deployment.created_at;
+    let read = visit.read(move |hub| -> Result<_, DeploymentError> {
+        let total = hub.deployments().cost(&access, created_at, now)?;
+        Ok((hub.deployments().cost(&access, month.begin(), month.end())?, total))
+    });
+    let (cost, total) = read.await?;
+    let path = format!("{}/cost", frame.path);
+    let rows = cost.items.iter().map(Row::of).collect();
+    let (hourly, monthly) = (money::hourly(view.hourly_cost), money::dollars(view.hourly_cost.per_month()));
+    visit.page(|shell| CostPage {
+        shell,
+        frame,
+        month: month.words(),
+        earlier: month.earlier().address(&path),
+        later: month.later(now).map(|later| later.address(&path)),
+        amount: money::exact(cost.amount),
+        total: money::exact(total.amount),
+        hourly,
+        monthly,
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn use_is_told_to_the_second() {
+        assert_eq!(duration(5_400_999), "1 h 30 min 00 s");
+        assert_eq!(duration(61_000), "0 h 01 min 01 s");
+    }
+}

@@ -1,0 +1,205 @@
+//! `/deployments/new`: choose, see the price, agree to it.
+
+use askama::Template;
+use branchyard_api_common::Refusal;
+use branchyard_domain::usecases::{NewDeployment, OwnerUsage};
+use branchyard_domain::values::{DeploymentName, ServedName, Usd};
+
+use super::choices::{self, Choices, Chosen, Price};
+use super::source;
+use crate::deployment;
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::money;
+use crate::pages::settings::usage::Month;
+use crate::visit::{Answer, Visit};
+
+const HERE: &str = "/deployments/new";
+const FIELDS: &[&str] = &["owner", "name", "database", "instance_type_id", "volume_type_id", "volume_size_gb"];
+/// What the form carries from the choice to the agreement.
+const CARRIED: &[&str] =
+    &["owner", "name", "from", "ref", "database", "place", "instance_type_id", "volume_type_id", "volume_size_gb"];
+
+/// What an owner may still spend.
+struct Spending {
+    committed: String,
+    with_this: String,
+    limit: Option<String>,
+    is_above: bool,
+}
+
+impl Spending {
+    fn of(usage: &OwnerUsage, rate: Usd) -> Self {
+        let with_this = usage.committed_monthly + rate.per_month();
+        Self {
+            committed: money::dollars(usage.committed_monthly),
+            with_this: money::dollars(with_this),
+            limit: usage.limit.map(money::dollars),
+            is_above: usage.limit.is_some_and(|limit| with_this > limit),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/new.html")]
+struct NewPage {
+    shell: Shell,
+    form: Filled,
+    owners: Vec<String>,
+    choices: Choices,
+    spending: Option<Spending>,
+    may_start: bool,
+    hint: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "deployments/agree.html")]
+struct AgreePage {
+    shell: Shell,
+    form: Filled,
+    hidden: Vec<(&'static str, String)>,
+    price: Price,
+    spending: Option<Spending>,
+    facts: Vec<(&'static str, String)>,
+    stats: bool,
+}
+
+/// The owners the viewer may create for, with what they spend.
+async fn owners(visit: &Visit) -> Result<Vec<OwnerUsage>, Stop> {
+    let user = visit.user()?;
+    let month = Month::at(visit.state.hub.now());
+    Ok(visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?.owners)
+}
+
+fn spending(owners: &[OwnerUsage], name: &str, price: Option<&Price>) -> Option<Spending> {
+    let usage =
+        owners.iter().find(|usage| usage.owner.as_str().eq_ignore_ascii_case(name)).or_else(|| owners.first())?;
+    Some(Spending::of(usage, price?.rate))
+}
+
+/// The form; the price is that of `price`, or of what the form shows when there is none.
+async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<NewPage, Stop> {
+    let owners = owners(visit).await?;
+    let (mut choices, form) = choices::offer(visit, form, None, price);
+    if choices.price.is_none() && !form.has_faults() {
+        choices.price = choices::price_shown(visit, &form, None)?;
+    }
+    let spending = spending(&owners, form.value("owner"), choices.price.as_ref());
+    let owners = owners.into_iter().map(|usage| usage.owner.to_string()).collect();
+    let hint = match form.value("from").is_empty() {
+        true => "The first database. When empty, it is called like the deployment.",
+        false => "The first database. When empty, it is called like the one it is a clone of.",
+    };
+    let may_start = visit.state.hub.deployments().may_start();
+    Ok(NewPage { shell: Shell::default(), form, owners, choices, spending, may_start, hint })
+}
+
+/// `GET /deployments/new?owner=…&from=…&ref=…`
+pub(crate) async fn ask(visit: Visit) -> Answer {
+    let sent = |name: &str| visit.parameter(name).unwrap_or_default();
+    let mut form = Filled::default();
+    for name in ["owner", "from", "ref"] {
+        form = form.with(name, sent(name));
+    }
+    if let Some((_, name)) = form.value("from").split_once('/') {
+        let name = name.to_owned();
+        form = form.with("name", name);
+    }
+    let page = filled(&visit, form, None).await?;
+    visit.page(|shell| NewPage { shell, ..page })
+}
+
+/// `POST /deployments/new`: shows the price again, asks for agreement, or creates, by the button that was pressed.
+pub(crate) async fn send(posted: Posted) -> Answer {
+    posted.user()?;
+    let mut form = posted.form.again();
+    let chosen = Chosen::read(&posted.form, &mut form, None);
+    let price = match &chosen {
+        Some(chosen) => chosen.price(&posted, &mut form)?,
+        None => None,
+    };
+    let step = posted.form.line("step");
+    if step == "price" {
+        let page = filled(&posted, form, price).await?;
+        return posted.page(|shell| NewPage { shell, ..page });
+    }
+    let wanted = wanted(&posted, &mut form, chosen);
+    let (Some(wanted), Some(price), false) = (wanted, price, form.has_faults()) else {
+        let page = filled(&posted, form, None).await?;
+        return posted.refuse(|shell| NewPage { shell, ..page });
+    };
+    if step != "create" || posted.form.line("agreed") != price.agreed {
+        if step == "create" {
+            form.fault("", "The price changed since it was shown. Look at it again.");
+        }
+        return agree(&posted, form, &wanted, price).await;
+    }
+    let user = posted.user()?;
+    let made = posted.write(move |hub| -> Result<_, Refusal> { Ok(hub.deployments().create(&user, wanted, None)?) });
+    match made.await {
+        Ok(view) => {
+            let locator = &view.deployment.locator;
+            posted.redirect_saying(&deployment::path_of(locator), &format!("{locator} is coming up."))
+        }
+        Err(failure) => {
+            let form = form.refused(failure, FIELDS)?;
+            let page = filled(&posted, form, Some(price)).await?;
+            posted.refuse(|shell| NewPage { shell, ..page })
+        }
+    }
+}
+
+fn wanted(posted: &Posted, form: &mut Filled, chosen: Option<Chosen>) -> Option<NewDeployment> {
+    let name = form.checked("name", DeploymentName::parse(&posted.form.line("name")));
+    let source = source::read(&posted.form, form);
+    let database = match posted.form.line("database") {
+        text if text.is_empty() => Some(None),
+        text => form.checked("database", ServedName::parse(&text)).map(Some),
+    };
+    let chosen = chosen?;
+    Some(NewDeployment {
+        owner: posted.form.line("owner"),
+        name: name?,
+        cloud: chosen.cloud,
+        zone: chosen.zone,
+        instance_type: chosen.instance_type,
+        volume_type: chosen.volume_type,
+        volume_gb: chosen.volume_gb,
+        other_cluster: None,
+        replicas: 0,
+        public_tls: false,
+        remotesapi: false,
+        mcp: false,
+        stats: posted.form.is_checked("stats"),
+        source: source?,
+        database: database?,
+    })
+}
+
+async fn agree(posted: &Posted, form: Filled, wanted: &NewDeployment, price: Price) -> Answer {
+    let owners = owners(posted).await?;
+    let spending = spending(&owners, &wanted.owner, Some(&price));
+    let hidden = CARRIED.iter().map(|name| (*name, form.value(name).to_owned())).collect();
+    let begins = match &wanted.source {
+        None => "empty, with one branch main".to_owned(),
+        Some(source) => {
+            let at = source.reference.as_deref().unwrap_or("its default branch");
+            format!("a clone of {}/{} at {at}", source.owner, source.name)
+        }
+    };
+    let facts = vec![
+        ("Deployment", format!("{}/{}", wanted.owner, wanted.name)),
+        ("First database", begins),
+        ("Zone", wanted.zone.clone()),
+        ("Size", wanted.instance_type.clone()),
+        ("Volume", format!("{} GB, {}", wanted.volume_gb, wanted.volume_type)),
+    ];
+    let stats = wanted.stats;
+    posted.page(|shell| AgreePage { shell, form, hidden, price, spending, facts, stats })
+}
+
+/// Where the pages of one are that would begin as a clone of a database at a ref.
+pub(crate) fn address(from: &str, reference: &str) -> String {
+    crate::paths::with_query(HERE, &[("from", from), ("ref", reference)])
+}

@@ -1,0 +1,132 @@
+//! `/deployments/{owner}/{deployment}/databases`: what it serves.
+
+use askama::Template;
+use branchyard_domain::access::{DeploymentAccess, Manage, Observe};
+use branchyard_domain::errors::DeploymentError;
+use branchyard_domain::usecases::DeploymentView;
+use branchyard_domain::values::ServedName;
+
+use super::confirm;
+use super::connect::Addresses;
+use super::source;
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::pages::confirm::Question;
+use crate::visit::{Answer, Visit};
+
+const FIELDS: &[&str] = &["name"];
+
+struct Row {
+    name: String,
+    is_default: bool,
+    size: String,
+    url: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "deployments/databases.html")]
+struct DatabasesPage {
+    shell: Shell,
+    frame: Frame,
+    rows: Vec<Row>,
+    form: Filled,
+}
+
+async fn filled(
+    visit: &Visit,
+    access: DeploymentAccess<Observe>,
+    view: &DeploymentView,
+    frame: Frame,
+    form: Filled,
+) -> Result<DatabasesPage, Stop> {
+    let found = visit.read(move |hub| hub.deployments().databases(&access)).await?;
+    let addresses = Addresses::of(visit, view).filter(|_| frame.is_started());
+    let rows = found
+        .into_iter()
+        .map(|served| Row {
+            url: addresses.as_ref().map(|addresses| addresses.of_database(served.name.as_str())),
+            name: served.name.to_string(),
+            is_default: served.is_default,
+            size: format::size(i64::try_from(served.size_bytes).unwrap_or(i64::MAX)),
+        })
+        .collect();
+    Ok(DatabasesPage { shell: Shell::default(), frame, rows, form })
+}
+
+/// `GET …/databases`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, view, frame) = deployment::open::<Observe>(&visit, Tab::Databases).await?;
+    let page = filled(&visit, access, &view, frame, Filled::default()).await?;
+    visit.page(|shell| DatabasesPage { shell, ..page })
+}
+
+/// `POST …/databases`: an empty one, or a clone of one of this server.
+pub(crate) async fn add(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
+    let mut form = posted.form.again();
+    let source = source::read(&posted.form, &mut form);
+    let sent = match (posted.form.line("name"), &source) {
+        (name, Some(Some(source))) if name.is_empty() => source.name.clone(),
+        (name, _) => name,
+    };
+    let name = form.checked("name", ServedName::parse(&sent));
+    if let (Some(name), Some(source)) = (name, source) {
+        let made = posted.write(move |hub| -> Result<_, DeploymentError> {
+            hub.deployments().add_database(&access, &name, source.as_ref(), None)
+        });
+        match made.await {
+            Ok(made) => {
+                let said = format!("The database {} is served.", made.name);
+                return posted.redirect_saying(&format!("{}/databases", frame.path), &said);
+            }
+            Err(failure) => form = form.refused(failure, FIELDS)?,
+        }
+    }
+    let (access, view, frame) = deployment::open::<Observe>(&posted, Tab::Databases).await?;
+    let page = filled(&posted, access, &view, frame, form).await?;
+    posted.refuse(|shell| DatabasesPage { shell, ..page })
+}
+
+fn question(frame: &Frame, name: &str) -> Question {
+    Question {
+        title: format!("Delete the database {name}?"),
+        text: "All its tables, branches and history go at once. Backups made before keep it until they expire; a database of \
+               this server that it was cloned from stays as it is."
+            .to_owned(),
+        button: "Delete database",
+        back: format!("{}/databases", frame.path),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET …/databases/{database}/delete`
+pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Databases).await?;
+    let name = visit.segment("database");
+    let found = visit.read(move |hub| hub.deployments().databases(&access)).await?;
+    let found = found.into_iter().find(|served| served.name.as_str().eq_ignore_ascii_case(&name));
+    let found = found.ok_or_else(Stop::nothing_here)?;
+    let question = question(&frame, found.name.as_str());
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST …/databases/{database}/delete`
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
+    let name = posted.segment("database");
+    let asked = name.clone();
+    match posted.write(move |hub| hub.deployments().drop_database(&access, &asked)).await {
+        Ok(gone) => {
+            let said = format!("The database {} was deleted.", gone.name);
+            posted.redirect_saying(&format!("{}/databases", frame.path), &said)
+        }
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            let question = question(&frame, &name);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `/deployments/{owner}/{deployment}/settings`: the engine it runs, and its end.
+
+use askama::Template;
+use branchyard_domain::access::{Manage, Observe};
+use branchyard_domain::errors::DeploymentError;
+
+use super::{Section, sections};
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "deployments/general.html")]
+struct GeneralPage {
+    shell: Shell,
+    frame: Frame,
+    sections: Vec<(&'static str, String, bool)>,
+    keeps_version: bool,
+    current: Option<String>,
+    available: Vec<String>,
+    exposes_stats: bool,
+    form: Filled,
+}
+
+async fn filled(visit: &Visit, form: Filled) -> Result<GeneralPage, Stop> {
+    let (access, view, frame) = deployment::open::<Observe>(visit, Tab::Settings).await?;
+    let (current, available) = visit.read(move |hub| hub.deployments().versions(&access)).await?;
+    let sections = sections(&frame, Section::General);
+    let (keeps_version, exposes_stats) = (view.deployment.keeps_version, view.deployment.expose_stats);
+    let shell = Shell::default();
+    Ok(GeneralPage { shell, frame, sections, keeps_version, current, available, exposes_stats, form })
+}
+
+/// `GET …/settings`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = filled(&visit, Filled::default()).await?;
+    visit.page(|shell| GeneralPage { shell, ..page })
+}
+
+/// `POST …/settings`: whether the engine is left as it is in service windows.
+pub(crate) async fn keep_version(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let keep = posted.form.is_checked("keep");
+    posted.write(move |hub| hub.deployments().keep_version(&access, keep, None)).await?;
+    let said = match keep {
+        true => "The engine is left as it is.",
+        false => "The engine is renewed in service windows.",
+    };
+    posted.redirect_saying(&format!("{}/settings", frame.path), said)
+}
+
+/// `POST …/settings/leave`: gives up the viewer's own role.
+pub(crate) async fn leave(posted: Posted) -> Answer {
+    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Settings).await?;
+    let left = posted.write(move |hub| -> Result<_, DeploymentError> {
+        match hub.deployments().leave(&access) {
+            Ok(_) => Ok(true),
+            Err(DeploymentError::Absent { .. }) => Ok(false),
+            Err(other) => Err(other),
+        }
+    });
+    if left.await? {
+        return posted
+            .redirect_saying("/", &format!("You have no role of your own on {} any more.", view.deployment.locator));
+    }
+    let why =
+        "Your role comes from the organization that owns it, not from the deployment: leave the organization instead.";
+    let page = filled(&posted, Filled::default().wrong("", why)).await?;
+    posted.refuse(|shell| GeneralPage { shell, ..page })
+}

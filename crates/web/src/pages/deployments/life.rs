@@ -1,0 +1,247 @@
+//! Rebooted, shut down, started again, deleted: each after a question.
+
+use askama::Template;
+use branchyard_domain::access::Manage;
+use branchyard_domain::entities::{Backup, RunState};
+use branchyard_domain::errors::DeploymentError;
+use branchyard_domain::usecases::{DeploymentView, NewInstance};
+use branchyard_domain::values::{BackupId, InstanceId};
+
+use super::choices::{self, Choices, Chosen, Price};
+use super::confirm;
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format;
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::money;
+use crate::pages::confirm::Question;
+use crate::visit::{Answer, Visit};
+
+fn reboot_question(frame: &Frame) -> Question {
+    Question {
+        title: format!("Reboot {}/{}?", frame.owner, frame.name),
+        text: "Requests that run get ten seconds to end, open transactions are rolled back, and for some seconds nothing is \
+               served. Data, address and price stay as they are."
+            .to_owned(),
+        button: "Reboot",
+        back: frame.path.clone(),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET …/instances/{instance}/reboot`
+pub(crate) async fn ask_reboot(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Overview).await?;
+    let id = InstanceId::parse(&visit.segment("instance")).map_err(|_| Stop::nothing_here())?;
+    let instances = visit.read(move |hub| hub.deployments().instances(&access)).await?;
+    if !instances.iter().any(|instance| instance.id == id) {
+        return Err(Stop::nothing_here());
+    }
+    let question = reboot_question(&frame);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST …/instances/{instance}/reboot`
+pub(crate) async fn reboot(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Overview).await?;
+    let id = posted.segment("instance");
+    match posted.write(move |hub| hub.deployments().reboot(&access, &id, None)).await {
+        Ok(_) => posted.redirect_saying(&format!("{}/operations", frame.path), "The reboot is queued."),
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            let question = reboot_question(&frame);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}
+
+fn shutdown_question(frame: &Frame, view: &DeploymentView) -> Question {
+    Question {
+        title: format!("Shut {}/{} down?", frame.owner, frame.name),
+        text: format!(
+            "Clients are turned away, a last backup is made and checked, then the data is removed. From then on it costs \
+             nothing; now it costs {} a month. Started again from that backup, it is as it was.",
+            money::dollars(view.hourly_cost.per_month())
+        ),
+        button: "Shut down",
+        back: format!("{}/settings", frame.path),
+        hidden: Vec::new(),
+    }
+}
+
+/// `GET …/shutdown`
+pub(crate) async fn ask_shutdown(visit: Visit) -> Answer {
+    let (_, view, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+    let question = shutdown_question(&frame, &view);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST …/shutdown`
+pub(crate) async fn shutdown(posted: Posted) -> Answer {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    match posted.write(move |hub| hub.deployments().disable(&access, None)).await {
+        Ok(_) => posted.redirect_saying(&frame.path, "It is shutting down; a last backup is made first."),
+        Err(failure) => {
+            let form = Filled::default().refused(failure, &[])?;
+            let question = shutdown_question(&frame, &view);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}
+
+/// The fields of the form that starts again.
+const START_FIELDS: &[&str] = &["backup_id", "instance_type_id", "volume_type_id", "volume_size_gb"];
+
+#[derive(Template)]
+#[template(path = "deployments/start.html")]
+struct StartPage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+    choices: Choices,
+    backups: Vec<(String, String)>,
+    may_start: bool,
+}
+
+#[derive(Template)]
+#[template(path = "deployments/start_agree.html")]
+struct StartAgreePage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+    hidden: Vec<(&'static str, String)>,
+    price: Price,
+    begins: String,
+}
+
+fn label(backup: &Backup) -> String {
+    let size = format::size(i64::try_from(backup.size_bytes()).unwrap_or(i64::MAX));
+    format!("The backup {}, {size}", backup.id)
+}
+
+async fn startable(visit: &Visit, form: Filled, price: Option<Price>) -> Result<StartPage, Stop> {
+    let (access, view, frame) = deployment::open::<Manage>(visit, Tab::Settings).await?;
+    let found = visit.read(move |hub| hub.deployments().backups(&access)).await?;
+    let mut backups: Vec<(String, String)> =
+        found.iter().map(|backup| (backup.id.to_string(), label(backup))).collect();
+    backups.push(("empty".to_owned(), "Nothing: one empty database, what it held stays in its backups".to_owned()));
+    let mut form = form;
+    if form.value("backup_id").is_empty()
+        && let Some((first, _)) = backups.first()
+    {
+        let first = first.clone();
+        form = form.with("backup_id", first);
+    }
+    let size = &view.primary.size;
+    for (name, value) in [("instance_type_id", &size.type_id), ("volume_type_id", &size.volume_type_id)] {
+        if form.value(name).is_empty() {
+            form = form.with(name, value.clone());
+        }
+    }
+    if form.value("volume_size_gb").is_empty() && !form.has_faults() {
+        form = form.with("volume_size_gb", size.volume_gb.to_string());
+    }
+    let place = (view.deployment.cloud.as_str(), view.deployment.zone.as_str());
+    let (mut choices, form) = choices::offer(visit, form, Some(place), price);
+    if choices.price.is_none() && !form.has_faults() {
+        choices.price = choices::price_shown(visit, &form, Some(place))?;
+    }
+    let may_start = visit.state.hub.deployments().may_start();
+    Ok(StartPage { shell: Shell::default(), frame, form, choices, backups, may_start })
+}
+
+/// `GET …/start?backup_id=…`
+pub(crate) async fn ask_start(visit: Visit) -> Answer {
+    let form = Filled::default().with("backup_id", visit.parameter("backup_id").unwrap_or_default());
+    let page = startable(&visit, form, None).await?;
+    if page.frame.state != RunState::Stopped {
+        let path = page.frame.path.clone();
+        return visit.redirect_saying(&path, "It is not stopped, so there is nothing to start.");
+    }
+    visit.page(|shell| StartPage { shell, ..page })
+}
+
+/// `POST …/start`: shows the price again, asks for agreement, or starts, by the button that was pressed.
+pub(crate) async fn start(posted: Posted) -> Answer {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let place = (view.deployment.cloud.as_str(), view.deployment.zone.as_str());
+    let mut form = posted.form.again();
+    let chosen = Chosen::read(&posted.form, &mut form, Some(place));
+    let price = match &chosen {
+        Some(chosen) => chosen.price(&posted, &mut form)?,
+        None => None,
+    };
+    let step = posted.form.line("step");
+    if step == "price" {
+        let page = startable(&posted, form, price).await?;
+        return posted.page(|shell| StartPage { shell, ..page });
+    }
+    let backup = match posted.form.line("backup_id").as_str() {
+        "empty" => Some(None),
+        text => form.checked("backup_id", BackupId::parse(text)).map(Some),
+    };
+    let (Some(chosen), Some(backup), Some(price), false) = (chosen, backup, price, form.has_faults()) else {
+        let page = startable(&posted, form, None).await?;
+        return posted.refuse(|shell| StartPage { shell, ..page });
+    };
+    if step != "start" || posted.form.line("agreed") != price.agreed {
+        if step == "start" {
+            form.fault("", "The price changed since it was shown. Look at it again.");
+        }
+        let hidden = START_FIELDS.iter().map(|name| (*name, form.value(name).to_owned())).collect();
+        let begins = match backup {
+            Some(id) => format!("with the backup {id}"),
+            None => "with one empty database".to_owned(),
+        };
+        return posted.page(|shell| StartAgreePage { shell, frame, form, hidden, price, begins });
+    }
+    let wanted = NewInstance {
+        instance_type: chosen.instance_type,
+        volume_type: chosen.volume_type,
+        volume_gb: chosen.volume_gb,
+        backup,
+    };
+    match posted.write(move |hub| hub.deployments().start(&access, &wanted, None)).await {
+        Ok(_) => posted.redirect_saying(&frame.path, "It is coming up."),
+        Err(failure) => {
+            let page = startable(&posted, form.refused(failure, START_FIELDS)?, Some(price)).await?;
+            posted.refuse(|shell| StartPage { shell, ..page })
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/deletion.html")]
+struct DeletionPage {
+    shell: Shell,
+    frame: Frame,
+    form: Filled,
+}
+
+/// `GET …/delete`
+pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+    let (_, _, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+    visit.page(|shell| DeletionPage { shell, frame, form: Filled::default() })
+}
+
+/// `POST …/delete`, with owner and name typed.
+pub(crate) async fn delete(posted: Posted) -> Answer {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+    let named = format!("{}/{}", frame.owner, frame.name);
+    let mut form = posted.form.again();
+    if posted.form.line("name") != named {
+        form.fault("name", format!("This is not {named}."));
+    } else {
+        let deleted =
+            posted.write(move |hub| -> Result<_, DeploymentError> { hub.deployments().delete(&access, None) });
+        match deleted.await {
+            Ok(_) => {
+                let said = format!("{named} is being deleted. What it cost stays in the reports.");
+                return posted.redirect_saying(&deployment::path_of_owner(&frame.owner), &said);
+            }
+            Err(failure) => form = form.refused(failure, &[])?,
+        }
+    }
+    posted.refuse(|shell| DeletionPage { shell, frame, form })
+}

@@ -1,0 +1,129 @@
+//! `/deployments/{owner}`: the deployments of an owner that the viewer has a role on.
+
+use askama::Template;
+use branchyard_domain::access::Observe;
+use branchyard_domain::entities::RunState;
+use branchyard_domain::errors::DeploymentError;
+use branchyard_domain::usecases::DeploymentView;
+use branchyard_domain::values::{DeploymentId, OwnerName, Usd};
+
+use crate::deployment::{self, Standing};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::layout::Shell;
+use crate::money;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Deployments on a page.
+const PAGE: usize = 30;
+
+const STATES: &[(&str, &str, Option<RunState>)] = &[
+    ("All", "", None),
+    ("Starting", "starting", Some(RunState::Starting)),
+    ("Started", "started", Some(RunState::Started)),
+    ("Stopping", "stopping", Some(RunState::Stopping)),
+    ("Stopped", "stopped", Some(RunState::Stopped)),
+];
+
+struct Row {
+    name: String,
+    href: String,
+    standing: Standing,
+    zone: String,
+    size: String,
+    hourly: String,
+    so_far: String,
+    created: Markup,
+}
+
+impl Row {
+    fn of(view: &DeploymentView, so_far: Usd, now: branchyard_domain::values::Timestamp) -> Self {
+        let (deployment, size) = (&view.deployment, &view.primary.size);
+        Self {
+            name: deployment.locator.name.to_string(),
+            href: deployment::path_of(&deployment.locator),
+            standing: Standing::of(view.health()),
+            zone: deployment.zone.clone(),
+            size: format!("{}, {} GB", size.type_name, size.volume_gb),
+            hourly: money::hourly(view.hourly_cost),
+            so_far: money::dollars(so_far),
+            created: format::when(deployment.created_at, now),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/list.html")]
+struct ListPage {
+    shell: Shell,
+    owner: String,
+    is_viewer: bool,
+    states: Vec<(&'static str, String, bool)>,
+    is_filtered: bool,
+    rows: Vec<Row>,
+    is_live: bool,
+    next: Option<String>,
+}
+
+/// Whether the viewer may list the deployments of an owner.
+pub(crate) async fn is_visible(visit: &Visit, owner: &OwnerName) -> Result<bool, Stop> {
+    let (Some(user), owner) = (visit.caller.user().cloned(), owner.to_string()) else { return Ok(false) };
+    let listed = visit.read(move |hub| match hub.deployments().list(&user, &owner, None, None, 1) {
+        Ok(_) => Ok(true),
+        Err(DeploymentError::NoSuchOwner(_)) => Ok(false),
+        Err(other) => Err(other),
+    });
+    Ok(listed.await?)
+}
+
+/// `GET /deployments`
+pub(crate) async fn mine(visit: Visit) -> Answer {
+    let user = visit.user()?;
+    visit.redirect(&deployment::path_of_owner(user.name.as_str()))
+}
+
+/// `GET /deployments/{owner}?state=…`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let user = visit.user()?;
+    let sent = visit.segment("owner");
+    let word = visit.parameter("state").unwrap_or_default();
+    let state = STATES.iter().find(|(_, name, _)| *name == word).and_then(|(.., state)| *state);
+    let before = visit.parameter("after").and_then(|id| DeploymentId::parse(&id).ok());
+    let (caller, now, owner) = (visit.caller.clone(), visit.state.hub.now(), sent.clone());
+    let found = visit.read(move |hub| -> Result<_, DeploymentError> {
+        let deployments = hub.deployments();
+        let views = deployments.list(&user, &owner, state, before, PAGE + 1)?;
+        let mut found = Vec::new();
+        for view in views {
+            let locator = &view.deployment.locator;
+            let so_far = match deployments.access::<Observe>(&caller, locator.owner.as_str(), locator.name.as_str()) {
+                Ok(access) => deployments.cost(&access, view.deployment.created_at, now)?.amount,
+                // It went away, or the role did, between the two.
+                Err(DeploymentError::NoSuchDeployment(_)) => continue,
+                Err(other) => return Err(other),
+            };
+            found.push((view, so_far));
+        }
+        Ok(found)
+    });
+    let mut found = found.await?;
+    let stored = found.first().map(|(view, _)| view.deployment.locator.owner.to_string());
+    let owner = stored.unwrap_or_else(|| sent.clone());
+    let path = deployment::path_of_owner(&owner);
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let last = found.last().filter(|_| more).map(|(view, _)| view.deployment.id.to_string());
+    let shown = if state.is_some() { word } else { String::new() };
+    let next = last.map(|last| paths::with_query(&path, &[("state", &shown), ("after", &last)]));
+    let rows: Vec<Row> = found.iter().map(|(view, so_far)| Row::of(view, *so_far, now)).collect();
+    let is_live = rows.iter().any(|row| row.standing.is_moving);
+    let states = STATES.iter().map(|(label, name, _)| {
+        let href = paths::with_query(&path, &[("state", name)]);
+        (*label, href, *name == shown)
+    });
+    let states = states.collect();
+    let is_viewer = visit.caller.user().is_some_and(|user| user.name.as_str().eq_ignore_ascii_case(&owner));
+    let is_filtered = !shown.is_empty();
+    visit.page(|shell| ListPage { shell, owner, is_viewer, states, is_filtered, rows, is_live, next })
+}

@@ -1,0 +1,89 @@
+//! `/deployments/{owner}/{deployment}/operations`: what was queued, what runs, and how it ended.
+
+use askama::Template;
+use branchyard_domain::access::Observe;
+use branchyard_domain::entities::{DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork};
+use branchyard_domain::ports::DeploymentOperationFilter;
+use branchyard_domain::values::{OperationId, Timestamp};
+
+use crate::deployment::{self, Frame, Tab};
+use crate::format::{self, Markup};
+use crate::layout::Shell;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// Operations on a page.
+const PAGE: usize = 30;
+
+struct Row {
+    id: String,
+    title: &'static str,
+    status: &'static str,
+    class: &'static str,
+    by: String,
+    created: Markup,
+    failure: Option<String>,
+    backup: Option<String>,
+}
+
+/// Why an operation failed.
+pub(super) fn failure(operation: &DeploymentOperation) -> Option<String> {
+    let DeploymentProgress::Failed(failure) = &operation.progress else { return None };
+    Some(match failure.kind {
+        DeploymentFailureKind::Expired => "It could not begin in time. Ask for it again.".to_owned(),
+        DeploymentFailureKind::Internal => {
+            "The fault is the server's, and its log says more. Ask for it again, or tell whoever runs the server."
+                .to_owned()
+        }
+        DeploymentFailureKind::Failed => crate::error_page::sentence(&failure.detail),
+    })
+}
+
+impl Row {
+    fn of(operation: &DeploymentOperation, now: Timestamp) -> Self {
+        let (status, class, backup) = match &operation.progress {
+            DeploymentProgress::Queued => ("Queued", "runs", None),
+            DeploymentProgress::Running => ("Running", "runs", None),
+            DeploymentProgress::Succeeded(backup) => ("Succeeded", "good", backup.map(|id| id.to_string())),
+            DeploymentProgress::Failed(_) => ("Failed", "bad", None),
+        };
+        Self {
+            id: operation.id.to_string(),
+            title: match operation.work {
+                DeploymentWork::RebootInstance(_) => "Reboot",
+                DeploymentWork::CreateBackup => "Backup",
+                DeploymentWork::Delete => "Removal",
+            },
+            status,
+            class,
+            by: operation.created_by_name.to_string(),
+            created: format::when(operation.created_at, now),
+            failure: failure(operation),
+            backup,
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/operations.html")]
+struct OperationsPage {
+    shell: Shell,
+    frame: Frame,
+    rows: Vec<Row>,
+    is_live: bool,
+    next: Option<String>,
+}
+
+/// `GET …/operations`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let (access, _, frame) = deployment::open::<Observe>(&visit, Tab::Operations).await?;
+    let before = visit.parameter("after").and_then(|id| OperationId::parse(&id).ok());
+    let filter = DeploymentOperationFilter::default();
+    let mut found = visit.read(move |hub| hub.deployments().operations(&access, filter, before, PAGE + 1)).await?;
+    let path = format!("{}/operations", frame.path);
+    let next = paths::next_page(&mut found, PAGE, &path, |last| last.id.to_string());
+    let now = visit.state.hub.now();
+    let is_live = found.iter().any(|operation| !operation.settled());
+    let rows = found.iter().map(|operation| Row::of(operation, now)).collect();
+    visit.page(|shell| OperationsPage { shell, frame, rows, is_live, next })
+}

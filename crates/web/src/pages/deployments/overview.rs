@@ -1,0 +1,146 @@
+//! `/deployments/{owner}/{deployment}`: how it does, and how to reach it.
+
+use actix_web::http::header;
+use askama::Template;
+use branchyard_domain::access::Observe;
+use branchyard_domain::entities::{Instance, RunState};
+use branchyard_domain::errors::{DeploymentError, Fault, TokenError};
+use branchyard_domain::usecases::DeploymentView;
+use branchyard_domain::values::{Timestamp, TokenExpiry};
+
+use super::connect::Addresses;
+use crate::deployment::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format::{self, Markup};
+use crate::forms::{Filled, Posted};
+use crate::layout::Shell;
+use crate::money;
+use crate::paths;
+use crate::visit::{Answer, Visit};
+
+/// An instance as a row.
+struct Row {
+    id: String,
+    what: String,
+    standing: deployment::Standing,
+    size: String,
+    hourly: String,
+    address: String,
+    restarts: u32,
+    since: Option<Markup>,
+}
+
+impl Row {
+    fn of(instance: &Instance, now: Timestamp) -> Self {
+        let size = &instance.size;
+        Self {
+            id: instance.id.to_string(),
+            what: if instance.index == 0 { "Primary".to_owned() } else { format!("Replica {}", instance.index) },
+            standing: deployment::Standing::of(instance.health()),
+            size: format!(
+                "{}, {} CPU, {} GB memory, {} GB volume",
+                size.type_name, size.cpus, size.memory_gb, size.volume_gb
+            ),
+            hourly: money::hourly(size.rate()),
+            address: format!("{}:{}", instance.host.as_deref().unwrap_or("port"), instance.port),
+            restarts: instance.restarts,
+            since: instance.started_at.filter(|_| instance.state == RunState::Started).map(|at| format::when(at, now)),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployments/overview.html")]
+struct OverviewPage {
+    shell: Shell,
+    frame: Frame,
+    addresses: Option<Addresses>,
+    instances: Vec<Row>,
+    last_error: Option<String>,
+    hourly: String,
+    monthly: String,
+    so_far: String,
+    zone: String,
+    version: Option<String>,
+    databases: Vec<String>,
+    /// The database it began as a clone of: name, page, and the ref.
+    origin: Option<(String, String, String)>,
+    created_by: String,
+    created: Markup,
+    disabled: Option<(Markup, String)>,
+    last_backup: Option<Markup>,
+    role: &'static str,
+    form: Filled,
+    minted: Option<String>,
+}
+
+/// `GET /deployments/{owner}/{deployment}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let page = filled(&visit, Filled::default(), None).await?;
+    visit.page(|shell| OverviewPage { shell, ..page })
+}
+
+async fn filled(visit: &Visit, form: Filled, minted: Option<String>) -> Result<OverviewPage, Stop> {
+    let (access, view, frame) = deployment::open::<Observe>(visit, Tab::Overview).await?;
+    let (now, created_at) = (visit.state.hub.now(), view.deployment.created_at);
+    let read = visit.read(move |hub| -> Result<_, DeploymentError> {
+        let instances = hub.deployments().instances(&access)?;
+        Ok((instances, hub.deployments().cost(&access, created_at, now)?))
+    });
+    let (instances, cost) = read.await?;
+    let addresses = Addresses::of(visit, &view).filter(|_| frame.is_started());
+    let DeploymentView { deployment, role, hourly_cost, last_backup, .. } = view;
+    let origin = deployment.origin.map(|origin| {
+        let page = paths::with_query(&paths::database(&origin.database), &[("ref", origin.commit.as_str())]);
+        (origin.database.to_string(), page, origin.reference)
+    });
+    Ok(OverviewPage {
+        shell: Shell::default(),
+        addresses,
+        instances: instances.iter().map(|instance| Row::of(instance, now)).collect(),
+        last_error: deployment.last_error,
+        hourly: money::hourly(hourly_cost),
+        monthly: money::dollars(hourly_cost.per_month()),
+        so_far: money::dollars(cost.amount),
+        zone: deployment.zone,
+        version: deployment.database_version,
+        databases: deployment.databases.iter().map(ToString::to_string).collect(),
+        origin,
+        created_by: deployment.created_by.to_string(),
+        created: format::when(deployment.created_at, now),
+        disabled: deployment.disabled.map(|(at, by)| (format::when(at, now), by.to_string())),
+        last_backup: last_backup.map(|backup| format::when(backup.id.time(), now)),
+        role: super::collaborators::role_name(role),
+        frame,
+        form,
+        minted,
+    })
+}
+
+/// `POST /deployments/{owner}/{deployment}/tokens`: a token for a program that uses it. The answer shows the secret, the only
+/// one that ever does.
+pub(crate) async fn make_token(posted: Posted) -> Answer {
+    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Overview).await?;
+    let user = access.who().clone();
+    let name = format!("Deployment {}", view.deployment.locator);
+    let minted = posted.write(move |hub| -> Result<_, Fault> {
+        let secret = hub.tokens().mint();
+        match hub.tokens().create(&user, &name, TokenExpiry::Days90, secret, None) {
+            Ok(minted) => Ok(Ok(minted.secret)),
+            Err(TokenError::Fault(fault)) => Err(fault),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    });
+    match minted.await? {
+        Ok(secret) => {
+            let page = filled(&posted, Filled::default(), Some(secret.expose().to_owned())).await?;
+            let mut response = posted.page(|shell| OverviewPage { shell, ..page })?;
+            response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
+            Ok(response)
+        }
+        Err(why) => {
+            let page = filled(&posted, Filled::default().wrong("", why), None).await?;
+            posted.refuse(|shell| OverviewPage { shell, ..page })
+        }
+    }
+}
