@@ -1,9 +1,11 @@
 //! The pages, as a browser without JavaScript sees them.
 
 mod account;
+mod activity;
 mod browser;
 mod changes;
 mod data;
+mod downloads;
 mod guards;
 mod hooks;
 mod imports;
@@ -13,6 +15,7 @@ mod pulls;
 mod refs;
 mod rivers;
 mod settings;
+mod stars;
 mod workbench;
 
 use branchyard_auth::PlainPassword;
