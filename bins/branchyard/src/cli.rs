@@ -170,6 +170,11 @@ pub enum UserAction {
         #[arg(long)]
         admin: bool,
     },
+    /// Give a user a new password, read from standard input. It ends all sessions of the user; tokens stay.
+    ResetPassword {
+        /// User name.
+        name: String,
+    },
 }
 
 /// What to do with organizations.

@@ -20,6 +20,7 @@
 
 mod address;
 mod answer;
+mod archive;
 mod body;
 mod call;
 mod caller;
@@ -62,6 +63,7 @@ mod upload;
 mod urls;
 
 pub use answer::{Answer, etag_of};
+pub use archive::send_archive;
 pub use call::{Call, Shown, Sought, path_segment, sent_parameter};
 pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};

@@ -89,7 +89,9 @@ impl From<PeopleError> for Refusal {
     fn from(error: PeopleError) -> Self {
         match error {
             PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
-            PeopleError::NoSuchUser(_) => plain(ErrorCode::NotFound, &error),
+            PeopleError::EmailKnown | PeopleError::PrimaryEmail => plain(ErrorCode::Conflict, &error),
+            PeopleError::TooManyEmails(_) => plain(ErrorCode::Unprocessable, &error),
+            PeopleError::NoSuchUser(_) | PeopleError::NoSuchEmail => plain(ErrorCode::NotFound, &error),
             PeopleError::Fault(fault) => fault.into(),
         }
     }

@@ -5,7 +5,6 @@
 //! may be added, none is renamed, removed or retyped.
 
 mod access;
-mod archive;
 mod asked;
 mod convert;
 mod deprecation;

@@ -55,6 +55,18 @@ pub enum PeopleError {
     /// There is no such user.
     #[error("no user '{0}'")]
     NoSuchUser(String),
+    /// The user has that address already.
+    #[error("this address is yours already")]
+    EmailKnown,
+    /// The user has as many addresses as one may have.
+    #[error("a user may have {0} addresses; remove one first")]
+    TooManyEmails(usize),
+    /// The user has no such address.
+    #[error("this is none of your addresses")]
+    NoSuchEmail,
+    /// Commits carry it.
+    #[error("commits carry this address; choose another one for them first")]
+    PrimaryEmail,
     /// A port failed.
     #[error(transparent)]
     Fault(#[from] Fault),

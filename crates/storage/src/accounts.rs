@@ -117,10 +117,14 @@ fn add_user(conn: &mut AnyConnection, user: &User) -> std::result::Result<(), Fa
             is_admin: user.is_admin,
         })
         .execute(conn)?;
-    for (email, position) in user.emails.iter().zip(0..) {
+    Ok(add_emails(conn, &id, &user.emails)?)
+}
+
+fn add_emails(conn: &mut AnyConnection, user: &str, emails: &[Email]) -> QueryResult<()> {
+    for (email, position) in emails.iter().zip(0..) {
         diesel::insert_into(emails::table)
             .values(EmailRow {
-                user_id: id.clone(),
+                user_id: user.to_owned(),
                 position,
                 address: email.address.clone(),
                 is_primary: email.is_primary,
@@ -186,6 +190,14 @@ impl AccountRepository for SqlUnit {
                 ))
                 .execute(conn)?;
             Ok(changed > 0)
+        })
+    }
+
+    fn user_set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+        self.run("set the addresses of a user", |conn| {
+            let user = user.to_string();
+            diesel::delete(emails::table.filter(emails::user_id.eq(&user))).execute(conn)?;
+            Ok(add_emails(conn, &user, emails)?)
         })
     }
 

@@ -2,13 +2,13 @@
 
 use branchyard_domain::entities::{
     AccountKind, AttemptError, BackupKind, DeploymentFailureKind, DeploymentRole, DisabledReason, EventName, FileType,
-    MemberRole, Metered, OperationKind, Role, RunState, Visibility,
+    MemberRole, Metered, OperationKind, PullAction, Role, RunState, Visibility,
 };
 use branchyard_domain::ports::{DeliveryState, DeploymentOperationKind, OperationState, PullFilter, Resolution};
 use branchyard_domain::values::{
-    AccountId, AttemptId, BackupId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, DeploymentId,
-    DeploymentName, EventId, HookId, InstanceId, Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefName,
-    ReleaseId, ServedName, SessionId, Timestamp, TokenId, UploadId,
+    AccountId, ActivityId, AttemptId, BackupId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId,
+    DeploymentId, DeploymentName, EventId, HookId, InstanceId, Invalid, InvitationId, OperationId, OwnerName,
+    PullNumber, RefName, ReleaseId, ServedName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 use crate::error::Unreadable;
@@ -75,6 +75,7 @@ stored_texts!(
     OperationId,
     UploadId,
     EventId,
+    ActivityId,
     HookId,
     DeliveryId,
     AttemptId,
@@ -151,6 +152,12 @@ words! {
     Visibility { Public = "public", Private = "private" }
     OperationKind { SqlWrite = "sql_write", Merge = "merge", Fork = "fork", Import = "import" }
     OperationState { Queued = "queued", Running = "running", Succeeded = "succeeded", Failed = "failed" }
+    PullAction {
+        Opened = "pull_opened",
+        Closed = "pull_closed",
+        Reopened = "pull_reopened",
+        Merged = "pull_merged",
+    }
     DisabledReason { Gone = "gone", Failing = "failing" }
     EventName { Push = "push", PullRequest = "pull_request", Branch = "branch", Ping = "ping" }
     DeliveryState { Pending = "pending", Delivered = "delivered", Failed = "failed" }

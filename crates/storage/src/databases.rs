@@ -1,14 +1,15 @@
 //! Databases.
 
 use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
-use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
-use diesel::dsl::exists;
+use diesel::dsl::{exists, sql};
 use diesel::prelude::*;
+use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, Word, all, anywhere, count, limit, one, read, read_if, time};
-use crate::schema::{collaborators, databases, members};
+use crate::schema::{collaborators, databases, members, stars};
 use crate::unit::SqlUnit;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -125,6 +126,44 @@ fn page<'q>(viewer: Option<AccountId>, after: Option<(&str, &str)>, most: usize)
     query.order((databases::owner_key, databases::name_key)).limit(limit(most))
 }
 
+/// The same narrowed down; nothing when no database can pass.
+fn filtered<'q>(mut query: Boxed<'q>, filter: &DatabaseFilter) -> Option<Boxed<'q>> {
+    if let Some(owner) = &filter.owner {
+        query = query.filter(databases::owner_key.eq(owner.key()));
+    }
+    if let Some(visibility) = filter.visibility {
+        query = query.filter(databases::visibility.eq(visibility.word()));
+    }
+    if let Some(user) = filter.starred_by {
+        let of_user = stars::table.filter(stars::user_id.eq(user.to_string())).select(stars::database_id);
+        query = query.filter(databases::id.eq_any(of_user));
+    }
+    if let Some(text) = &filter.contains {
+        if text.len() > LONGEST_SEARCH {
+            return None;
+        }
+        query = query.filter(databases::search_key.like(anywhere(text)).escape('\\'));
+    }
+    Some(query)
+}
+
+/// As the index has it.
+const LAST_WRITE: &str = "COALESCE(databases.last_write_at, 0)";
+
+/// The same by `$place`, the highest first, after a place and an id. A macro, because the places differ in their type.
+macro_rules! ranked {
+    ($query:expr, $place:expr, $after:expr) => {{
+        let mut query = $query;
+        if let Some((place, id)) = $after {
+            // Said twice, so that the index is entered at the place.
+            query = query
+                .filter($place.le(place))
+                .filter($place.lt(place).or(databases::id.lt(DatabaseId::to_string(&id))));
+        }
+        query.order(($place.desc(), databases::id.desc()))
+    }};
+}
+
 impl DatabaseRepository for SqlUnit {
     fn database_add(&mut self, database: &Database) -> Result<()> {
         self.run_unless_taken("add a database", |conn| {
@@ -191,21 +230,53 @@ impl DatabaseRepository for SqlUnit {
         after: Option<(&str, &str)>,
         most: usize,
     ) -> Result<Vec<Database>> {
-        let mut query = page(viewer, after, most);
-        if let Some(owner) = &filter.owner {
-            query = query.filter(databases::owner_key.eq(owner.key()));
-        }
-        if let Some(visibility) = filter.visibility {
-            query = query.filter(databases::visibility.eq(visibility.word()));
-        }
-        if let Some(text) = &filter.contains {
-            if text.len() > LONGEST_SEARCH {
-                return Ok(Vec::new());
-            }
-            query = query.filter(databases::search_key.like(anywhere(text)).escape('\\'));
-        }
+        let Some(query) = filtered(page(viewer, after, most), filter) else { return Ok(Vec::new()) };
         self.run("list databases", |conn| {
             all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database)
+        })
+    }
+
+    fn database_ranking(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        ranking: Ranking,
+        after: Option<(i64, DatabaseId)>,
+        most: usize,
+    ) -> Result<Vec<Database>> {
+        let Some(query) = filtered(visible(viewer), filter) else { return Ok(Vec::new()) };
+        let query = match ranking {
+            Ranking::Stars => ranked!(query, databases::star_count, after),
+            Ranking::LastWrite => ranked!(query, sql::<BigInt>(LAST_WRITE), after),
+            Ranking::Creation => ranked!(query, databases::created_at, after),
+        };
+        self.run("rank databases", |conn| {
+            all(query.limit(limit(most)).select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database)
+        })
+    }
+
+    fn database_list_of(&mut self, user: AccountId, most: usize) -> Result<Vec<Database>> {
+        let user = user.to_string();
+        let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
+        let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
+        // Three queries, so that each enters an index of its own.
+        let live = || databases::table.filter(databases::deleted_at.is_null()).into_boxed();
+        let queries: [Boxed<'_>; 3] = [
+            live().filter(databases::owner_id.eq(&user)),
+            live().filter(databases::owner_id.eq_any(organizations)),
+            live().filter(databases::id.eq_any(shared)),
+        ];
+        self.run("list the databases of a user", |conn| {
+            let mut found = Vec::new();
+            for query in queries {
+                let query = ranked!(query, sql::<BigInt>(LAST_WRITE), None::<(i64, DatabaseId)>);
+                let rows: Vec<DatabaseRow> = query.limit(limit(most)).select(DatabaseRow::as_select()).load(conn)?;
+                found.extend(all(rows, DatabaseRow::database)?);
+            }
+            found.sort_by_key(|database| std::cmp::Reverse((Ranking::LastWrite.of(database), database.id)));
+            found.dedup_by_key(|database| database.id);
+            found.truncate(most);
+            Ok(found)
         })
     }
 

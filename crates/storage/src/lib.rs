@@ -19,6 +19,7 @@ use libsqlite3_sys as _;
 use pq_sys as _;
 
 mod accounts;
+mod activities;
 mod answers;
 mod backup_files;
 mod backups;
@@ -47,6 +48,7 @@ mod releases;
 mod samples;
 mod schema;
 mod sessions;
+mod stars;
 mod store;
 mod tokens;
 mod unit;

@@ -130,6 +130,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    stars (database_id, user_id) {
+        database_id -> Text,
+        user_id -> Text,
+        starred_at -> BigInt,
+    }
+}
+
+diesel::table! {
     branches (database_id, name) {
         database_id -> Text,
         name -> Text,
@@ -264,6 +272,19 @@ diesel::table! {
         event -> Text,
         body -> Text,
         dispatched_at -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    activities (id) {
+        id -> Text,
+        database_id -> Text,
+        at -> BigInt,
+        by_id -> Text,
+        kind -> Text,
+        ref_name -> Nullable<Text>,
+        head -> Nullable<Text>,
+        pull_number -> Nullable<BigInt>,
     }
 }
 
@@ -434,6 +455,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     invitations,
     databases,
     collaborators,
+    stars,
     branches,
     tags,
     pulls,
@@ -444,6 +466,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     upload_parts,
     answers,
     events,
+    activities,
     hooks,
     deliveries,
     attempts,

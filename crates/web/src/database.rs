@@ -92,6 +92,10 @@ pub(crate) struct Frame {
     pub(crate) parent: Option<(String, String)>,
     /// Forks in its network.
     pub(crate) forks: String,
+    /// People who starred it.
+    pub(crate) stars: u64,
+    /// Whether the viewer did.
+    pub(crate) is_starred: bool,
     /// Bytes on disk, in words.
     pub(crate) size: String,
     /// Whether the viewer may change data and refs.
@@ -106,7 +110,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    fn new(visit: &Visit, view: &DatabaseView, role: Role, active: Tab) -> Self {
+    fn new(visit: &Visit, view: &DatabaseView, is_starred: bool, role: Role, active: Tab) -> Self {
         let database = &view.database;
         Self {
             owner: database.locator.owner.to_string(),
@@ -116,6 +120,8 @@ impl Frame {
             description: database.description.clone(),
             parent: view.parent.as_ref().map(|parent| (parent.to_string(), paths::database(parent))),
             forks: format::count(view.fork_network_count),
+            stars: u64::try_from(database.star_count).unwrap_or_default(),
+            is_starred,
             size: format::size(database.size_bytes),
             may_write: role >= Role::Write,
             may_administer: role >= Role::Admin,
@@ -141,6 +147,11 @@ impl Frame {
                 TabLink { label, href, is_active: tab == self.active }
             })
             .collect()
+    }
+
+    /// How many people starred it, in words.
+    pub(crate) fn starred_by(&self) -> String {
+        format::counted(self.stars, "star", "stars")
     }
 
     /// A page below that of the database, at the ref that is shown.
@@ -214,11 +225,12 @@ pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(Databa
         .read(move |hub| -> Result<_, DatabaseError> {
             let access = hub.databases().access::<L>(&caller, &owner, &name)?;
             let view = hub.databases().get(&access)?;
-            Ok((access, view))
+            let is_starred = hub.stars().is_starred(&access)?;
+            Ok((access, view, is_starred))
         })
         .await?;
-    let (access, view) = opened;
-    let frame = Frame::new(visit, &view, access.role(), active);
+    let (access, view, is_starred) = opened;
+    let frame = Frame::new(visit, &view, is_starred, access.role(), active);
     Ok((access, frame))
 }
 

@@ -18,6 +18,7 @@
 //! | `assets` | style sheet and script, under names that change with them |
 //! | `format`, `markdown`, `paths` | times and sizes in words, prose, addresses |
 //! | `changes`, `log`, `graph` | what differs between two commits, what commits lie between them, histories drawn |
+//! | `news` | what happened, in words |
 //! | `settled` | waits a moment for operations |
 //!
 //! # How to add a page
@@ -60,6 +61,7 @@ mod log;
 mod looking;
 mod markdown;
 mod money;
+mod news;
 mod pages;
 mod paths;
 mod place;

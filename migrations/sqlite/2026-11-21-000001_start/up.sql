@@ -120,6 +120,9 @@ CREATE INDEX databases_listed ON databases (owner_key, name_key) WHERE deleted_a
 CREATE INDEX databases_live ON databases (id) WHERE deleted_at IS NULL;
 CREATE INDEX databases_by_parent ON databases (parent_id, owner_key, name_key);
 CREATE INDEX databases_by_network ON databases (network_id);
+CREATE INDEX databases_by_stars ON databases (star_count, id) WHERE deleted_at IS NULL;
+CREATE INDEX databases_by_last_write ON databases ((COALESCE(last_write_at, 0)), id) WHERE deleted_at IS NULL;
+CREATE INDEX databases_by_creation ON databases (created_at, id) WHERE deleted_at IS NULL;
 
 CREATE TABLE collaborators (
     database_id TEXT NOT NULL REFERENCES databases (id),
@@ -129,6 +132,15 @@ CREATE TABLE collaborators (
     PRIMARY KEY (database_id, user_id)
 );
 CREATE INDEX collaborators_by_user ON collaborators (user_id);
+
+-- `databases.star_count` is how many rows a database has here.
+CREATE TABLE stars (
+    database_id TEXT NOT NULL REFERENCES databases (id),
+    user_id TEXT NOT NULL REFERENCES users (id),
+    starred_at BIGINT NOT NULL,
+    PRIMARY KEY (database_id, user_id)
+);
+CREATE INDEX stars_by_user ON stars (user_id);
 
 -- Names are compared byte by byte.
 CREATE TABLE branches (
@@ -285,6 +297,27 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_database ON events (database_id, position);
 CREATE INDEX events_waiting ON events (position) WHERE dispatched_at IS NULL;
+
+-- What people are told of. Ids sort by creation; an id is that of the event, where there is one.
+CREATE TABLE activities (
+    id TEXT NOT NULL PRIMARY KEY,
+    database_id TEXT NOT NULL REFERENCES databases (id),
+    at BIGINT NOT NULL,
+    by_id TEXT NOT NULL REFERENCES users (id),
+    kind TEXT NOT NULL CHECK (
+        kind IN (
+            'push', 'branch_created', 'branch_deleted', 'release',
+            'pull_opened', 'pull_closed', 'pull_reopened', 'pull_merged'
+        )
+    ),
+    ref_name TEXT,
+    head TEXT CHECK ((head IS NOT NULL) = (kind = 'push')),
+    pull_number BIGINT CHECK ((pull_number IS NULL) = (ref_name IS NOT NULL))
+);
+CREATE INDEX activities_listed ON activities (database_id, id);
+CREATE INDEX activities_of_pull ON activities (database_id, pull_number, id) WHERE pull_number IS NOT NULL;
+CREATE INDEX activities_by_age ON activities (at) WHERE pull_number IS NULL;
+CREATE INDEX activities_by_user ON activities (by_id);
 
 -- `due_at` is the earliest time at which one of its deliveries is due. The lease is the hook's, because there is one attempt at a time.
 CREATE TABLE hooks (

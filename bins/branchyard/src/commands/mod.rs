@@ -25,7 +25,10 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Serve(args) => serve::run(&Config::load_for_serve(&args)?, args.no_migrate),
         Command::Demo { listen, data_dir, hook } => demo::run(listen, data_dir, hook.as_deref()),
         Command::User { place, action: UserAction::Create { name, email, password_stdin, admin } } => {
-            accounts::create_user(&stores(&place)?.hub, &name, email, password_stdin, admin)
+            accounts::create_user(&stores(&place)?.hub, &name, &email, password_stdin, admin)
+        }
+        Command::User { place, action: UserAction::ResetPassword { name } } => {
+            accounts::reset_password(&stores(&place)?.hub, &name)
         }
         Command::Org { place, action: OrgAction::Create { name, owner } } => {
             accounts::create_organization(&stores(&place)?.hub, &name, &owner)

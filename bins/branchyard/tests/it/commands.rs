@@ -65,3 +65,18 @@ fn healthcheck_migrate_and_doctor_answer() {
     server.terminate();
     assert_eq!(succeed(dir.path(), &["doctor"]), "everything is in order");
 }
+
+#[test]
+fn an_operator_gives_a_user_another_password() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let reset = with_input(dir, &["user", "reset-password", "Ada"], "correct horse\n");
+    assert!(reset.status.success(), "{}", String::from_utf8_lossy(&reset.stderr));
+    for (name, password, why) in [("ada", "short", "8"), ("nobody", "correct horse", "no user"), ("!", "x", "3 to 32")]
+    {
+        let refused = with_input(dir, &["user", "reset-password", name], password);
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains(why), "{name}: {told}");
+    }
+}

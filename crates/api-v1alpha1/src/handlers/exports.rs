@@ -1,7 +1,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_api_common::{
-    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment,
+    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment, send_archive,
 };
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
@@ -12,7 +12,6 @@ use branchyard_domain::values::CommitHash;
 use branchyard_problem_details::Problem;
 
 use crate::access::access;
-use crate::archive::Archive;
 use crate::asked::{Asked, Statuses};
 use crate::said::Said;
 use crate::successor;
@@ -109,37 +108,14 @@ impl Job {
     /// What fails here gives the writer up, which breaks off a download that has begun.
     fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), Refusal> {
         let Self { named: Named { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
-        let exports = hub.exports();
-        let writer = match table {
-            Some(table) => {
-                let mut file = CsvFile::new(writer, include_bom);
-                exports.table(&access, &commit, &table, &mut limits, &mut file).map_err(Said)?;
-                if file.gone {
-                    return Ok(());
-                }
-                file.writer
-            }
-            None => {
-                let mut archive = Archive::new(writer);
-                for table in exports.tables(&access, &commit).map_err(Said)? {
-                    let Ok(mut file) = archive.table(&table) else {
-                        archive.abandon();
-                        return Ok(());
-                    };
-                    let read = exports.table(&access, &commit, &table, &mut limits, &mut file);
-                    let gone = file.gone;
-                    if read.is_err() || gone {
-                        archive.abandon();
-                        return Ok(read.map_err(Said)?);
-                    }
-                }
-                match archive.finish() {
-                    Ok(writer) => writer,
-                    Err(_) => return Ok(()),
-                }
-            }
+        let Some(table) = table else {
+            return Ok(send_archive(hub, &access, &commit, &mut limits, writer).map_err(Said)?);
         };
-        writer.end(Ending::Whole(()));
+        let mut file = CsvFile::new(writer, include_bom);
+        hub.exports().table(&access, &commit, &table, &mut limits, &mut file).map_err(Said)?;
+        if !file.gone {
+            file.writer.end(Ending::Whole(()));
+        }
         Ok(())
     }
 }

@@ -62,6 +62,11 @@ pub struct User {
 }
 
 impl User {
+    /// Id and name.
+    pub fn named(&self) -> (AccountId, &OwnerName) {
+        (self.id, &self.name)
+    }
+
     /// Name and address that commits by this user carry.
     pub fn signature(&self, at: Timestamp) -> super::Signature {
         let email = self.emails.iter().find(|e| e.is_primary).or(self.emails.first());

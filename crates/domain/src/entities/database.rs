@@ -82,3 +82,14 @@ pub struct Collaborator {
     /// Since when.
     pub added_at: Timestamp,
 }
+
+/// What a user keeps a database in mind by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Star {
+    /// The user.
+    pub user_id: AccountId,
+    /// The user's name.
+    pub username: OwnerName,
+    /// Since when.
+    pub starred_at: Timestamp,
+}

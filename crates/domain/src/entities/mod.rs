@@ -1,6 +1,7 @@
 //! Entities: plain structs, with states as enums whose transitions can be refused.
 
 mod account;
+mod activity;
 mod catalogue;
 mod commit;
 mod database;
@@ -21,12 +22,13 @@ mod token;
 mod upload;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
+pub use activity::{Activity, ActivityKind};
 pub use catalogue::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,
 };
-pub use database::{Collaborator, Database, DatabaseLocator, Role, Visibility};
+pub use database::{Collaborator, Database, DatabaseLocator, Role, Star, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
 pub use deployment::{
     Backup, BackupKind, Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentOrigin, DeploymentRole,

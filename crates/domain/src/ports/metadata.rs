@@ -10,9 +10,9 @@ use super::deployments::{
     SampleRepository,
 };
 use crate::entities::{
-    Account, Attempt, Branch, Collaborator, Database, Delivery, Event, Hook, HookEvent, Invitation, LastUse, Member,
-    MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role, Session, Tag, Token,
-    Upload, UploadPart, User, Visibility,
+    Account, Activity, Attempt, Branch, Collaborator, Database, Delivery, Email, Event, Hook, HookEvent, Invitation,
+    LastUse, Member, MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role,
+    Session, Star, Tag, Token, Upload, UploadPart, User, Visibility,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId, InvitationId, OperationId,
@@ -66,6 +66,7 @@ pub trait Unit:
     + InvitationRepository
     + DatabaseRepository
     + CollaboratorRepository
+    + StarRepository
     + RefRepository
     + PullRepository
     + ReleaseRepository
@@ -73,6 +74,7 @@ pub trait Unit:
     + UploadRepository
     + IdempotencyRepository
     + EventRepository
+    + ActivityRepository
     + HookRepository
     + DeliveryRepository
     + DeploymentRepository
@@ -100,6 +102,8 @@ pub trait AccountRepository {
     /// Changes what a user says of themselves, their password and whether they administer the server; gives whether the user is
     /// there.
     fn user_update(&mut self, user: &User) -> Result<bool>;
+    /// Replaces the addresses of a user.
+    fn user_set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()>;
     /// Whether there is any user.
     fn user_any(&mut self) -> Result<bool>;
     /// Adds an organization. `Taken` when the name is.
@@ -190,6 +194,30 @@ pub struct DatabaseFilter {
     pub contains: Option<String>,
     /// Only of this visibility.
     pub visibility: Option<Visibility>,
+    /// Only those that this user starred.
+    pub starred_by: Option<AccountId>,
+}
+
+/// What databases are ranked by, the highest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ranking {
+    /// How many people starred them.
+    Stars,
+    /// When a commit last arrived; those without any come last.
+    LastWrite,
+    /// When they were created.
+    Creation,
+}
+
+impl Ranking {
+    /// What puts a database in its place.
+    pub fn of(self, database: &Database) -> i64 {
+        match self {
+            Self::Stars => database.star_count,
+            Self::LastWrite => database.last_write_at.map_or(0, Timestamp::as_micros),
+            Self::Creation => database.created_at.as_micros(),
+        }
+    }
 }
 
 /// Databases.
@@ -213,6 +241,18 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
+    /// Live databases visible to `viewer`, the highest in the ranking first, among equals by id descending, after the place and the id
+    /// of the last one seen.
+    fn database_ranking(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        ranking: Ranking,
+        after: Option<(i64, DatabaseId)>,
+        limit: usize,
+    ) -> Result<Vec<Database>>;
+    /// Live databases that a user owns, or has a role on as a collaborator or through an organization; those written to last come first.
+    fn database_list_of(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>>;
     /// How many live databases an account owns.
     fn database_count(&mut self, owner: AccountId) -> Result<u64>;
     /// Live direct forks visible to `viewer`, by lower-case owner, then name, after that pair.
@@ -244,6 +284,20 @@ pub trait CollaboratorRepository {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Collaborator>>;
+}
+
+/// Stars. Each method that changes them changes the `star_count` of the database with them.
+pub trait StarRepository {
+    /// Adds a star; gives whether it is new.
+    fn star_add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool>;
+    /// Removes a star; gives whether there was one.
+    fn star_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool>;
+    /// The star of a user.
+    fn star_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>>;
+    /// Stars of a database by lower-case name of the user, after `after`.
+    fn star_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Star>>;
+    /// Removes all stars of a database.
+    fn star_clear(&mut self, database: DatabaseId) -> Result<()>;
 }
 
 /// Branches and tags.
@@ -504,6 +558,20 @@ pub trait EventRepository {
     fn event_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()>;
     /// Removes events whose deliveries were made and are gone; gives how many.
     fn event_purge(&mut self) -> Result<u64>;
+}
+
+/// What happened, for people to look back on.
+pub trait ActivityRepository {
+    /// Notes something; the name of who did it is not kept.
+    fn activity_add(&mut self, activity: &Activity) -> Result<()>;
+    /// What happened in a database, newest first.
+    fn activity_list(&mut self, database: DatabaseId, limit: usize) -> Result<Vec<Activity>>;
+    /// What happened to a pull, newest first.
+    fn activity_of_pull(&mut self, database: DatabaseId, number: PullNumber, limit: usize) -> Result<Vec<Activity>>;
+    /// Removes what happened before `before`, except to pulls; gives how much.
+    fn activity_purge(&mut self, before: Timestamp) -> Result<u64>;
+    /// Removes all of a database.
+    fn activity_clear(&mut self, database: DatabaseId) -> Result<()>;
 }
 
 /// Hooks.

@@ -25,11 +25,11 @@ pub use engine::{
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
-    AccountRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog, DeliveryRepository,
-    DeliveryState, EventRepository, HookRepository, IdempotencyRepository, InvitationRepository, Lease,
-    MemberRepository, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
-    Places, PullFilter, PullRepository, PullStanding, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository,
-    TokenRepository, Unit, UploadRepository,
+    AccountRepository, ActivityRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
+    DeliveryRepository, DeliveryState, EventRepository, HookRepository, IdempotencyRepository, InvitationRepository,
+    Lease, MemberRepository, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository,
+    OperationState, Places, PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository,
+    SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit, UploadRepository,
 };
 pub use metrics::{Metric, Sample, Series, Summary};
 pub use provisioner::{

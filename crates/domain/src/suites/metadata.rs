@@ -2,10 +2,12 @@
 //!
 //! A test calls [`run_all`], or the functions of [`ALL`] one by one.
 
+mod activities;
 mod deployments;
 mod hooks;
 mod organizations;
 mod sessions;
+mod stars;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,10 +30,12 @@ use crate::values::{
     ReleaseId, Timestamp, TokenId, UploadId,
 };
 
+pub use activities::activities;
 pub use deployments::{backups_and_samples, deployment_operations, deployments, instances, ledger};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
 pub use sessions::{invitations, profiles, sessions};
+pub use stars::{rankings, stars};
 
 /// One promise, checked.
 pub type Check = fn(&dyn Metadata);
@@ -48,6 +52,9 @@ pub const ALL: &[(&str, Check)] = &[
     ("databases", databases),
     ("database_lists", database_lists),
     ("collaborators", collaborators),
+    ("activities", activities),
+    ("stars", stars),
+    ("rankings", rankings),
     ("refs", refs),
     ("named_commits", named_commits),
     ("pulls", pulls),

@@ -46,7 +46,14 @@ impl<'a> Branches<'a> {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
-        emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchCreated { branch: branch.name.clone() })?;
+        emit(
+            self.0,
+            unit.as_mut(),
+            database.id,
+            access.who().named(),
+            now,
+            EventKind::BranchCreated { branch: branch.name.clone() },
+        )?;
         once::keep(self.0, unit.as_mut(), once, &branch, now)?;
         unit.save()?;
         self.0.outbox.one();
@@ -102,7 +109,14 @@ impl<'a> Branches<'a> {
         {
             return Err(RefError::Changed);
         }
-        emit(self.0, unit.as_mut(), database.id, now, EventKind::BranchDeleted { branch: branch.name.clone() })?;
+        emit(
+            self.0,
+            unit.as_mut(),
+            database.id,
+            access.who().named(),
+            now,
+            EventKind::BranchDeleted { branch: branch.name.clone() },
+        )?;
         unit.save()?;
         self.0.outbox.one();
         Ok(branch)

@@ -1,13 +1,13 @@
 //! Databases, and access to them.
 
-use super::{Inner, Once, once};
+use super::{Inner, Once, activities, once};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole,
     OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, Fault};
-use crate::ports::{DatabaseFilter, MetadataError, SavedAnswer, Unit};
+use crate::ports::{DatabaseFilter, MetadataError, Ranking, SavedAnswer, Unit};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
 /// A database to be.
@@ -215,6 +215,24 @@ impl<'a> Databases<'a> {
         found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
     }
 
+    /// Databases visible to the caller, the highest in the ranking first, after the place and the id of the last one seen.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn ranked(
+        &self,
+        caller: &Caller,
+        filter: &DatabaseFilter,
+        ranking: Ranking,
+        after: Option<(i64, DatabaseId)>,
+        limit: usize,
+    ) -> Result<Vec<DatabaseView>, DatabaseError> {
+        let viewer = caller.user().map(|u| u.id);
+        let mut unit = self.0.ports.metadata.read()?;
+        let found = unit.database_ranking(viewer, filter, ranking, after, limit)?;
+        found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
+    }
+
     /// Direct forks visible to the caller, by lower-case owner, then name, after that pair.
     ///
     /// # Errors
@@ -298,6 +316,8 @@ impl<'a> Databases<'a> {
             return Err(DatabaseError::Changed);
         }
         unit.hook_clear(id)?;
+        unit.star_clear(id)?;
+        unit.activity_clear(id)?;
         unit.save()?;
         self.0.ports.engine.remove(id)?;
         Ok(seen)
@@ -419,16 +439,20 @@ pub(super) fn visible_locator(
     Ok(role_of(unit, viewer, &database)?.map(|_| database.locator))
 }
 
-/// Appends an event to the outbox.
+/// Appends an event to the outbox, and notes for people what happened and who did it.
 pub(super) fn emit(
     inner: &Inner,
     unit: &mut dyn Unit,
     database_id: DatabaseId,
+    by: (AccountId, &OwnerName),
     at: Timestamp,
     kind: EventKind,
 ) -> Result<(), Fault> {
     let database = unit.database_get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
     let body = inner.ports.payloads.render(&database.locator, &kind);
-    let id = EventId::from_uuid(inner.ports.ids.uuid(at));
-    Ok(unit.event_add(&Event { id, database_id, at, kind, body })?)
+    let id = inner.ports.ids.uuid(at);
+    if let Some(kind) = activities::of_event(&kind) {
+        activities::note(unit, id, database_id, by, at, kind)?;
+    }
+    Ok(unit.event_add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
 }

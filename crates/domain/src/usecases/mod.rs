@@ -1,5 +1,6 @@
 //! Use cases, grouped by noun, gathered in one [`Hub`].
 
+mod activities;
 mod branches;
 mod browse;
 mod collaborators;
@@ -24,12 +25,14 @@ mod run;
 mod sessions;
 mod show;
 mod sql;
+mod stars;
 mod tags;
 mod tokens;
 mod uploaded;
 
 use std::sync::Arc;
 
+pub use activities::{Activities, News};
 pub use branches::{Branches, NewBranch};
 pub use browse::{Browse, LookEnd};
 pub use collaborators::Collaborators;
@@ -54,6 +57,7 @@ pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use sessions::{Client, OpenedSession, Sessions};
 pub use sql::{ReadEnd, Sql};
+pub use stars::Stars;
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
@@ -221,6 +225,10 @@ nouns! {
     databases: Databases;
     /// People with a role of their own on a database.
     collaborators: Collaborators;
+    /// What happened, for people to look back on.
+    activities: Activities;
+    /// Stars.
+    stars: Stars;
     /// Branches.
     branches: Branches;
     /// Tags.

@@ -323,7 +323,7 @@ impl<'a> Operations<'a> {
         self.0.wake.wait(seen, at_most);
     }
 
-    /// Removes what is past its retention: settled operations, saved answers, abandoned uploads.
+    /// Removes what is past its retention: settled operations, what is told of as long as them, saved answers, abandoned uploads.
     ///
     /// # Errors
     /// [`Fault`].
@@ -332,6 +332,7 @@ impl<'a> Operations<'a> {
         let limits = &self.0.limits;
         let mut unit = self.0.ports.metadata.write()?;
         unit.operation_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        unit.activity_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         unit.answer_purge(now.plus_seconds(-limits.answer_retention_seconds))?;
         let abandoned = unit.upload_abandoned(now, 100)?;
         unit.save()?;

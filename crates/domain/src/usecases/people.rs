@@ -6,7 +6,7 @@ use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{Fault, PeopleError};
 use crate::ports::{MetadataError, Unit};
-use crate::values::{AccountId, Description, DisplayName, OwnerName, WebAddress};
+use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
 
 /// A person to be.
 #[derive(Debug, Clone)]
@@ -40,6 +40,9 @@ pub struct Profile {
 pub struct People<'a>(&'a Inner);
 
 impl<'a> People<'a> {
+    /// Addresses a user may have.
+    pub const EMAILS: usize = 10;
+
     pub(super) fn new(inner: &'a Inner) -> Self {
         Self(inner)
     }
@@ -88,7 +91,69 @@ impl<'a> People<'a> {
         Ok(user)
     }
 
-    /// The same for a name as a path has it, which may be none at all.
+    /// Adds an address to a user's, not as the primary one. Nobody has shown yet that it is theirs.
+    ///
+    /// # Errors
+    /// [`PeopleError::EmailKnown`]; [`PeopleError::TooManyEmails`] with [`People::EMAILS`].
+    pub fn add_email(&self, user: &User, address: EmailAddress) -> Result<(), PeopleError> {
+        self.edit_emails(user, |emails| {
+            if emails.iter().any(|email| email.address.eq_ignore_ascii_case(address.as_str())) {
+                return Err(PeopleError::EmailKnown);
+            }
+            if emails.len() >= Self::EMAILS {
+                return Err(PeopleError::TooManyEmails(Self::EMAILS));
+            }
+            // Who has none at all has commits without an address until now.
+            let is_primary = emails.is_empty();
+            emails.push(Email { address: address.into_string(), is_primary, is_verified: false });
+            Ok(())
+        })
+    }
+
+    /// Removes an address that is not the primary one.
+    ///
+    /// # Errors
+    /// [`PeopleError::NoSuchEmail`], [`PeopleError::PrimaryEmail`].
+    pub fn remove_email(&self, user: &User, address: &str) -> Result<(), PeopleError> {
+        self.edit_emails(user, |emails| {
+            let place = place_of(emails, address)?;
+            if emails[place].is_primary {
+                return Err(PeopleError::PrimaryEmail);
+            }
+            emails.remove(place);
+            Ok(())
+        })
+    }
+
+    /// Has commits from now on carry this one of a user's addresses.
+    ///
+    /// # Errors
+    /// [`PeopleError::NoSuchEmail`].
+    pub fn choose_email(&self, user: &User, address: &str) -> Result<(), PeopleError> {
+        self.edit_emails(user, |emails| {
+            let mut chosen = emails.remove(place_of(emails, address)?);
+            chosen.is_primary = true;
+            for email in emails.iter_mut() {
+                email.is_primary = false;
+            }
+            emails.insert(0, chosen);
+            Ok(())
+        })
+    }
+
+    fn edit_emails(
+        &self,
+        user: &User,
+        edit: impl FnOnce(&mut Vec<Email>) -> Result<(), PeopleError>,
+    ) -> Result<(), PeopleError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let mut user = unit.user_get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        edit(&mut user.emails)?;
+        unit.user_set_emails(user.id, &user.emails)?;
+        Ok(unit.save()?)
+    }
+
+    /// Finds a user by a name as a path has it, which may be none at all.
     ///
     /// # Errors
     /// [`PeopleError::NoSuchUser`].
@@ -98,6 +163,10 @@ impl<'a> People<'a> {
             Err(_) => Err(PeopleError::NoSuchUser(text.to_owned())),
         }
     }
+}
+
+fn place_of(emails: &[Email], address: &str) -> Result<usize, PeopleError> {
+    emails.iter().position(|email| email.address == address).ok_or(PeopleError::NoSuchEmail)
 }
 
 /// A person who is not stored yet.

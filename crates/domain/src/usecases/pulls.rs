@@ -118,7 +118,7 @@ impl<'a> Pulls<'a> {
             wanted.description.map(LongText::into_string),
             now,
         )?;
-        self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, &user.name, now)?;
+        self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, user, now)?;
         once::keep(self.0, unit.as_mut(), once, &pull, now)?;
         unit.save()?;
         self.0.outbox.one();
@@ -264,7 +264,7 @@ impl<'a> Pulls<'a> {
         pull.updated_at = now;
         update(unit.as_mut(), &mut pull)?;
         if let Some(action) = action {
-            self.emit_pull(unit.as_mut(), &pull, action, &user.name, now)?;
+            self.emit_pull(unit.as_mut(), &pull, action, user, now)?;
         }
         unit.save()?;
         self.0.outbox.one();
@@ -439,7 +439,7 @@ impl<'a> Pulls<'a> {
         unit: &mut dyn Unit,
         pull: &Pull,
         action: PullAction,
-        sender: &OwnerName,
+        sender: &User,
         now: Timestamp,
     ) -> Result<(), Fault> {
         emit_pull(self.0, unit, pull, action, sender, now)
@@ -478,7 +478,7 @@ pub(super) fn emit_pull(
     unit: &mut dyn Unit,
     pull: &Pull,
     action: PullAction,
-    sender: &OwnerName,
+    sender: &User,
     now: Timestamp,
 ) -> Result<(), Fault> {
     let kind = EventKind::Pull {
@@ -488,9 +488,9 @@ pub(super) fn emit_pull(
         from_branch: pull.from_branch.clone(),
         to_branch: pull.to_branch.clone(),
         author: pull.creator.clone(),
-        sender: sender.clone(),
+        sender: sender.name.clone(),
     };
-    emit(inner, unit, pull.database_id, now, kind)
+    emit(inner, unit, pull.database_id, sender.named(), now, kind)
 }
 
 /// Numbers and adds an open pull.

@@ -1,9 +1,9 @@
 //! Releases.
 
 use super::databases::live;
-use super::{Inner, Once, once, revisions};
+use super::{Inner, Once, activities, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
-use crate::entities::{Release, Tag};
+use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
 use crate::ports::{MetadataError, Unit};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
@@ -68,8 +68,9 @@ impl<'a> Releases<'a> {
                 unit.tag_add(database.id, &tag)?;
             }
         }
+        let id = self.0.ports.ids.uuid(now);
         let release = Release {
-            id: ReleaseId::from_uuid(self.0.ports.ids.uuid(now)),
+            id: ReleaseId::from_uuid(id),
             tag: wanted.tag,
             title: wanted.title.into_string(),
             commit,
@@ -81,6 +82,8 @@ impl<'a> Releases<'a> {
             Err(MetadataError::Taken) => return Err(ReleaseError::Exists(release.tag.to_string())),
             other => other?,
         }
+        let kind = ActivityKind::Released { tag: release.tag.clone() };
+        activities::note(unit.as_mut(), id, database.id, access.who().named(), now, kind)?;
         once::keep(self.0, unit.as_mut(), once, &release, now)?;
         unit.save()?;
         Ok(release)

@@ -141,6 +141,7 @@ impl Run<'_> {
         now: Timestamp,
     ) -> Result<(), Stop> {
         let database = self.operation.database_id;
+        let by = (self.operation.created_by, &self.operation.created_by_name);
         let at = super::branches::commit_time(self.inner, database, head)
             .map_err(|_| Fault::Unsettled("a new commit is unreadable"))?;
         let previous = match was {
@@ -151,7 +152,7 @@ impl Run<'_> {
                     Err(MetadataError::Taken) => return Err(Stop::Moved),
                     other => other?,
                 }
-                emit(self.inner, unit, database, now, EventKind::BranchCreated { branch: branch.clone() })?;
+                emit(self.inner, unit, database, by, now, EventKind::BranchCreated { branch: branch.clone() })?;
                 created_from
             }
         };
@@ -166,7 +167,7 @@ impl Run<'_> {
         let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
         unit.database_wrote(database, now, size)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
-        Ok(emit(self.inner, unit, database, now, kind)?)
+        Ok(emit(self.inner, unit, database, by, now, kind)?)
     }
 
     /// Settles as succeeded and saves everything done in `unit`.

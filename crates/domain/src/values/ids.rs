@@ -64,6 +64,8 @@ ids! {
     UploadId,
     /// An event in the outbox.
     EventId,
+    /// Something that happened; the id of its event, where there is one.
+    ActivityId,
     /// A registered hook.
     HookId,
     /// An event on its way to one hook; receivers know it as `webhook-id`.

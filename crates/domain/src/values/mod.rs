@@ -16,8 +16,8 @@ pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
-    AccountId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId, InvitationId,
-    OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
+    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId,
+    InvitationId, OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
 };
 pub use money::{HOURS_PER_MONTH, Usd};
 pub use names::{DatabaseName, DeploymentName, OwnerName, RefName, Revision, ServedName, TableName};

@@ -188,8 +188,13 @@ fn work(ada: &Actor) -> String {
 }
 
 /// Addresses that are no pages: files, and what leads elsewhere at once.
-const NO_PAGES: &[&str] =
-    &["/static/{file}", "/settings", "/{owner}/{database}/tables/{table}/csv", "/{owner}/{database}/sql.csv"];
+const NO_PAGES: &[&str] = &[
+    "/static/{file}",
+    "/settings",
+    "/{owner}/{database}/tables/{table}/csv",
+    "/{owner}/{database}/sql.csv",
+    "/{owner}/{database}/zip",
+];
 
 /// The routes that answer GET, as the pages declare them, in their order.
 fn routes() -> Vec<String> {

@@ -57,6 +57,8 @@ struct TablesPage {
     head: Option<Head>,
     tables: Vec<Listed>,
     readme: Option<Markup>,
+    /// All tables as files.
+    archive: String,
     origin: String,
 }
 
@@ -129,5 +131,6 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         })
         .collect();
     let origin = visit.state.config.public_url.clone();
-    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, origin })
+    let archive = frame.below("/zip");
+    visit.page(|shell| TablesPage { shell, frame, at, head, tables, readme, archive, origin })
 }

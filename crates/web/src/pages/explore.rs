@@ -1,10 +1,11 @@
 //! `/explore`: every database the viewer may see, and a search among them.
 
 use askama::Template;
+use branchyard_api_common::{bound, open_token, token};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::ports::DatabaseFilter;
+use branchyard_domain::ports::{DatabaseFilter, Ranking};
 use branchyard_domain::usecases::DatabaseView;
-use branchyard_domain::values::Timestamp;
+use branchyard_domain::values::{DatabaseId, Timestamp};
 
 use crate::format::{self, Markup};
 use crate::layout::Shell;
@@ -21,6 +22,7 @@ pub(crate) struct Item {
     pub(crate) description: Option<String>,
     pub(crate) is_private: bool,
     pub(crate) is_fork: bool,
+    pub(crate) stars: Option<String>,
     pub(crate) size: String,
     pub(crate) written: Option<Markup>,
 }
@@ -38,6 +40,10 @@ pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
                 description: database.description.clone(),
                 is_private: database.visibility == Visibility::Private,
                 is_fork: database.parent_id.is_some(),
+                stars: u64::try_from(database.star_count)
+                    .ok()
+                    .filter(|stars| *stars > 0)
+                    .map(|stars| format::counted(stars, "star", "stars")),
                 size: format::size(database.size_bytes),
                 written: database.last_write_at.map(|at| format::when(at, now)),
             }
@@ -45,26 +51,74 @@ pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
         .collect()
 }
 
+/// What the databases are in the order of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Ranked(Ranking),
+    Name,
+}
+
+/// The orders, each with its word in the address and its label. The first is the one without a word.
+const ORDERS: [(&str, &str, Order); 4] = [
+    ("", "Most stars", Order::Ranked(Ranking::Stars)),
+    ("updated", "Recently updated", Order::Ranked(Ranking::LastWrite)),
+    ("newest", "Newest", Order::Ranked(Ranking::Creation)),
+    ("name", "Name", Order::Name),
+];
+
+/// An order to choose.
+struct OrderLink {
+    label: &'static str,
+    href: String,
+    is_shown: bool,
+}
+
 #[derive(Template)]
 #[template(path = "explore.html")]
 struct ExplorePage {
     shell: Shell,
+    orders: Vec<OrderLink>,
     databases: Vec<Item>,
     next: Option<String>,
 }
 
-/// `GET /explore?q=…`
+/// `GET /explore?q=…&sort=…`
 pub(crate) async fn show(visit: Visit) -> Answer {
-    let (caller, search) = (visit.caller.clone(), visit.parameter("q").unwrap_or_default());
+    let search = visit.parameter("q").unwrap_or_default();
+    let asked = visit.parameter("sort").unwrap_or_default();
+    let (word, _, order) = ORDERS.into_iter().find(|(word, ..)| *word == asked).unwrap_or(ORDERS[0]);
+    let here =
+        |word: &str, after: &str| paths::with_query("/explore", &[("q", &search), ("sort", word), ("after", after)]);
     let filter =
         DatabaseFilter { contains: Some(search.clone()).filter(|q| !q.is_empty()), ..DatabaseFilter::default() };
-    let after = visit.parameter("after").unwrap_or_default().to_ascii_lowercase();
-    let mut found =
-        visit.read(move |hub| hub.databases().list(&caller, &filter, after.split_once('/'), PAGE + 1)).await?;
+    let caller = visit.caller.clone();
+    let after = visit.parameter("after").unwrap_or_default();
+    let bound = bound(&["explore", word, &search]);
+    let key: Option<(i64, String)> = open_token(&visit.state.keys, &bound, &after);
+    let mut found = visit
+        .read(move |hub| match order {
+            Order::Ranked(ranking) => {
+                let after = key.and_then(|(place, id)| Some((place, DatabaseId::parse(&id).ok()?)));
+                hub.databases().ranked(&caller, &filter, ranking, after, PAGE + 1)
+            }
+            Order::Name => {
+                let after = after.to_ascii_lowercase();
+                hub.databases().list(&caller, &filter, after.split_once('/'), PAGE + 1)
+            }
+        })
+        .await?;
     let more = found.len() > PAGE;
     found.truncate(PAGE);
-    let last = found.last().filter(|_| more).map(|view| view.database.locator.to_string());
-    let next = last.map(|last| paths::with_query("/explore", &[("q", &search), ("after", &last)]));
+    let next = found.last().filter(|_| more).map(|DatabaseView { database, .. }| match order {
+        Order::Ranked(ranking) => {
+            here(word, &token(&visit.state, &bound, &(ranking.of(database), database.id.to_string())))
+        }
+        Order::Name => here(word, &database.locator.to_string()),
+    });
+    let orders = ORDERS
+        .iter()
+        .map(|(other, label, _)| OrderLink { label, href: here(other, ""), is_shown: *other == word })
+        .collect();
     let databases = items(&found, visit.state.hub.now());
-    visit.page(|shell| ExplorePage { shell: shell.searching(search), databases, next })
+    visit.page(|shell| ExplorePage { shell: shell.searching(search.clone()), orders, databases, next })
 }

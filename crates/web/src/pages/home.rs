@@ -1,17 +1,22 @@
-//! `/`: what is yours; for strangers, what this is.
+//! `/`: what is yours and what happened there; for strangers, what this is.
 
 use askama::Template;
 use branchyard_domain::entities::MemberRole;
 use branchyard_domain::errors::DatabaseError;
-use branchyard_domain::ports::DatabaseFilter;
+use branchyard_domain::ports::{DatabaseFilter, Ranking};
 
 use super::explore::{Item, items};
 use crate::error_page::Stop;
 use crate::layout::Shell;
+use crate::news;
 use crate::visit::{Answer, Visit};
 
-/// Databases of the viewer on the page; all of them are on the viewer's own page.
-const MINE: usize = 100;
+/// Databases of the viewer on the page, those written to last; all of them are on the viewer's own page.
+const MINE: usize = 10;
+/// Organizations of the viewer.
+const ORGANIZATIONS: usize = 100;
+/// Things that happened.
+const NEWS: usize = 30;
 /// Databases for those who have not signed in.
 const FOR_STRANGERS: usize = 8;
 
@@ -21,6 +26,7 @@ struct HomePage {
     shell: Shell,
     name: String,
     databases: Vec<Item>,
+    news: Vec<news::Item>,
     organizations: Vec<(String, &'static str)>,
 }
 
@@ -40,15 +46,17 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             let (caller, filter) =
                 (visit.caller.clone(), DatabaseFilter { owner: Some(user.name.clone()), ..DatabaseFilter::default() });
             let of = std::sync::Arc::clone(&user);
-            let (mut found, organizations) = visit
+            let (found, news, organizations) = visit
                 .read(move |hub| -> Result<_, DatabaseError> {
-                    let found = hub.databases().list(&caller, &filter, None, MINE)?;
-                    Ok((found, hub.organizations().list(&of, None, MINE)))
+                    let found = hub.databases().ranked(&caller, &filter, Ranking::LastWrite, None, MINE)?;
+                    let news = hub.activities().news(&of, NEWS)?;
+                    Ok((found, news, hub.organizations().list(&of, None, ORGANIZATIONS)))
                 })
                 .await?;
             let organizations = organizations.map_err(|error| Stop::refused(error.into(), visit.request()))?;
-            found.sort_by_key(|view| std::cmp::Reverse(view.database.last_write_at));
-            let databases = items(&found, visit.state.hub.now());
+            let now = visit.state.hub.now();
+            let databases = items(&found, now);
+            let news = news.into_iter().map(|one| news::tell(one, now)).collect();
             let organizations = organizations
                 .into_iter()
                 .map(|view| {
@@ -56,7 +64,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                     (view.organization.name.to_string(), role)
                 })
                 .collect();
-            visit.page(|shell| HomePage { shell, name: user.name.to_string(), databases, organizations })
+            visit.page(|shell| HomePage { shell, name: user.name.to_string(), databases, news, organizations })
         }
     }
 }

@@ -5,10 +5,10 @@ mod commit;
 mod commits;
 mod compare;
 mod confirm;
-mod csv;
 mod database;
 mod database_settings;
 pub(crate) mod deployments;
+mod downloads;
 mod explore;
 mod forks;
 mod home;
@@ -26,6 +26,7 @@ mod sign_in;
 mod sign_out;
 mod sign_up;
 mod sql;
+mod stars;
 mod table;
 mod tags;
 mod theme;
@@ -50,6 +51,9 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/new").get(new_database::show).post(new_database::send))
         .route("/settings", web::get().to(settings::index))
         .service(web::resource("/settings/profile").get(settings::profile::show).post(settings::profile::send))
+        .service(web::resource("/settings/profile/emails").post(settings::profile::add_email))
+        .service(web::resource("/settings/profile/emails/remove").post(settings::profile::remove_email))
+        .service(web::resource("/settings/profile/emails/primary").post(settings::profile::choose_email))
         .service(web::resource("/settings/password").get(settings::password::show).post(settings::password::send))
         .route("/settings/sessions", web::get().to(settings::sessions::show))
         .service(web::resource("/settings/sessions/end").post(settings::sessions::end))
@@ -67,8 +71,11 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .configure(deployments::routes)
         .route("/{owner}", web::get().to(owner::show))
         .route("/{owner}/{database}", web::get().to(database::show))
+        .service(web::resource("/{owner}/{database}/star").post(stars::set))
+        .route("/{owner}/{database}/stargazers", web::get().to(stars::list))
+        .route("/{owner}/{database}/zip", web::get().to(downloads::archive))
         .route("/{owner}/{database}/schema", web::get().to(schema::show))
-        .route("/{owner}/{database}/tables/{table}/csv", web::get().to(csv::get))
+        .route("/{owner}/{database}/tables/{table}/csv", web::get().to(downloads::table))
         .route("/{owner}/{database}/tables/{table}/row", web::get().to(row::show))
         .route("/{owner}/{database}/tables/{table}", web::get().to(table::show))
         .configure(sql_and_history)

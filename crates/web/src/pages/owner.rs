@@ -4,6 +4,7 @@ use askama::Template;
 use branchyard_domain::access::Visit as Look;
 use branchyard_domain::errors::{DatabaseError, OrganizationError, PeopleError};
 use branchyard_domain::ports::DatabaseFilter;
+use branchyard_domain::values::AccountId;
 
 use super::explore::{Item, items};
 use crate::error_page::Stop;
@@ -13,10 +14,14 @@ use crate::paths;
 use crate::visit::{Answer, Visit};
 
 const PAGE: usize = 50;
+/// What the address says when it is about what a person starred.
+const STARRED: &str = "starred";
 
 /// What an owner says of themselves.
 pub(crate) struct About {
     name: branchyard_domain::values::OwnerName,
+    /// The id of a person.
+    user: Option<AccountId>,
     display_name: Option<String>,
     text: Option<String>,
     location: Option<String>,
@@ -33,11 +38,12 @@ struct OwnerPage {
     joined: Markup,
     is_viewer: bool,
     has_deployments: bool,
+    shows_stars: bool,
     databases: Vec<Item>,
     next: Option<String>,
 }
 
-/// `GET /{owner}`
+/// `GET /{owner}?tab=…`
 pub(crate) async fn show(visit: Visit) -> Answer {
     let name = visit.segment("owner");
     let caller = visit.caller.clone();
@@ -45,6 +51,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         match hub.people().user_named(&name) {
             Ok(user) => Ok(Some(About {
                 name: user.name,
+                user: Some(user.id),
                 display_name: user.display_name,
                 text: user.bio,
                 location: user.location,
@@ -61,6 +68,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                 let organization = hub.organizations().get(&access).organization;
                 Ok(Some(About {
                     name: organization.name,
+                    user: None,
                     display_name: organization.display_name,
                     text: organization.description,
                     location: None,
@@ -73,23 +81,28 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         }
     });
     let about = about.await?.ok_or_else(Stop::nothing_here)?;
+    let starred_by = about.user.filter(|_| visit.parameter("tab").as_deref() == Some(STARRED));
     let (caller, owner) = (visit.caller.clone(), about.name.clone());
-    let after = visit.parameter("after").map(|name| name.to_ascii_lowercase());
+    let after = visit.parameter("after").map(|key| key.to_ascii_lowercase());
     let mut found = visit
         .read(move |hub| -> Result<_, DatabaseError> {
-            let filter = DatabaseFilter { owner: Some(owner.clone()), ..DatabaseFilter::default() };
-            let key = owner.key();
-            let after = after.as_deref().map(|name| (key.as_str(), name));
-            hub.databases().list(&caller, &filter, after, PAGE + 1)
+            let all = DatabaseFilter::default();
+            let filter = match starred_by {
+                Some(_) => DatabaseFilter { starred_by, ..all },
+                None => DatabaseFilter { owner: Some(owner), ..all },
+            };
+            hub.databases().list(&caller, &filter, after.as_deref().and_then(|key| key.split_once('/')), PAGE + 1)
         })
         .await?;
     let more = found.len() > PAGE;
     found.truncate(PAGE);
-    let last = found.last().filter(|_| more).map(|view| view.database.locator.name.to_string());
-    let next = last.map(|last| paths::with_query(&format!("/{}", about.name), &[("after", &last)]));
+    let last = found.last().filter(|_| more).map(|view| view.database.locator.to_string());
+    let tab = if starred_by.is_some() { STARRED } else { "" };
+    let next = last.map(|last| paths::with_query(&format!("/{}", about.name), &[("tab", tab), ("after", &last)]));
     let now = visit.state.hub.now();
     let is_viewer = visit.caller.user().is_some_and(|user| user.name == about.name);
     let has_deployments = super::deployments::list::is_visible(&visit, &about.name).await?;
     let (databases, joined) = (items(&found, now), format::when(about.created_at, now));
-    visit.page(|shell| OwnerPage { shell, about, joined, is_viewer, has_deployments, databases, next })
+    let shows_stars = starred_by.is_some();
+    visit.page(|shell| OwnerPage { shell, about, joined, is_viewer, has_deployments, shows_stars, databases, next })
 }

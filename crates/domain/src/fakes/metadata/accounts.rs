@@ -1,7 +1,7 @@
 //! Users and organizations.
 
-use super::{MemoryUnit, Result, page};
-use crate::entities::{Account, AccountKind, MemberRole, Organization, User};
+use super::{MemoryUnit, Result, missing, page};
+use crate::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
 use crate::ports::{AccountRepository, MetadataError};
 use crate::values::{AccountId, OwnerName, Timestamp};
 
@@ -35,6 +35,14 @@ impl AccountRepository for MemoryUnit<'_> {
         stored.password_hash.clone_from(&user.password_hash);
         stored.is_admin = user.is_admin;
         Ok(true)
+    }
+
+    fn user_set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+        let Some(stored) = self.change()?.users.get_mut(&user) else {
+            return Err(missing("set the addresses of a user"));
+        };
+        stored.emails = emails.to_vec();
+        Ok(())
     }
 
     fn user_any(&mut self) -> Result<bool> {

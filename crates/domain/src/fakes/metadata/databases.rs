@@ -2,17 +2,30 @@
 
 use super::{MemoryUnit, Result, count, page};
 use crate::entities::{Database, Visibility};
-use crate::ports::{DatabaseFilter, DatabaseRepository, MetadataError};
+use crate::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
 impl MemoryUnit<'_> {
     fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
-        let has_role = |user: AccountId| {
-            database.owner_id == user
-                || self.state.members.contains_key(&(database.owner_id, user))
-                || self.state.collaborators.contains_key(&(database.id, user))
+        database.visibility == Visibility::Public || viewer.is_some_and(|user| self.has_role(user, database))
+    }
+
+    fn has_role(&self, user: AccountId, database: &Database) -> bool {
+        database.owner_id == user
+            || self.state.members.contains_key(&(database.owner_id, user))
+            || self.state.collaborators.contains_key(&(database.id, user))
+    }
+
+    fn passes(&self, database: &Database, filter: &DatabaseFilter) -> bool {
+        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
+        let said = |text: &String| {
+            database.locator.name.as_str().to_lowercase().contains(text)
+                || database.description.as_ref().is_some_and(|words| words.to_lowercase().contains(text))
         };
-        database.visibility == Visibility::Public || viewer.is_some_and(has_role)
+        filter.owner.as_ref().is_none_or(|owner| database.locator.owner.key() == owner.key())
+            && filter.visibility.is_none_or(|visibility| database.visibility == visibility)
+            && filter.starred_by.is_none_or(|user| self.state.stars.contains_key(&(database.id, user)))
+            && text.as_ref().is_none_or(said)
     }
 
     fn live_page(
@@ -83,17 +96,29 @@ impl DatabaseRepository for MemoryUnit<'_> {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>> {
-        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
-        let wanted = |d: &Database| {
-            let said = |text: &String| {
-                d.locator.name.as_str().to_lowercase().contains(text)
-                    || d.description.as_ref().is_some_and(|words| words.to_lowercase().contains(text))
-            };
-            filter.owner.as_ref().is_none_or(|owner| d.locator.owner.key() == owner.key())
-                && filter.visibility.is_none_or(|visibility| d.visibility == visibility)
-                && text.as_ref().is_none_or(said)
-        };
-        Ok(self.live_page(viewer, wanted, after, limit))
+        Ok(self.live_page(viewer, |d| self.passes(d, filter), after, limit))
+    }
+
+    fn database_ranking(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        ranking: Ranking,
+        after: Option<(i64, DatabaseId)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        let key = |d: &Database| (ranking.of(d), d.id);
+        let mut found = self.live_page(viewer, |d| self.passes(d, filter), None, usize::MAX);
+        found.retain(|d| after.is_none_or(|after| key(d) < after));
+        found.sort_by_key(|d| std::cmp::Reverse(key(d)));
+        Ok(page(found.into_iter(), limit))
+    }
+
+    fn database_list_of(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>> {
+        let live = self.state.databases.values().filter(|d| d.deleted_at.is_none() && self.has_role(user, d));
+        let mut found: Vec<Database> = live.cloned().collect();
+        found.sort_by_key(|d| std::cmp::Reverse((Ranking::LastWrite.of(d), d.id)));
+        Ok(page(found.into_iter(), limit))
     }
 
     fn database_count(&mut self, owner: AccountId) -> Result<u64> {

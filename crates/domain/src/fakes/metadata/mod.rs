@@ -4,6 +4,7 @@
 //! keeps every other writer out, and saving puts the copy in place of the state.
 
 mod accounts;
+mod activities;
 mod collaborators;
 mod databases;
 mod deployments;
@@ -16,6 +17,7 @@ mod pulls;
 mod refs;
 mod releases;
 mod sessions;
+mod stars;
 mod state;
 mod tokens;
 mod uploads;

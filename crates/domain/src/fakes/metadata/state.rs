@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::entities::{
-    Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event, Hook,
-    Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request, Role,
-    Session, Tag, Token, Upload, User,
+    Activity, Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event,
+    Hook, Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request,
+    Role, Session, Tag, Token, Upload, User,
 };
 use crate::ports::{Resolution, Sample, SavedAnswer};
 use crate::values::{
-    AccountId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId, OperationId,
-    PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
+    AccountId, ActivityId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId,
+    OperationId, PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
 };
 
 /// An operation with its lease.
@@ -46,6 +46,7 @@ pub(super) struct State {
     pub(super) invitations: BTreeMap<InvitationId, Invitation>,
     pub(super) databases: BTreeMap<DatabaseId, Database>,
     pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
+    pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,
     pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
     pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
     pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
@@ -59,6 +60,7 @@ pub(super) struct State {
     pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
     /// In the order they were appended, and whether their deliveries were made.
     pub(super) events: Vec<(Event, bool)>,
+    pub(super) activities: BTreeMap<ActivityId, Activity>,
     pub(super) hooks: BTreeMap<HookId, Held>,
     pub(super) deliveries: BTreeMap<DeliveryId, Logged>,
     pub(super) deployments: BTreeMap<DeploymentId, Deployment>,

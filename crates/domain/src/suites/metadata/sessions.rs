@@ -3,7 +3,7 @@
 use branchyard_auth::HashedToken;
 
 use super::{account_id, at, id, read, scene, user, write};
-use crate::entities::{Invitation, LastUse, Session, User};
+use crate::entities::{Email, Invitation, LastUse, Session, User};
 use crate::ports::Metadata;
 use crate::values::{InvitationId, SessionId, Timestamp};
 
@@ -110,4 +110,9 @@ pub fn profiles(store: &dyn Metadata) {
         assert!(!unit.user_update(&User { id: account_id(99), ..after.clone() }).unwrap());
     });
     read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap(), Some(after.clone())));
+    let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
+    let emails = vec![address("new@example.org", true), address("old@example.org", false)];
+    write(store, |unit| unit.user_set_emails(after.id, &emails).unwrap());
+    assert!(store.write().unwrap().user_set_emails(account_id(99), &emails).is_err(), "nobody has that id");
+    read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap().unwrap().emails, emails));
 }

@@ -245,6 +245,6 @@ fn open_pull(
         Err(PullError::Fault(fault)) => return Err(Stop::Fault(fault)),
         Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),
     };
-    pulls::emit_pull(run.inner, unit, &pull, PullAction::Opened, &user.name, now)?;
+    pulls::emit_pull(run.inner, unit, &pull, PullAction::Opened, user, now)?;
     Ok(pull.number)
 }

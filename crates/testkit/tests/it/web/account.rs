@@ -182,3 +182,35 @@ fn over_https_cookies_are_guarded() {
     assert!(cookie.starts_with("__Host-branchyard_visitor=") && cookie.ends_with("; Secure"), "{cookie}");
     assert!(cookie.contains("; Path=/;") && !cookie.contains("Domain"), "{cookie}");
 }
+
+#[test]
+fn addresses_come_go_and_one_is_in_commits() {
+    let server = open_server();
+    let (ada, bob) = (sign_up(&server, "ada"), sign_up(&server, "bob"));
+    let here = "/settings/profile/emails";
+    let (remove, choose) = (format!("{here}/remove"), format!("{here}/primary"));
+    let add = |browser: &Browser, text: &str| {
+        let page = browser.get("/settings/profile").expect(200);
+        browser.submit(&page, here, &[("email", text)])
+    };
+    add(&ada, "<b>@x").expect(422).shows("an email address is name@host").shows("value=\"&#60;b&#62;@x\"");
+    add(&ada, "ADA@example.test").expect(422).shows("yours already");
+    let done = add(&ada, "work@example.test").expect(303);
+    let page = ada.follow(&done).expect(200).shows("The address is added.").shows("work@example.test");
+    ada.forge(here, &[("email".to_owned(), "x@y.test".to_owned())], &[]).expect(403);
+
+    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("commits carry this address");
+    ada.submit(&page, &choose, &[("email", "bob@example.test")]).expect(404);
+    ada.submit(&page, &choose, &[("email", "work@example.test")]).expect(303);
+    let page = ada.get("/settings/profile").expect(200);
+    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(303);
+    let page = ada.get("/settings/profile").expect(200).shows("work@example.test <span class=\"tag\">Commits carry it");
+    assert!(!page.text.contains("ada@example.test"));
+    let user = server.hub().people().user_named("ada").unwrap();
+    assert_eq!(user.signature(server.hub().now()).email, "work@example.test");
+
+    for number in 1..10 {
+        add(&bob, &format!("b{number}@example.test")).expect(303);
+    }
+    add(&bob, "b10@example.test").expect(422).shows("a user may have 10 addresses; remove one first");
+}

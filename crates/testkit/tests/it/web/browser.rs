@@ -108,6 +108,13 @@ impl Browser {
         self.send(self.request(Method::GET, path))
     }
 
+    /// GET of a file.
+    pub(super) fn bytes(&self, path: &str) -> (HeaderMap, Vec<u8>) {
+        let response = self.request(Method::GET, path).send().unwrap();
+        assert_eq!(response.status().as_u16(), 200, "{path}");
+        (response.headers().clone(), response.bytes().unwrap().to_vec())
+    }
+
     /// Follows the redirect of a page.
     pub(super) fn follow(&self, page: &Page) -> Page {
         self.get(page.location.as_deref().unwrap_or_else(|| panic!("no redirect: {} {}", page.status, page.text)))

@@ -1,10 +1,12 @@
 //! The pages, as a browser without JavaScript sees them.
 
 mod account;
+mod activity;
 mod browser;
 mod changes;
 mod data;
 mod deployments;
+mod downloads;
 mod guards;
 mod hooks;
 mod imports;
@@ -14,6 +16,7 @@ mod pulls;
 mod refs;
 mod rivers;
 mod settings;
+mod stars;
 mod workbench;
 
 use branchyard_auth::PlainPassword;

@@ -124,10 +124,12 @@ fn a_pull_is_discussed_edited_closed_and_reopened() {
     let page = browser.get(&pull).expect(200).shows("Fewer rivers").shows("No description.");
     let state = format!("{pull}/state");
     let closed = browser.submit(&page, &state, &[("state", "closed")]).expect(303);
-    let page = browser.follow(&closed).expect(200).shows("id=\"reopen\"");
+    let page = browser.follow(&closed).expect(200).shows("id=\"reopen\"").shows("<strong>ada</strong> closed it");
     browser.submit(&page, &state, &[("state", "nonsense")]).expect(404);
     let merge = browser.submit(&page, &state, &[("state", "open")]).expect(303);
-    let page = browser.follow(&merge).expect(200).shows("id=\"close\"");
+    let page = browser.follow(&merge).expect(200).shows("id=\"close\"").shows("<strong>ada</strong> reopened it");
+    let place = |text: &str| page.text.find(text).unwrap();
+    assert!(place("<strong>fewer</strong>") < place("closed it") && place("closed it") < place("reopened it"));
     browser.submit(&page, &format!("{pull}/merge"), &[]).expect(303);
     wait_for(&browser, &pull, "id=\"end\"");
     let late = browser.submit(&page, &state, &[("state", "closed")]).expect(303);

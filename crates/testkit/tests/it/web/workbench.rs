@@ -16,6 +16,7 @@ fn a_read_gives_rows_types_and_an_address_to_share() {
     let page = page.expect(200).shows("2 rows in ").shows("Rhein").shows("<span class=\"type\">TEXT</span>");
     let page =
         page.shows("<td class=\"null\">NULL</td>").shows("binary, 2 bytes").shows("<td class=\"number\">1233</td>");
+    let page = page.shows("<th scope=\"col\" class=\"number\">km").shows("<th scope=\"col\">name");
     let link = page.text.split_once("href=\"/ada/rivers/sql.csv?").unwrap().1.split('"').next().unwrap();
     let csv = browser.get(&format!("/ada/rivers/sql.csv?{}", link.replace("&#38;", "&")));
     assert_eq!(csv.expect(200).text, "name,km,gone,bytes\nRhein,1233,,AP8=\nElbe,1094,,AP8=\n");

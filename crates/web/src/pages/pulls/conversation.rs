@@ -3,7 +3,9 @@
 use askama::Template;
 use branchyard_api_common::{bound, open_token, token};
 use branchyard_domain::access::{DatabaseAccess, Level, Participate, Read};
-use branchyard_domain::entities::{Operation, OperationKind, OperationStatus, Pull, PullComment, PullState, Work};
+use branchyard_domain::entities::{
+    Activity, ActivityKind, Operation, OperationKind, OperationStatus, Pull, PullAction, PullComment, PullState, Work,
+};
 use branchyard_domain::errors::{OperationError, PullError};
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
@@ -15,6 +17,7 @@ use crate::format::{self, Markup};
 use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::markdown;
+use crate::news;
 use crate::paths;
 use crate::visit::{Answer, Visit};
 
@@ -22,6 +25,9 @@ use crate::visit::{Answer, Visit};
 const PAGE: usize = 100;
 /// Merges among which the last one of this pull is looked for.
 const MERGES: usize = 50;
+
+/// What else happened to a pull, the newest that many; each is small.
+const EVENTS: usize = 200;
 
 /// A comment.
 struct Said {
@@ -31,13 +37,27 @@ struct Said {
     text: Markup,
 }
 
-/// How it ended, if it did.
-struct End {
+/// Something that was done to the pull.
+struct Done {
+    by: String,
     word: &'static str,
-    by: Option<String>,
     when: Markup,
-    /// The commit of the merge and its page.
-    commit: Option<(String, String)>,
+}
+
+/// What stands in the conversation, by time.
+enum Entry {
+    Said(Said),
+    Done(Done),
+}
+
+/// How it was merged.
+struct End {
+    by: String,
+    when: Markup,
+    /// The commit of the merge.
+    commit: String,
+    /// Its page.
+    href: String,
 }
 
 /// Whether and how it can be merged.
@@ -60,7 +80,7 @@ struct PullPage {
     frame: Frame,
     head: Head,
     description: Option<Markup>,
-    comments: Vec<Said>,
+    entries: Vec<Entry>,
     first: Option<String>,
     next: Option<String>,
     end: Option<End>,
@@ -112,7 +132,12 @@ async fn page<L: Level>(
     let first = key.is_some().then(|| head.path.clone());
     let after = key.and_then(|(at, id)| Some((Timestamp::from_micros(at), CommentId::parse(&id).ok()?)));
     let (of, number) = (access.clone(), pull.number);
-    let mut comments = visit.read(move |hub| hub.pulls().comments(&of, number, after, PAGE + 1)).await?;
+    let (mut comments, done) = visit
+        .read(move |hub| -> Result<_, PullError> {
+            let comments = hub.pulls().comments(&of, number, after, PAGE + 1)?;
+            Ok((comments, hub.activities().of_pull(&of, number, EVENTS)?))
+        })
+        .await?;
     let has_more = comments.len() > PAGE;
     comments.truncate(PAGE);
     let next = comments.last().filter(|_| has_more).map(|last| {
@@ -121,13 +146,15 @@ async fn page<L: Level>(
     });
     let (merging, failed) = merging(visit, access, &pull).await?;
     let now = visit.state.hub.now();
-    let said = |comment: PullComment| Said {
-        id: comment.id.to_string(),
-        author: comment.author.to_string(),
-        when: format::when(comment.created_at, now),
-        text: markdown::render(&comment.body),
-    };
-    let comments = comments.into_iter().map(said).collect();
+    // What was done between the comments of this page, and after them where it is the last one.
+    let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
+    let is_here = |at: Timestamp| begin.is_none_or(|begin| at > begin) && stop.is_none_or(|stop| at <= stop);
+    let said = comments.into_iter().map(|comment| (comment.created_at, Entry::Said(said(comment, now))));
+    let done = done.into_iter().filter(|activity| is_here(activity.at)).rev();
+    let mut entries: Vec<(Timestamp, Entry)> =
+        said.chain(done.filter_map(|activity| Some((activity.at, Entry::Done(trace(activity, now)?))))).collect();
+    entries.sort_by_key(|(at, _)| *at);
+    let entries = entries.into_iter().map(|(_, entry)| entry).collect();
     let end = end(&frame, &pull, now);
     let message = format!("Merge pull request #{}: {}", pull.number, pull.title);
     let description = pull.description.as_deref().map(markdown::render);
@@ -137,7 +164,7 @@ async fn page<L: Level>(
         frame,
         head,
         description,
-        comments,
+        entries,
         first,
         next,
         end,
@@ -148,15 +175,36 @@ async fn page<L: Level>(
     })
 }
 
+fn said(comment: PullComment, now: Timestamp) -> Said {
+    Said {
+        id: comment.id.to_string(),
+        author: comment.author.to_string(),
+        when: format::when(comment.created_at, now),
+        text: markdown::render(&comment.body),
+    }
+}
+
+/// That it was closed or reopened. How it was opened stands at the beginning, how it was merged at the end.
+fn trace(activity: Activity, now: Timestamp) -> Option<Done> {
+    let ActivityKind::Pull { action, .. } = activity.kind else { return None };
+    match action {
+        PullAction::Opened | PullAction::Merged => None,
+        PullAction::Closed | PullAction::Reopened => Some(Done {
+            by: activity.by_name.to_string(),
+            word: news::done(action),
+            when: format::when(activity.at, now),
+        }),
+    }
+}
+
 fn end(frame: &Frame, pull: &Pull, now: Timestamp) -> Option<End> {
     match &pull.state {
-        PullState::Open => None,
-        PullState::Closed { at } => Some(End { word: "closed", by: None, when: format::when(*at, now), commit: None }),
+        PullState::Open | PullState::Closed { .. } => None,
         PullState::Merged { at, by, commit, .. } => Some(End {
-            word: "merged",
-            by: Some(by.to_string()),
+            by: by.to_string(),
             when: format::when(*at, now),
-            commit: Some((format::short(commit), frame.commit(commit))),
+            commit: format::short(commit),
+            href: frame.commit(commit),
         }),
     }
 }

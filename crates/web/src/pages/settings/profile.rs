@@ -1,9 +1,11 @@
 //! `/settings/profile`
 
+use std::sync::Arc;
+
 use askama::Template;
 use branchyard_domain::entities::User;
 use branchyard_domain::usecases::Profile;
-use branchyard_domain::values::{Description, DisplayName, WebAddress};
+use branchyard_domain::values::{Description, DisplayName, EmailAddress, WebAddress};
 
 use super::{Sections, sections};
 use crate::forms::{Filled, Posted};
@@ -18,26 +20,30 @@ struct ProfilePage {
     here: &'static str,
     form: Filled,
     emails: Vec<(String, bool)>,
+    email_form: Filled,
 }
 
 const HERE: &str = "/settings/profile";
 
-fn fill(visit: &Visit, user: &User, form: Filled) -> impl FnOnce(Shell) -> ProfilePage {
+fn said(user: &User) -> Filled {
+    let said = |text: &Option<String>| text.clone().unwrap_or_default();
+    Filled::default()
+        .with("display_name", said(&user.display_name))
+        .with("bio", said(&user.bio))
+        .with("location", said(&user.location))
+        .with("website", said(&user.website_url))
+}
+
+fn fill(visit: &Visit, user: &User, form: Filled, email_form: Filled) -> impl FnOnce(Shell) -> ProfilePage {
     let sections = sections(visit);
     let emails = user.emails.iter().map(|email| (email.address.clone(), email.is_primary)).collect();
-    move |shell| ProfilePage { shell, sections, here: HERE, form, emails }
+    move |shell| ProfilePage { shell, sections, here: HERE, form, emails, email_form }
 }
 
 /// `GET /settings/profile`
 pub(crate) async fn show(visit: Visit) -> Answer {
     let user = visit.user()?;
-    let said = |text: &Option<String>| text.clone().unwrap_or_default();
-    let form = Filled::default()
-        .with("display_name", said(&user.display_name))
-        .with("bio", said(&user.bio))
-        .with("location", said(&user.location))
-        .with("website", said(&user.website_url));
-    visit.page(fill(&visit, &user, form))
+    visit.page(fill(&visit, &user, said(&user), Filled::default()))
 }
 
 /// `POST /settings/profile`
@@ -53,9 +59,40 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         text => form.checked("website", WebAddress::parse(text)).map(Some),
     };
     let (Some(display_name), Some(bio), Some(location), Some(website)) = (display_name, bio, location, website) else {
-        return posted.refuse(fill(&posted, &user, form));
+        return posted.refuse(fill(&posted, &user, form, Filled::default()));
     };
     let profile = Profile { display_name, bio, location, website };
     posted.write(move |hub| hub.people().edit_profile(&user, profile)).await?;
     posted.redirect_saying(HERE, "Your profile is saved.")
+}
+
+/// `POST /settings/profile/emails`
+pub(crate) async fn add_email(posted: Posted) -> Answer {
+    let user = posted.user()?;
+    let mut form = posted.form.again();
+    let Some(address) = form.checked("email", EmailAddress::parse(&posted.form.line("email"))) else {
+        return posted.refuse(fill(&posted, &user, said(&user), form));
+    };
+    let of = Arc::clone(&user);
+    match posted.write(move |hub| hub.people().add_email(&of, address)).await {
+        Ok(()) => posted.redirect_saying(HERE, "The address is added."),
+        Err(failure) => {
+            let form = form.refused(failure, &[])?;
+            posted.refuse(fill(&posted, &user, said(&user), form))
+        }
+    }
+}
+
+/// `POST /settings/profile/emails/remove`
+pub(crate) async fn remove_email(posted: Posted) -> Answer {
+    let (user, address) = (posted.user()?, posted.form.line("email"));
+    posted.write(move |hub| hub.people().remove_email(&user, &address)).await?;
+    posted.redirect_saying(HERE, "The address is removed.")
+}
+
+/// `POST /settings/profile/emails/primary`
+pub(crate) async fn choose_email(posted: Posted) -> Answer {
+    let (user, address) = (posted.user()?, posted.form.line("email"));
+    posted.write(move |hub| hub.people().choose_email(&user, &address)).await?;
+    posted.redirect_saying(HERE, "Commits carry that address from now on.")
 }

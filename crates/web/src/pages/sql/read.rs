@@ -17,7 +17,7 @@ use crate::error_page::Stop;
 use crate::format;
 use crate::layout::Shell;
 use crate::paths;
-use crate::rows;
+use crate::rows::{self, Kind};
 use crate::visit::{Answer, Visit};
 
 /// Rows shown; all of them can be downloaded.
@@ -32,6 +32,8 @@ struct Heading {
     name: String,
     declared_type: String,
     is_key: bool,
+    /// Whether every value shown is a number or NULL, and one is a number: the heading then stands above the digits.
+    is_number: bool,
 }
 
 /// Rows for the page.
@@ -51,6 +53,7 @@ impl RowSink for Rows {
             name: column.name.clone(),
             declared_type: column.declared_type.clone().unwrap_or_default(),
             is_key: column.is_primary_key,
+            is_number: false,
         });
         self.headings = headings.collect();
         Flow::Continue
@@ -72,6 +75,17 @@ impl RowSink for Rows {
         self.bytes += cells.iter().map(|cell| cell.text.len()).sum::<usize>();
         self.rows.push(cells);
         Flow::Continue
+    }
+}
+
+impl Rows {
+    /// Finds out which columns hold numbers.
+    fn align(&mut self) {
+        for (place, heading) in self.headings.iter_mut().enumerate() {
+            let kinds = || self.rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.kind);
+            heading.is_number = kinds().any(|kind| kind == Kind::Number)
+                && kinds().all(|kind| matches!(kind, Kind::Number | Kind::Null));
+        }
     }
 }
 
@@ -174,6 +188,7 @@ async fn collect(
             let mut rows = Rows::default();
             let query = ReadQuery { sql: &sql, timeout, canceled };
             let ended = hub.sql().read(&access, &commit, &query, &mut rows)?;
+            rows.align();
             Ok((ended, rows))
         })
         .await?;

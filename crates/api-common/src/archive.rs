@@ -4,13 +4,20 @@ use std::cell::Cell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use branchyard_api_common::{DownloadWriter, csv_header, csv_row};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_domain::usecases::ExportLimits;
+use branchyard_domain::values::CommitHash;
 use zip::CompressionMethod;
 use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
+use crate::csv::{csv_header, csv_row};
+use crate::download::{DownloadWriter, Ending};
+
 /// The file of a table: its name but for what would lead out of the archive's folder or cannot be printed.
-pub(crate) fn file_name(table: &str) -> String {
+fn file_name(table: &str) -> String {
     let mut name = String::new();
     for (at, letter) in table.char_indices() {
         if letter.is_ascii_control() || matches!(letter, '/' | '\\' | '%') || (at == 0 && letter == '.') {
@@ -42,14 +49,46 @@ impl Write for Pipe {
     }
 }
 
+/// Sends every table at a commit as an archive. A client that goes away ends it; what fails gives the writer up, which breaks off a
+/// download that has begun.
+///
+/// # Errors
+/// As [`branchyard_domain::usecases::Exports::table`].
+pub fn send_archive(
+    hub: &Hub,
+    access: &DatabaseAccess<Read>,
+    at: &CommitHash,
+    limits: &mut ExportLimits,
+    writer: DownloadWriter<()>,
+) -> Result<(), ReadError> {
+    let exports = hub.exports();
+    let mut archive = Archive::new(writer);
+    for table in exports.tables(access, at)? {
+        let Ok(mut file) = archive.table(&table) else {
+            archive.abandon();
+            return Ok(());
+        };
+        let read = exports.table(access, at, &table, limits, &mut file);
+        let gone = file.gone;
+        if read.is_err() || gone {
+            archive.abandon();
+            return read;
+        }
+    }
+    if let Ok(writer) = archive.finish() {
+        writer.end(Ending::Whole(()));
+    }
+    Ok(())
+}
+
 /// An archive under way.
-pub(crate) struct Archive {
+struct Archive {
     zip: ZipWriter<StreamWriter<Pipe>>,
     abandoned: Rc<Cell<bool>>,
 }
 
 impl Archive {
-    pub(crate) fn new(writer: DownloadWriter<()>) -> Self {
+    fn new(writer: DownloadWriter<()>) -> Self {
         let abandoned = Rc::new(Cell::new(false));
         let pipe = Pipe { writer, abandoned: Rc::clone(&abandoned) };
         Self { zip: ZipWriter::new_stream(pipe), abandoned }
@@ -59,7 +98,7 @@ impl Archive {
     ///
     /// # Errors
     /// When the client is gone.
-    pub(crate) fn table(&mut self, table: &str) -> io::Result<TableFile<'_>> {
+    fn table(&mut self, table: &str) -> io::Result<TableFile<'_>> {
         // How long a table is shows only at its end.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
         self.zip.start_file(file_name(table), options).map_err(io::Error::other)?;
@@ -68,7 +107,7 @@ impl Archive {
 
     /// Gives the archive up. Nothing is written any more: an archive that is dropped writes its directory, with which half of it
     /// would look whole.
-    pub(crate) fn abandon(self) {
+    fn abandon(self) {
         self.abandoned.set(true);
     }
 
@@ -76,17 +115,17 @@ impl Archive {
     ///
     /// # Errors
     /// When the client is gone.
-    pub(crate) fn finish(self) -> io::Result<DownloadWriter<()>> {
+    fn finish(self) -> io::Result<DownloadWriter<()>> {
         Ok(self.zip.finish().map_err(io::Error::other)?.into_inner().writer)
     }
 }
 
 /// The file of one table.
-pub(crate) struct TableFile<'a> {
+struct TableFile<'a> {
     archive: &'a mut ZipWriter<StreamWriter<Pipe>>,
     line: Vec<u8>,
     /// The client is gone.
-    pub(crate) gone: bool,
+    gone: bool,
 }
 
 impl TableFile<'_> {

@@ -1,0 +1,60 @@
+//! Stars: what people keep databases in mind by.
+
+use super::Inner;
+use super::databases::live;
+use crate::access::{DatabaseAccess, Level, Participate};
+use crate::entities::Star;
+use crate::errors::DatabaseError;
+
+/// Stars. The databases that somebody starred are a filter of the list of databases.
+pub struct Stars<'a>(&'a Inner);
+
+impl<'a> Stars<'a> {
+    pub(super) fn new(inner: &'a Inner) -> Self {
+        Self(inner)
+    }
+
+    /// Stars a database; one that is starred stays so.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Access`] when it was deleted meanwhile; [`DatabaseError::Fault`].
+    pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let database = live(unit.as_mut(), access.database().id)?;
+        unit.star_add(database.id, access.who().id, self.0.now())?;
+        Ok(unit.save()?)
+    }
+
+    /// Takes the star away; gives whether there was one.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
+        let mut unit = self.0.ports.metadata.write()?;
+        let removed = unit.star_remove(access.database().id, access.who().id)?;
+        unit.save()?;
+        Ok(removed)
+    }
+
+    /// Whether the holder of the access starred the database.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn is_starred<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<bool, DatabaseError> {
+        let Some(user) = access.caller().user() else { return Ok(false) };
+        Ok(self.0.ports.metadata.read()?.star_get(access.database().id, user.id)?.is_some())
+    }
+
+    /// Who starred a database, by lower-case name, after `after`.
+    ///
+    /// # Errors
+    /// [`DatabaseError::Fault`].
+    pub fn list<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Star>, DatabaseError> {
+        Ok(self.0.ports.metadata.read()?.star_list(access.database().id, after, limit)?)
+    }
+}

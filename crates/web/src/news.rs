@@ -1,0 +1,66 @@
+//! What happened in databases, in words.
+
+use branchyard_api_common::segment;
+use branchyard_domain::entities::{ActivityKind, PullAction};
+use branchyard_domain::usecases::News;
+use branchyard_domain::values::Timestamp;
+
+use crate::format::{self, Markup};
+use crate::paths;
+
+/// Something that happened, as a page tells it: `by` `did` [`what`], in `database`.
+pub(crate) struct Item {
+    pub(crate) by: String,
+    pub(crate) did: &'static str,
+    /// What it happened to, and its page.
+    pub(crate) what: String,
+    pub(crate) href: Option<String>,
+    /// More about it.
+    pub(crate) more: Option<String>,
+    pub(crate) database: String,
+    pub(crate) database_href: String,
+    pub(crate) when: Markup,
+}
+
+/// What was done to a pull, in a word.
+pub(crate) const fn done(action: PullAction) -> &'static str {
+    match action {
+        PullAction::Opened => "opened",
+        PullAction::Closed => "closed",
+        PullAction::Reopened => "reopened",
+        PullAction::Merged => "merged",
+    }
+}
+
+/// News in words.
+pub(crate) fn tell(news: News, now: Timestamp) -> Item {
+    let News { activity, database, pull_title } = news;
+    let path = paths::database(&database);
+    let at_ref = |name: &str| Some(paths::with_query(&path, &[("ref", name)]));
+    let (did, what, href, more) = match activity.kind {
+        ActivityKind::Pushed { branch, head } => {
+            let commit = format!("{path}/commits/{head}");
+            ("committed to", branch.to_string(), Some(commit), Some(format::short(&head)))
+        }
+        ActivityKind::BranchCreated { branch } => ("created branch", branch.to_string(), at_ref(branch.as_str()), None),
+        ActivityKind::BranchDeleted { branch } => ("deleted branch", branch.to_string(), None, None),
+        ActivityKind::Released { tag } => {
+            let release = format!("{path}/releases/tag/{}", segment(tag.as_str()));
+            ("published release", tag.to_string(), Some(release), None)
+        }
+        ActivityKind::Pull { number, action } => {
+            let page = format!("{path}/pulls/{number}");
+            (done(action), format!("pull #{number}"), Some(page), pull_title)
+        }
+    };
+    Item {
+        by: activity.by_name.to_string(),
+        did,
+        what,
+        href,
+        more,
+        database: database.to_string(),
+        database_href: path,
+        when: format::when(activity.at, now),
+    }
+}
