@@ -97,14 +97,14 @@ fn serve(mut stream: &TcpStream, inbox: &Mutex<Inbox>) -> Option<()> {
             "failing" => return stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n").ok(),
             "dropping" => return Some(()),
             "silent" => {
-                std::thread::sleep(Duration::from_secs(5));
+                std::thread::sleep(Duration::from_secs(3));
                 return Some(());
             }
             _ => {}
         }
     }
     if manner == "slow" {
-        std::thread::sleep(Duration::from_millis(hasher.finish() % 400));
+        std::thread::sleep(Duration::from_millis(hasher.finish() % 200));
     }
     {
         let mut inbox = inbox.lock().unwrap();

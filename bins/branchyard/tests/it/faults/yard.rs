@@ -48,8 +48,8 @@ impl<'a> Yard<'a> {
             let url = postgres.fresh(&name);
             (name, url)
         });
-        // Apart from those that other tests take at the same time.
-        let first = 23_000 + plan.seed % 10 * 100;
+        // Apart from those that other tests, and other runs, take at the same time.
+        let first = 24_000 + std::process::id() % 80 * 100;
         let origin = Arc::new(RwLock::new(String::new()));
         Self {
             folder,
@@ -103,8 +103,8 @@ impl<'a> Yard<'a> {
             "BRANCHYARD_HOSTED__CATALOGUE__CLOUDS",
             r#"[{id="local",provisioner="local_process",zones=["local"],capacity={deployments=4,memory_gb=64,disk_gb=64}}]"#,
         );
-        command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8").env("BRANCHYARD_HOOKS__TIMEOUT_MS", "1000");
-        command.env("BRANCHYARD_HOOKS__RETRY_DELAYS_MS", "[0,100,100,200,200,400,400,800,800,1000,1000,1000]");
+        command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8").env("BRANCHYARD_HOOKS__TIMEOUT_MS", "500");
+        command.env("BRANCHYARD_HOOKS__RETRY_DELAYS_MS", "[0,50,50,100,100,200,200,400,400,800,800,1000]");
         command
     }
 

@@ -6,12 +6,51 @@ use rand::{Rng as _, SeedableRng as _};
 
 /// What statements are made of, besides the words of the language.
 pub(super) struct Words {
-    pub(super) functions: Vec<String>,
+    /// With the number of their arguments.
+    pub(super) functions: Vec<(String, usize)>,
     pub(super) modules: Vec<String>,
     pub(super) pragmas: Vec<String>,
     /// Files that are none of the statement's business, and addresses.
     pub(super) places: Vec<String>,
 }
+
+/// What makes a statement run, so that not all end at the first word that is refused.
+const GOOD_FUNCTIONS: &[(&str, usize)] = &[
+    ("abs", 1),
+    ("lower", 1),
+    ("hex", 1),
+    ("quote", 1),
+    ("typeof", 1),
+    ("length", 1),
+    ("substr", 3),
+    ("replace", 3),
+    ("instr", 2),
+    ("printf", 2),
+    ("trim", 2),
+    ("like", 2),
+    ("glob", 2),
+    ("round", 2),
+    ("char", 2),
+    ("coalesce", 2),
+    ("json", 1),
+    ("json_object", 2),
+    ("json_array", 3),
+    ("json_set", 3),
+    ("strftime", 2),
+    ("count", 1),
+    ("sum", 1),
+    ("max", 1),
+    ("group_concat", 2),
+    ("json_group_array", 1),
+    ("zeroblob", 1),
+    ("randomblob", 1),
+    ("unhex", 1),
+    ("iif", 3),
+    ("concat_ws", 3),
+    ("dolt_hashof", 1),
+];
+const GOOD_TABLES: &[&str] = &["t", "t", "t", "main.t", "v1", "wide", "c", "dolt_log", "sqlite_schema"];
+const GOOD_COLUMNS: &[&str] = &["id", "v", "id", "v", "1"];
 
 const TABLES: &[&str] = &[
     "t",
@@ -70,8 +109,6 @@ const OPERATORS: &[&str] = &[
     "or",
     "like",
     "glob",
-    "match",
-    "in",
     "<<",
     "->",
     "->>",
@@ -98,9 +135,9 @@ impl<'a> Grammar<'a> {
 
     /// A statement, or several, or nearly.
     pub(super) fn statement(&mut self) -> String {
-        let mut text = self.whole(3);
+        let mut text = self.whole(2);
         if self.chance(12) {
-            let next = self.whole(2);
+            let next = self.whole(1);
             text = format!("{text}{}{next}", self.one(&[";", "; ", ";;", ";\n--x\n", "; /* */ ", "\0;"]));
         }
         if self.chance(15) {
@@ -117,7 +154,7 @@ impl<'a> Grammar<'a> {
             ]);
             text.insert_str(0, start);
         }
-        if self.chance(4) {
+        if self.chance(8) {
             self.damage(&mut text);
         }
         if self.chance(20) {
@@ -167,10 +204,15 @@ impl<'a> Grammar<'a> {
             90..94 => format!("with {} {}", self.common(depth), self.changing(depth)),
             94..96 => format!("values ({})", self.values(depth)),
             _ => {
-                let name = self.function();
+                let name =
+                    self.words.functions.choose(&mut self.random).map(|(name, _)| name.clone()).unwrap_or_default();
                 format!("select {name}({})", self.commands())
             }
         }
+    }
+
+    fn column(&mut self) -> &'static str {
+        if self.chance(8) { self.one(COLUMNS) } else { self.one(GOOD_COLUMNS) }
     }
 
     fn changing(&mut self, depth: u32) -> String {
@@ -192,20 +234,17 @@ impl<'a> Grammar<'a> {
     }
 
     fn select(&mut self, depth: u32) -> String {
-        let columns = (0..self.random.random_range(1..4)).map(|_| self.value(depth)).collect::<Vec<_>>().join(", ");
-        let mut text = format!("select {}{columns}", self.one(&["", "", "", "distinct ", "all "]));
-        if !self.chance(5) {
-            text += &format!(" from {}", self.table(depth));
-            while self.chance(3) {
-                let joined =
-                    self.one(&[", ", " join ", " left join ", " natural join ", " cross join ", " full join "]);
-                text += &format!("{joined}{}", self.table(depth.saturating_sub(1)));
-            }
-            text += &self.tail(depth);
-        }
-        if self.chance(8) {
+        let mut text = self.core(depth);
+        while self.chance(10) {
             text += self.one(&[" union ", " union all ", " except ", " intersect "]);
-            text += &self.select(depth.saturating_sub(1));
+            text += &self.core(depth.saturating_sub(1));
+        }
+        if self.chance(6) {
+            text += &format!(" order by {}", self.one(&["1", "1 desc", "2", "random()", "v collate nocase"]));
+        }
+        if self.chance(6) {
+            text +=
+                &format!(" limit {}", self.one(&["1", "0", "-1", "10 offset 3", "(select 1)", "9223372036854775807"]));
         }
         if self.chance(12) {
             text = format!("with {} {text}", self.common(depth));
@@ -213,35 +252,50 @@ impl<'a> Grammar<'a> {
         text
     }
 
+    fn core(&mut self, depth: u32) -> String {
+        let columns = match self.random.random_range(0..5) {
+            0 => "*".to_owned(),
+            count => (0..count.min(2)).map(|_| self.value(depth)).collect::<Vec<_>>().join(", "),
+        };
+        let mut text = format!("select {}{columns}", self.one(&["", "", "", "distinct ", "all "]));
+        if columns == "*" || !self.chance(5) {
+            text += &format!(" from {}", self.table(depth));
+            while self.chance(5) {
+                let joined =
+                    self.one(&[", ", " join ", " left join ", " natural join ", " cross join ", " full join "]);
+                text += &format!("{joined}{}", self.table(depth.saturating_sub(1)));
+            }
+            if self.chance(2) {
+                text += &format!(" where {}", self.value(depth));
+            }
+            if self.chance(8) {
+                text += &format!(" group by {} having {}", self.value(0), self.value(depth.saturating_sub(1)));
+            }
+        }
+        text
+    }
+
+    /// What may follow a change.
     fn tail(&mut self, depth: u32) -> String {
         let mut text = String::new();
         if self.chance(2) {
             text += &format!(" where {}", self.value(depth));
         }
         if self.chance(8) {
-            text += &format!(" group by {} having {}", self.value(0), self.value(depth.saturating_sub(1)));
-        }
-        if self.chance(6) {
-            text += &format!(" order by {}", self.value(1));
-        }
-        if self.chance(6) {
-            text +=
-                &format!(" limit {}", self.one(&["1", "0", "-1", "10 offset 3", "(select 1)", "9223372036854775807"]));
-        }
-        if self.chance(15) {
             text += " returning *";
         }
         text
     }
 
     fn table(&mut self, depth: u32) -> String {
-        let name = match self.random.random_range(0..10) {
-            0..5 => self.one(TABLES).to_owned(),
-            5..7 => {
+        let name = match self.random.random_range(0..16) {
+            0..9 => self.one(GOOD_TABLES).to_owned(),
+            9..11 => self.one(TABLES).to_owned(),
+            11..13 => {
                 let module = self.words.modules.choose(&mut self.random).cloned().unwrap_or_default();
                 if self.chance(2) { module } else { format!("{module}({})", self.values(1)) }
             }
-            7 => format!(
+            13 => format!(
                 "{}({})",
                 self.one(&[
                     "json_each",
@@ -273,7 +327,7 @@ impl<'a> Grammar<'a> {
 
     fn value(&mut self, depth: u32) -> String {
         match self.random.random_range(0..if depth == 0 { 6 } else { 14 }) {
-            0 | 1 => self.one(COLUMNS).to_owned(),
+            0 | 1 => self.column().to_owned(),
             2 => self.random.random_range(-9i64..99).to_string(),
             3 => self
                 .one(&[
@@ -296,15 +350,16 @@ impl<'a> Grammar<'a> {
                     "current_time",
                     "true",
                     "changes()",
-                    "raise(abort, 'x')",
                     "random()",
                     "zeroblob(1000000000)",
                     "hex(zeroblob(900000))",
                 ])
                 .to_owned(),
+            5 if !self.chance(4) => "'b'".to_owned(),
             5 => self.place(),
             6 | 7 => format!("({} {} {})", self.value(depth - 1), self.one(OPERATORS), self.value(depth - 1)),
-            8 => format!("({})", self.select(depth - 1)),
+            8 if self.chance(4) => format!("({})", self.select(depth - 1)),
+            8 => format!("(select {} from {} limit 1)", self.value(depth - 1), self.table(depth - 1)),
             9 => format!("exists ({})", self.select(depth - 1)),
             10 => format!(
                 "case when {} then {} else {} end",
@@ -312,8 +367,12 @@ impl<'a> Grammar<'a> {
                 self.value(depth - 1),
                 self.value(depth - 1)
             ),
-            11 => format!("cast({} as {})", self.value(depth - 1), self.one(TYPES)),
-            12 => {
+            11 => format!(
+                "cast({} as {})",
+                self.value(depth - 1),
+                self.one(&["integer", "text", "blob", "real", "x(1, 2)"])
+            ),
+            12 if self.chance(3) => {
                 let over = self.one(&[
                     "",
                     "",
@@ -321,14 +380,22 @@ impl<'a> Grammar<'a> {
                     " over (partition by v order by id rows 3 preceding)",
                     " filter (where id > 1)",
                 ]);
-                format!("{}({}){over}", self.function(), self.values(depth - 1))
+                format!("{}{over}", self.call(depth))
             }
-            _ => format!("{}({})", self.function(), self.values(depth - 1)),
+            _ => self.call(depth),
         }
     }
 
-    fn function(&mut self) -> String {
-        self.words.functions.choose(&mut self.random).cloned().unwrap_or_default()
+    fn call(&mut self, depth: u32) -> String {
+        let (name, arguments) = if self.chance(6) {
+            self.words.functions.choose(&mut self.random).cloned().unwrap_or_default()
+        } else {
+            let (name, arguments) = GOOD_FUNCTIONS.choose(&mut self.random).copied().unwrap_or_default();
+            (name.to_owned(), arguments)
+        };
+        let arguments = if self.chance(15) { self.random.random_range(0..5) } else { arguments };
+        let arguments = (0..arguments).map(|_| self.value(depth - 1)).collect::<Vec<_>>();
+        format!("{name}({})", arguments.join(", "))
     }
 
     fn place(&mut self) -> String {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
     Arguments, Canceled, Engine as _, EngineError, ReadQuery, Session, SessionCaller, SessionEngine as _, SessionError,
-    SessionRequest, SqlPower, StatementBounds,
+    SessionRequest, SqlFailure, SqlPower, StatementBounds,
 };
 use branchyard_domain::values::CommitHash;
 
@@ -30,6 +30,8 @@ const GRACE: Duration = Duration::from_millis(200);
 const HUNG: Duration = Duration::from_secs(60);
 /// The most that the process may ever take, with all that statements make it hold.
 const MEMORY_KB: u64 = 1 << 20;
+/// Statements after which all that is around them is looked at.
+const BATCH: usize = 100;
 /// Is in places that no statement here may see.
 const CANARY: &str = "canary-0f3a77";
 
@@ -95,8 +97,11 @@ impl Prison {
             let mut statement = plain.prepare(sql).unwrap();
             statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
         };
+        let functions = names("select distinct name || ' ' || max(narg, 0) from pragma_function_list order by 1");
+        let function =
+            |text: &String| text.split_once(' ').map(|(name, count)| (name.to_owned(), count.parse().unwrap()));
         let words = Words {
-            functions: names("select distinct name from pragma_function_list order by 1"),
+            functions: functions.iter().filter_map(function).collect(),
             modules: names("select name from pragma_module_list order by 1"),
             pragmas: names("select name from pragma_pragma_list order by 1"),
             places: places.into(),
@@ -115,8 +120,10 @@ impl Prison {
         let before = Waited::now();
         let mut taken = Taken::default();
         let ended = match kind {
-            Kind::Read => self.yard.engine.read(id(1), &self.at, &ReadQuery::new(sql, TIME), &mut taken).map(drop),
-            Kind::Write => self.yard.try_write(id(1), &self.at, sql, TIME).map(drop),
+            Kind::Read => {
+                self.yard.engine.read(id(1), &self.at, &ReadQuery::new(sql, TIME), &mut taken).map(|_| "succeeded")
+            }
+            Kind::Write => self.yard.try_write(id(1), &self.at, sql, TIME).map(|_| "succeeded"),
             Kind::ReadSession | Kind::WriteSession => {
                 let power = if kind == Kind::ReadSession { SqlPower::Read } else { SqlPower::Write };
                 let session = session.get_or_insert_with(|| self.session(power));
@@ -127,8 +134,10 @@ impl Prison {
                     commits_transactions: false,
                 };
                 match session.run(sql, &Arguments::None, &bounds, &mut taken) {
+                    Ok(_) => Ok("succeeded"),
                     Err(SessionError::Engine(error)) => Err(error),
-                    Ok(_) | Err(_) => Ok(()),
+                    Err(SessionError::TimedOut(_)) => Ok("ended"),
+                    Err(_) => Ok("refused"),
                 }
             }
         };
@@ -140,9 +149,9 @@ impl Prison {
             return Err(format!("it saw {cell:?}"));
         }
         match ended {
-            Ok(()) => Ok("succeeded"),
+            Ok(outcome) => Ok(outcome),
+            Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. } | EngineError::TimedOut(_)) => Ok("ended"),
             Err(EngineError::Sql { .. }) => Ok("refused"),
-            Err(EngineError::TimedOut(_) | EngineError::CannotMerge(_)) => Ok("ended"),
             Err(other) => Err(format!("the engine failed: {other:?}")),
         }
     }
@@ -181,7 +190,7 @@ impl Prison {
 
 fn shows(cell: &Cell) -> bool {
     let (Cell::Text(bytes) | Cell::Blob(bytes)) = cell else { return false };
-    bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes()) || bytes.starts_with(b"root:x:0:0")
+    memchr::memmem::find(bytes, CANARY.as_bytes()).is_some() || bytes.starts_with(b"root:x:0:0")
 }
 
 fn files(folder: &Path) -> Files {
@@ -262,26 +271,25 @@ fn fuzz() {
         }
         let mut before = files(prison.yard.folder.path());
         let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let mut batch = Vec::new();
         while until.map_or(count < *rounds, |until| Instant::now() < until) {
             let sql = grammar.statement();
             *trying.lock().unwrap() = (Instant::now(), sql.clone());
-            let outcome = prison.attempt(*kind, &mut session, &sql).and_then(|outcome| {
-                prison.intact(&before, *kind)?;
-                Ok(outcome)
-            });
+            let outcome = prison.attempt(*kind, &mut session, &sql);
             let outcome =
                 outcome.unwrap_or_else(|fault| panic!("{name}, seed {seed}, statement {count}: {fault}\n{sql}"));
             *outcomes.entry(outcome).or_default() += 1;
             count += 1;
-            if count % 500 == 0 {
-                prison
-                    .works()
-                    .unwrap_or_else(|fault| panic!("{name}, seed {seed}, by statement {count}: {fault}\n{sql}"));
+            batch.push(sql);
+            if batch.len() == BATCH {
+                let fine = prison.intact(&before, *kind).and_then(|()| prison.works());
+                fine.unwrap_or_else(|fault| {
+                    panic!("{name}, seed {seed}, by statement {count}: {fault}\n{}", batch.join("\n\n"))
+                });
+                batch.clear();
                 // A session keeps its transaction, and what it made: begin again.
                 session = None;
-                if matches!(kind, Kind::Write | Kind::WriteSession) {
-                    before = files(prison.yard.folder.path());
-                }
+                before = files(prison.yard.folder.path());
             }
         }
         println!("{name}: {count} statements, {outcomes:?}, at most {} MiB", peak_kb() >> 10);
