@@ -12,6 +12,7 @@ mod openapi;
 mod process;
 mod schemathesis;
 mod snapshots;
+mod soak;
 mod tidy;
 mod workspace;
 
@@ -31,6 +32,10 @@ usage: cargo xtask <command>
                          XTASK_BRANCHYARD=<file>: ask this binary instead of building one
   schemathesis [FLAG…]   requests made from the OpenAPI document against the real server; FLAGs go to schemathesis
                          XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
+  crash [--seed N] [--minutes M]
+                         the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes
+  fuzz [--target T] [--seed N] [--minutes M]
+                         inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
 
 fn main() -> ExitCode {
@@ -58,6 +63,8 @@ fn command(args: &[&str]) -> Result<()> {
             let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
             schemathesis::run(&Workspace::load()?, binary.as_deref(), more)
         }
+        ["crash", flags @ ..] => soak::crash(&Workspace::load()?, flags),
+        ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
         ["help" | "--help" | "-h"] => {

@@ -7,6 +7,7 @@ mod commands;
 mod crash;
 mod crash_hooks;
 mod deployments;
+mod faults;
 mod hook_docs;
 mod hosted;
 mod hurry;

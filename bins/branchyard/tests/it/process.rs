@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The binary under test.
@@ -44,24 +45,40 @@ impl Server {
 
     /// Starts a command that ends by serving.
     pub(crate) fn start_as(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        Self::begin(command.stderr(Stdio::null())).unwrap_or_else(|said| panic!("the server did not listen: {said}"))
+    }
+
+    /// Starts a command that is to end by serving; what it printed when it ended instead, or kept silent for a minute.
+    pub(crate) fn begin(command: &mut Command) -> Result<Self, String> {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // Owned at once, so that it is ended and waited for whatever happens below.
         let mut server = Self { child, origin: String::new(), greeting: String::new() };
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
         loop {
-            let mut line = String::new();
-            assert_ne!(
-                lines.read_line(&mut line).unwrap(),
-                0,
-                "the server ended before it listened: {}",
-                server.greeting
-            );
-            if let Some(origin) = line.trim().strip_prefix("listening on ") {
-                origin.clone_into(&mut server.origin);
-                return server;
+            match told.recv_timeout(Duration::from_secs(60)) {
+                Ok(line) => match line.trim().strip_prefix("listening on ") {
+                    Some(origin) => {
+                        origin.clone_into(&mut server.origin);
+                        return Ok(server);
+                    }
+                    None => server.greeting += &(line + "\n"),
+                },
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    return Err(format!("silent for a minute: {}", server.greeting));
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let status = server.child.wait().unwrap();
+                    return Err(format!("{status}: {}", server.greeting));
+                }
             }
-            server.greeting.push_str(&line);
         }
+    }
+
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL.

@@ -108,6 +108,7 @@ impl<'a> Hooks<'a> {
             created_at: now,
             updated_at: now,
         };
+        dispatch::settle_waiting(self.0, unit.as_mut())?;
         unit.hook_add(&hook)?;
         let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
         once::keep(self.0, unit.as_mut(), once, &registered, now)?;
@@ -177,6 +178,7 @@ impl<'a> Hooks<'a> {
             return Ok(seen);
         }
         hook.updated_at = now;
+        dispatch::settle_waiting(self.0, unit.as_mut())?;
         unit.hook_update(&hook)?;
         if !hook.active {
             unit.delivery_give_up(id, now)?;

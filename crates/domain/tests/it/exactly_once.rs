@@ -85,6 +85,7 @@ fn a_fork() {
         |world, told| {
             assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{told}");
             assert_eq!(world.unit().fork_count(None, world.db).unwrap(), 1, "{told}");
+            assert_eq!(world.fakes.engine.list().unwrap().len(), 2, "{told}: a file of no database stays");
         },
     );
 }

@@ -256,6 +256,25 @@ fn a_retry_does_not_hold_back_what_comes_later() {
 }
 
 #[test]
+fn what_happened_before_a_hook_listened_is_not_told_to_it() {
+    let world = world();
+    // Each event still waits in the outbox when the hook is registered, switched off, and on again.
+    world.branches(&["a"]);
+    let hook = world.hook_to(URL, &[HookEvent::Branch]).unwrap().view.hook.id;
+    world.branches(&["b"]);
+    let switch = |on| world.edit_hook(hook, EditHook { active: Some(on), ..EditHook::default() });
+    switch(false);
+    world.branches(&["c"]);
+    switch(true);
+    assert_eq!(world.deliver(), 0);
+    let list = world.hub.deliveries().list(&world.admin(), hook, None, None, 9).unwrap();
+    assert_eq!(list.len(), 1, "only what happened while it listened");
+    assert!(matches!(list[0].status, DeliveryStatus::Failed { .. }), "and that was given up");
+    world.branches(&["d"]);
+    assert_eq!(world.deliver(), 1);
+}
+
+#[test]
 fn who_is_gone_is_not_asked_again() {
     let world = world();
     let hook = world.hooked();

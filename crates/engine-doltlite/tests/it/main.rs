@@ -5,6 +5,7 @@ mod definitions;
 mod diffs;
 mod flows;
 mod guard;
+mod hostile;
 mod imports;
 mod merges;
 mod secrecy;

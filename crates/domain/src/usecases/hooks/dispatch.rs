@@ -93,23 +93,7 @@ impl<'a> Dispatch<'a> {
             return Ok(Vec::new());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        let (mut events, mut deliveries) = (Vec::new(), 0);
-        for event in unit.event_waiting(EVENTS_AT_ONCE)? {
-            let now = self.0.now();
-            let name = event.kind.name();
-            let wanted = match HookEvent::of(name) {
-                Some(wanted) => unit.hook_subscribed(event.database_id, wanted)?,
-                None => Vec::new(),
-            };
-            deliveries += wanted.len();
-            let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(self.0, now, last), now);
-            unit.delivery_add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
-            unit.event_dispatched(event.id, now)?;
-            events.push(name);
-            if deliveries >= DELIVERIES_AT_ONCE {
-                break;
-            }
-        }
+        let events = fan_out(self.0, unit.as_mut())?;
         unit.save()?;
         Ok(events)
     }
@@ -313,4 +297,32 @@ fn recorded_at(event: EventId) -> Option<Timestamp> {
     let (seconds, nanos) = event.as_uuid().get_timestamp()?.to_unix();
     let seconds = Timestamp::from_seconds(i64::try_from(seconds).ok()?);
     Some(seconds.plus_millis(u64::from(nanos / 1_000_000)))
+}
+
+/// See [`Dispatch::fan_out`].
+fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<Vec<EventName>, Fault> {
+    let (mut events, mut deliveries) = (Vec::new(), 0);
+    for event in unit.event_waiting(EVENTS_AT_ONCE)? {
+        let now = inner.now();
+        let name = event.kind.name();
+        let wanted = match HookEvent::of(name) {
+            Some(wanted) => unit.hook_subscribed(event.database_id, wanted)?,
+            None => Vec::new(),
+        };
+        deliveries += wanted.len();
+        let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(inner, now, last), now);
+        unit.delivery_add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
+        unit.event_dispatched(event.id, now)?;
+        events.push(name);
+        if deliveries >= DELIVERIES_AT_ONCE {
+            break;
+        }
+    }
+    Ok(events)
+}
+
+/// Makes the deliveries of all that has happened so far: a hook that is about to listen gets nothing of it.
+pub(super) fn settle_waiting(inner: &Inner, unit: &mut dyn Unit) -> Result<(), Fault> {
+    while !fan_out(inner, unit)?.is_empty() {}
+    Ok(())
 }

@@ -13,12 +13,11 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     new_owner(unit.as_mut(), &user, owner_id, owner)?;
     drop(unit);
 
-    // A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or remove what it copied,
-    // when another has settled and the fork is in use.
-    let fork_id = match run.operation.attempts {
-        0 | 1 => fork_id,
-        _ => DatabaseId::from_uuid(inner.ports.ids.uuid(inner.now())),
-    };
+    // What earlier attempts copied and could not settle, as when the store was away: their leases are over, so they never will.
+    for earlier in 1..run.operation.attempts {
+        inner.ports.engine.remove(copy_of(fork_id, earlier))?;
+    }
+    let fork_id = copy_of(fork_id, run.operation.attempts);
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when it is settled.
     inner.ports.engine.copy(source.id, fork_id)?;
     let settled = settle(run, owner_id, owner, fork_id);
@@ -26,6 +25,13 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
         inner.ports.engine.remove(fork_id)?;
     }
     settled
+}
+
+/// The database that an attempt copies to. A file belongs to one attempt: a worker that lost its lease without knowing may still copy, or
+/// remove what it copied, when another has settled and the fork is in use.
+fn copy_of(fork: DatabaseId, attempt: u32) -> DatabaseId {
+    let later = u128::from(attempt.saturating_sub(1));
+    DatabaseId::from_uuid(uuid::Uuid::from_u128(fork.as_uuid().as_u128() ^ later))
 }
 
 /// The account the fork is for, if its creator may still create there. What the failure says is shown to whoever reads the

@@ -1,0 +1,206 @@
+//! A client that follows the advice to clients: what was lost or refused for now is asked again, with the same idempotency key.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use reqwest::blocking::Client as Http;
+use serde_json::Value;
+
+/// The longest that a request may go without a final answer. Longer than any fault lasts, and than the server may need to recover.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Whether a fault lasts, and what was answered meanwhile.
+#[derive(Default)]
+pub(super) struct Weather {
+    bad: AtomicBool,
+    seen: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Weather {
+    pub(super) fn set_bad(&self, bad: bool) {
+        self.bad.store(bad, Ordering::SeqCst);
+    }
+
+    fn is_bad(&self) -> bool {
+        self.bad.load(Ordering::SeqCst)
+    }
+
+    fn note(&self, what: String) {
+        *self.seen.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    pub(super) fn seen(&self) -> BTreeMap<String, usize> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+/// A final answer.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) body: Value,
+    pub(super) etag: String,
+    /// An earlier attempt got no final answer, and may have had its effect.
+    pub(super) repeated: bool,
+}
+
+impl Reply {
+    pub(super) fn data(&self) -> &Value {
+        &self.body["data"]
+    }
+
+    /// A text in the answer.
+    pub(super) fn text(&self, field: &str) -> String {
+        self.data()[field].as_str().unwrap_or_else(|| panic!("no {field} in {}: {}", self.status, self.body)).to_owned()
+    }
+}
+
+/// One request, to be sent as often as it takes.
+pub(super) struct Ask<'a> {
+    pub(super) method: &'a str,
+    /// From the first slash on.
+    pub(super) path: &'a str,
+    pub(super) body: Option<Body<'a>>,
+    pub(super) key: Option<&'a str>,
+    pub(super) token: Option<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Body<'a> {
+    Json(&'a Value),
+    Bytes(&'a [u8]),
+}
+
+#[derive(Clone)]
+pub(super) struct Client {
+    http: Http,
+    /// Changes with every start of the server.
+    pub(super) origin: Arc<RwLock<String>>,
+    pub(super) token: String,
+    pub(super) weather: Arc<Weather>,
+}
+
+impl Client {
+    pub(super) fn new(origin: Arc<RwLock<String>>, token: String) -> Self {
+        let http = Http::builder().no_proxy().timeout(Duration::from_secs(30)).build().unwrap();
+        Self { http, origin, token, weather: Arc::default() }
+    }
+
+    fn ask<'a>(&'a self, method: &'a str, path: &'a str) -> Ask<'a> {
+        Ask { method, path, body: None, key: None, token: Some(&self.token) }
+    }
+
+    pub(super) fn get(&self, path: &str) -> Reply {
+        self.send(&self.ask("GET", &format!("/api/v2{path}")))
+    }
+
+    pub(super) fn delete(&self, path: &str) -> Reply {
+        self.send(&self.ask("DELETE", &format!("/api/v2{path}")))
+    }
+
+    pub(super) fn patch(&self, path: &str, body: &Value) -> Reply {
+        let path = format!("/api/v2{path}");
+        self.send(&Ask { body: Some(Body::Json(body)), ..self.ask("PATCH", &path) })
+    }
+
+    /// POST with an idempotency key.
+    pub(super) fn post(&self, path: &str, key: &str, body: &Value) -> Reply {
+        let path = format!("/api/v2{path}");
+        self.send(&Ask { body: Some(Body::Json(body)), key: Some(key), ..self.ask("POST", &path) })
+    }
+
+    /// Uploads a part to the address that was given for it, on whatever port the server is now.
+    pub(super) fn put(&self, url: &str, bytes: &[u8]) -> Reply {
+        let path = url.splitn(4, '/').nth(3).unwrap();
+        let path = format!("/{path}");
+        self.send(&Ask { body: Some(Body::Bytes(bytes)), token: None, ..self.ask("PUT", &path) })
+    }
+
+    /// A read by SQL of `ada/d`; rows as texts.
+    pub(super) fn rows(&self, q: &str) -> Vec<Vec<String>> {
+        let body = serde_json::json!({"q": q, "limit": 10_000});
+        let path = "/api/v2/databases/ada/d/sql";
+        let reply = self.send(&Ask { body: Some(Body::Json(&body)), ..self.ask("POST", path) });
+        assert_eq!(reply.data()["status"], "success", "{q}: {}", reply.body);
+        let rows = reply.data()["rows"].as_array().unwrap();
+        assert!(rows.len() < 10_000, "as many rows as a read can show");
+        let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+        rows.iter().map(|row| row.as_array().unwrap().iter().map(text).collect()).collect()
+    }
+
+    /// Every item of a list.
+    pub(super) fn all(&self, path: &str) -> Vec<Value> {
+        let (mut items, mut page) = (Vec::new(), String::new());
+        loop {
+            let mark = if path.contains('?') { '&' } else { '?' };
+            let reply = self.get(&format!("{path}{mark}page_size=100{page}"));
+            assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+            items.extend(reply.data().as_array().unwrap().iter().cloned());
+            match reply.body["meta"]["next_page_token"].as_str() {
+                Some(next) => page = format!("&page_token={next}"),
+                None => return items,
+            }
+        }
+    }
+
+    /// Sends it until there is a final answer.
+    pub(super) fn send(&self, ask: &Ask) -> Reply {
+        let began = Instant::now();
+        let mut repeated = false;
+        loop {
+            let was_bad = self.weather.is_bad();
+            let answer = self.once(ask);
+            let bad = was_bad || self.weather.is_bad();
+            match answer {
+                // 409 with a time to wait: an attempt with the same key, given up here, is still under way there.
+                Some((reply, retry_after)) if reply.status < 429 && !(reply.status == 409 && retry_after) => {
+                    return Reply { repeated, ..reply };
+                }
+                // Refused for now; 500 is for faults nobody thought of.
+                Some((reply, retry_after)) => {
+                    let brief = format!("{} {}", reply.status, reply.body["code"].as_str().unwrap_or_default());
+                    assert!(
+                        bad || reply.status < 500 || (reply.status == 503 && retry_after),
+                        "{} {} in fair weather: {}",
+                        ask.method,
+                        ask.path,
+                        reply.body
+                    );
+                    self.weather.note(brief);
+                    repeated |= reply.status >= 500;
+                }
+                None => {
+                    assert!(bad, "{} {}: the connection was lost in fair weather", ask.method, ask.path);
+                    repeated = true;
+                }
+            }
+            assert!(began.elapsed() < PATIENCE, "{} {}: no final answer", ask.method, ask.path);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Sends it once. None when the connection was lost; whether there is a `Retry-After`.
+    pub(super) fn once(&self, ask: &Ask) -> Option<(Reply, bool)> {
+        let url = format!("{}{}", self.origin.read().unwrap(), ask.path);
+        let mut request = self.http.request(ask.method.parse().unwrap(), url);
+        request = match ask.body {
+            Some(Body::Json(body)) => request.json(body),
+            Some(Body::Bytes(bytes)) => request.body(bytes.to_vec()),
+            None => request,
+        };
+        if let Some(key) = ask.key {
+            request = request.header("Idempotency-Key", key);
+        }
+        if let Some(token) = ask.token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().ok()?;
+        let status = answer.status().as_u16();
+        let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (etag, retry_after) = (header("etag").unwrap_or_default(), header("retry-after").is_some());
+        let bytes = answer.bytes().ok()?;
+        let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        Some((Reply { status, body, etag, repeated: false }, retry_after))
+    }
+}

@@ -1,0 +1,116 @@
+//! Traffic of every kind through the real binary while it is killed, stopped, starved of disk and cut off from its store. After each
+//! fault an oracle outside the server compares what is there with what was acknowledged.
+//!
+//! A run is a row of *episodes*, each with a data folder of its own. The seed of an episode gives its plan: the kind of store, the faults
+//! in their order, and what each thread of clients asks for; only the times at which things meet differ from run to run. The first episode has
+//! the seed of the run, the next one the seed after it, so that a finding is tried again by giving its episode's seed to a new run.
+//!
+//! `cargo test` runs a few faults of a fixed seed; `cargo xtask crash --seed N --minutes M` goes on for longer (docs/testing.md).
+
+mod book;
+mod check;
+mod client;
+mod disk;
+mod plan;
+mod postgres;
+mod receivers;
+mod strike;
+mod traffic;
+mod yard;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use plan::{Plan, StoreKind};
+use postgres::Postgres;
+use yard::Yard;
+
+/// Faults of an episode in a long run, and in a short one.
+const LONG: usize = 12;
+const SHORT: usize = 5;
+
+/// What a run saw, for its summary.
+#[derive(Default)]
+struct Tally {
+    episodes: usize,
+    faults: BTreeMap<&'static str, usize>,
+    checks: usize,
+    promises: usize,
+    weather: BTreeMap<String, usize>,
+}
+
+#[test]
+fn what_was_acknowledged_survives_every_fault() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("CRASH_SEED").unwrap_or(1);
+    let minutes = number("CRASH_MINUTES");
+    let postgres = Postgres::start();
+    let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_some();
+    assert!(postgres.is_some() || !required, "no Postgres server to make a cluster with");
+    let until = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(0));
+    let mut tally = Tally::default();
+    // A short run has an episode on each kind of store.
+    let short = if postgres.is_some() { 2 } else { 1 };
+    while match minutes {
+        Some(_) => Instant::now() < until,
+        None => tally.episodes < short,
+    } {
+        let seed = seed + tally.episodes as u64;
+        let plan =
+            Plan::new(seed, if minutes.is_some() { LONG } else { SHORT }, postgres.is_some(), disk::small_disks());
+        println!("seed {seed}: {plan}");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}"));
+        let episode = catch_unwind(AssertUnwindSafe(|| episode(&plan, &folder, postgres.as_ref(), &mut tally)));
+        if episode.is_err() {
+            println!("{tally}");
+            panic!(
+                "a finding at seed {seed}; data and log are kept in {}. Again: cargo xtask crash --seed {seed} --minutes 1",
+                folder.display()
+            );
+        }
+        tally.episodes += 1;
+    }
+    println!("{tally}");
+}
+
+fn episode(plan: &Plan, folder: &Path, postgres: Option<&Postgres>, tally: &mut Tally) {
+    let store = match plan.store {
+        StoreKind::Sqlite => None,
+        StoreKind::Postgres => postgres,
+    };
+    let mut yard = Yard::open(folder.to_owned(), plan, store);
+    yard.prepare();
+    let mut clients = traffic::Clients::new(plan.seed);
+    for fault in &plan.faults {
+        let began = Instant::now();
+        clients.work_during(&yard.scene(), || yard.strike(fault));
+        *tally.faults.entry(fault.kind.name()).or_default() += 1;
+        yard.quiet();
+        tally.checks += check::everything(&yard);
+        println!("  {fault}: all is well after {:.1} s", began.elapsed().as_secs_f32());
+    }
+    yard.end();
+    tally.checks += check::at_rest(&yard);
+    tally.promises += yard.book().promises();
+    for (what, times) in yard.weather() {
+        *tally.weather.entry(what).or_default() += times;
+    }
+    yard.remove();
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { episodes, checks, promises, .. } = self;
+        let faults: usize = self.faults.values().sum();
+        writeln!(f, "{episodes} episodes, {faults} faults, {checks} checks of {promises} promises")?;
+        for (kind, times) in &self.faults {
+            writeln!(f, "  {times:5} {kind}")?;
+        }
+        for (answer, times) in &self.weather {
+            writeln!(f, "  {times:5} answered {answer}, and asked again")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! A Postgres of our own, to be stopped and crashed; it takes a moment to make, so a run has one and each episode a database in it.
+//!
+//! The one of `.ci/run` serves other tests at the same time, and may lose what it acknowledged when it crashes.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const PASSWORD: &str = "crash-test";
+
+/// How it is stopped.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stop {
+    /// Clients are cut off, all is written.
+    Fast,
+    /// As if it crashed.
+    Immediate,
+}
+
+/// Stopped and removed when dropped.
+pub(super) struct Postgres {
+    bin: PathBuf,
+    /// Short, for the path of its socket.
+    home: tempfile::TempDir,
+    port: u16,
+    as_other: Option<&'static str>,
+}
+
+impl Postgres {
+    /// None when there is no Postgres server on this machine.
+    pub(super) fn start() -> Option<Self> {
+        let bin = newest(Path::new("/usr/lib/postgresql"))?.join("bin");
+        if !bin.join("initdb").exists() {
+            return None;
+        }
+        let home = tempfile::Builder::new().prefix("branchyard-crash-pg.").tempdir_in("/tmp").unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // It refuses to run as root.
+        let as_other = rustix::process::geteuid().is_root().then_some("postgres");
+        let postgres = Self { bin, home, port, as_other };
+        if let Some(other) = as_other {
+            run(Command::new("chown").arg(other).arg(postgres.home.path()));
+        }
+        std::fs::write(postgres.home.path().join("password"), PASSWORD).unwrap();
+        let data = postgres.data();
+        let mut initdb = postgres.command("initdb");
+        initdb.arg("-D").arg(&data).args([
+            "--username=branchyard",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--no-sync",
+        ]);
+        run(initdb.arg(format!("--pwfile={}", postgres.home.path().join("password").display())));
+        // What is committed survives a crash of the processes; that of the machine is not played here.
+        let mut settings = std::fs::OpenOptions::new().append(true).open(data.join("postgresql.conf")).unwrap();
+        writeln!(
+            settings,
+            "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{}'\nfsync = off\nmax_connections = 200",
+            postgres.home.path().display()
+        )
+        .unwrap();
+        postgres.begin();
+        Some(postgres)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut command = match self.as_other {
+            None => Command::new(self.bin.join(name)),
+            Some(other) => {
+                let mut command = Command::new("setpriv");
+                command.args([&format!("--reuid={other}"), &format!("--regid={other}"), "--clear-groups"]);
+                command.arg(self.bin.join(name));
+                command
+            }
+        };
+        command.current_dir(self.home.path()).env("PGPASSWORD", PASSWORD).stdin(Stdio::null());
+        command
+    }
+
+    /// Starts it, or starts it again.
+    pub(super) fn begin(&self) {
+        let mut start = self.command("pg_ctl");
+        start.arg("-D").arg(self.data()).arg("-l").arg(self.home.path().join("log")).args(["-w", "-t", "60", "start"]);
+        // Its server would hold our pipe open.
+        assert!(
+            start.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success(),
+            "Postgres does not start"
+        );
+    }
+
+    /// Stops it.
+    pub(super) fn stop(&self, how: Stop) {
+        let mode = match how {
+            Stop::Fast => "fast",
+            Stop::Immediate => "immediate",
+        };
+        run(self.command("pg_ctl").arg("-D").arg(self.data()).args(["-m", mode, "-w", "stop"]));
+    }
+
+    /// Ends every connection but our own.
+    pub(super) fn cut(&self) {
+        let ended = self.ask("postgres", "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'");
+        assert!(ended.trim().parse::<u32>().is_ok(), "{ended}");
+    }
+
+    /// Makes an empty database; its address.
+    pub(super) fn fresh(&self, name: &str) -> String {
+        self.ask("postgres", &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
+        self.ask("postgres", &format!("CREATE DATABASE {name}"));
+        format!("postgres://branchyard:{PASSWORD}@127.0.0.1:{}/{name}", self.port)
+    }
+
+    /// The first value of a query.
+    pub(super) fn ask(&self, database: &str, sql: &str) -> String {
+        let mut psql = self.command("psql");
+        psql.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "branchyard", "-d", database, "-Atc", sql]);
+        String::from_utf8(run(&mut psql).stdout).unwrap().trim().to_owned()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let mut stop = self.command("pg_ctl");
+        let _ = stop.arg("-D").arg(self.data()).args(["-m", "immediate", "-w", "stop"]).output();
+    }
+}
+
+/// The folder with the highest number for a name.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let numbered = |path: PathBuf| Some((path.file_name()?.to_str()?.parse::<u32>().ok()?, path));
+    let entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    entries.filter_map(|entry| numbered(entry.path())).max().map(|(_, path)| path)
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}

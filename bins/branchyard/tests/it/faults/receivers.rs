@@ -1,0 +1,130 @@
+//! Receivers of hooks, good and bad ones, all on one port: the first part of the path says how one behaves.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Each behaviour. A bad one gives way after a few attempts at a delivery, so that every event arrives in the end.
+pub(super) const MANNERS: &[&str] = &["good", "slow", "failing", "dropping", "silent", "endless"];
+
+/// What one receiver took: body and number of times by the delivery's id.
+pub(super) type Taken = BTreeMap<String, (String, usize)>;
+
+#[derive(Default)]
+struct Inbox {
+    /// By manner.
+    taken: BTreeMap<String, Taken>,
+    /// Attempts by manner and id, those that were turned away too.
+    attempts: BTreeMap<(String, String), u64>,
+    faults: Vec<String>,
+}
+
+/// All of them.
+pub(super) struct Receivers {
+    address: SocketAddr,
+    inbox: Arc<Mutex<Inbox>>,
+}
+
+impl Receivers {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        let shared = Arc::clone(&inbox);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let inbox = Arc::clone(&shared);
+                // A sender that was killed leaves half a request: that is none.
+                std::thread::spawn(move || serve(&stream, &inbox));
+            }
+        });
+        Self { address, inbox }
+    }
+
+    /// Where the one of this manner listens.
+    pub(super) fn url(&self, manner: &str) -> String {
+        format!("http://{}/{manner}", self.address)
+    }
+
+    /// What the one of this manner took so far.
+    pub(super) fn taken(&self, manner: &str) -> Taken {
+        self.inbox.lock().unwrap().taken.get(manner).cloned().unwrap_or_default()
+    }
+
+    /// What no receiver may see.
+    pub(super) fn faults(&self) -> Vec<String> {
+        self.inbox.lock().unwrap().faults.clone()
+    }
+}
+
+fn serve(mut stream: &TcpStream, inbox: &Mutex<Inbox>) -> Option<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let manner = line.split(' ').nth(1)?.trim_start_matches('/').to_owned();
+    let (mut id, mut length) = (String::new(), 0);
+    loop {
+        line.clear();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        match name.to_ascii_lowercase().as_str() {
+            "webhook-id" => value.clone_into(&mut id),
+            "content-length" => length = value.parse().ok()?,
+            _ => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    let body = String::from_utf8(body).ok()?;
+
+    let attempt = {
+        let mut inbox = inbox.lock().unwrap();
+        let count = inbox.attempts.entry((manner.clone(), id.clone())).or_default();
+        *count += 1;
+        *count
+    };
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    let patience = hasher.finish() % 3;
+    if attempt <= patience {
+        match manner.as_str() {
+            "failing" => return stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n").ok(),
+            "dropping" => return Some(()),
+            "silent" => {
+                std::thread::sleep(Duration::from_secs(3));
+                return Some(());
+            }
+            _ => {}
+        }
+    }
+    if manner == "slow" {
+        std::thread::sleep(Duration::from_millis(hasher.finish() % 200));
+    }
+    {
+        let mut inbox = inbox.lock().unwrap();
+        let inbox = &mut *inbox;
+        let (first, times) =
+            inbox.taken.entry(manner.clone()).or_default().entry(id.clone()).or_insert_with(|| (body.clone(), 0));
+        *times += 1;
+        if *first != body {
+            inbox.faults.push(format!("{manner} got {id} first with {first}, then with {body}"));
+        }
+    }
+    if manner == "endless" {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
+        let until = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < until {
+            stream.write_all(b"1000\r\n").ok()?;
+            stream.write_all(&[b'x'; 0x1000]).ok()?;
+            stream.write_all(b"\r\n").ok()?;
+        }
+        return Some(());
+    }
+    stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").ok()
+}

@@ -1,0 +1,124 @@
+//! The faults.
+
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+use super::plan::{Fault, Kind};
+use super::postgres::Stop;
+use super::yard::Yard;
+
+/// How long a server that drains may take: its limit for requests under way, and some.
+const DRAIN: Duration = Duration::from_secs(45);
+
+impl Yard<'_> {
+    /// Lets traffic run, strikes, brings all back, and lets traffic run again.
+    pub(super) fn strike(&mut self, fault: &Fault) {
+        sleep(fault.after);
+        self.client.weather.set_bad(true);
+        match fault.kind {
+            Kind::Kill => self.kill(),
+            Kind::KillTwice => {
+                self.kill();
+                let mut half_started = self.serve().stdout(Stdio::null()).spawn().unwrap();
+                sleep(fault.lasts / 4);
+                half_started.kill().unwrap();
+                half_started.wait().unwrap();
+            }
+            Kind::Terminate => self.end(),
+            Kind::Hurry => {
+                let mut server = self.server.take().unwrap();
+                server.signal();
+                sleep(fault.lasts / 8);
+                server.signal();
+                let ended = server.ended_within(DRAIN).expect("the server ends after two signals");
+                assert!(ended.success(), "{ended}");
+            }
+            Kind::Freeze => {
+                self.signal(Signal::STOP);
+                sleep(fault.lasts);
+                self.signal(Signal::CONT);
+            }
+            Kind::DiskFull | Kind::DiskFullKill => {
+                self.disk.as_ref().unwrap().fill(fault.left);
+                sleep(fault.lasts);
+                if fault.kind == Kind::DiskFullKill {
+                    self.kill();
+                }
+                self.disk.as_ref().unwrap().free();
+            }
+            Kind::FilesFull => {
+                let limit = Rlimit { current: Some(self.largest() + fault.left), maximum: None };
+                prlimit(Some(self.pid()), Resource::Fsize, limit).unwrap();
+                sleep(fault.lasts);
+                prlimit(Some(self.pid()), Resource::Fsize, Rlimit { current: None, maximum: None }).unwrap();
+            }
+            Kind::ReadOnly => self.read_only(),
+            Kind::StoreRestart => {
+                self.postgres.unwrap().stop(Stop::Fast);
+                self.postgres.unwrap().begin();
+            }
+            Kind::StoreCrash => {
+                self.postgres.unwrap().stop(Stop::Immediate);
+                self.postgres.unwrap().begin();
+            }
+            Kind::StoreGone => {
+                self.postgres.unwrap().stop(Stop::Fast);
+                sleep(fault.lasts);
+                self.postgres.unwrap().begin();
+            }
+            Kind::StoreCut => self.postgres.unwrap().cut(),
+            Kind::KillInstance => {
+                for (id, line) in self.processes() {
+                    if line.contains("serve-deployment") {
+                        // It may have ended by itself meanwhile.
+                        let _ = kill_process(Pid::from_raw(id.cast_signed()).unwrap(), Signal::KILL);
+                    }
+                }
+            }
+        }
+        if self.server.is_none() {
+            self.start();
+        } else {
+            self.wait_until_ready();
+        }
+        self.client.weather.set_bad(false);
+        sleep(fault.calm);
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.server.as_ref().unwrap().id().cast_signed()).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    fn kill(&mut self) {
+        self.server.take().unwrap().kill();
+    }
+
+    /// A start on a folder that cannot be written fails, soon, and changes nothing.
+    fn read_only(&mut self) {
+        self.end();
+        let disk = self.disk.as_ref().unwrap();
+        disk.writable(false);
+        let began = Instant::now();
+        let mut child = self.serve().stdout(Stdio::null()).spawn().unwrap();
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if began.elapsed() < Duration::from_secs(30) => sleep(Duration::from_millis(20)),
+                None => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("a start on a read-only folder does not end");
+                }
+            }
+        };
+        assert_eq!(status.code(), Some(1), "a start on a read-only folder");
+        disk.writable(true);
+    }
+}

@@ -1,0 +1,384 @@
+//! What clients ask for: one thing after the other, as drawn from the seed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::{Value, json};
+
+use super::book::{Book, Effect, Event, Times, Token};
+use super::client::{Ask, Body, Client, Reply};
+
+const THREADS: u64 = 3;
+const D: &str = "/databases/ada/d";
+
+/// What clients work with.
+pub(super) struct Scene {
+    pub(super) client: Client,
+    pub(super) book: Arc<Mutex<Book>>,
+    /// A receiver for further hooks.
+    pub(super) receiver: String,
+    pub(super) deployment: bool,
+}
+
+/// The clients of an episode; each goes on where it was.
+pub(super) struct Clients(Vec<Worker>);
+
+impl Clients {
+    pub(super) fn new(seed: u64) -> Self {
+        let worker = |thread| Worker {
+            random: StdRng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(thread)),
+            name: format!("{}", char::from(b'a' + u8::try_from(thread).unwrap_or_default())),
+            count: 0,
+            branches: Vec::new(),
+            tokens: Vec::new(),
+            forks: Vec::new(),
+            hooks: Vec::new(),
+            tags: Vec::new(),
+        };
+        Self((0..THREADS).map(worker).collect())
+    }
+
+    /// Works until something is done, and ends what was begun.
+    pub(super) fn work_during(&mut self, scene: &Scene, something: impl FnOnce()) {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for worker in &mut self.0 {
+                let stop = &stop;
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        worker.act(scene);
+                    }
+                });
+            }
+            // Whatever happens, the clients are told to end.
+            struct Stop<'a>(&'a AtomicBool);
+            impl Drop for Stop<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+            let _stop = Stop(&stop);
+            something();
+        });
+    }
+}
+
+struct Worker {
+    random: StdRng,
+    /// What it makes is named by it and a number, so that no two ask for the same.
+    name: String,
+    count: usize,
+    branches: Vec<String>,
+    tokens: Vec<String>,
+    forks: Vec<String>,
+    hooks: Vec<String>,
+    tags: Vec<String>,
+}
+
+impl Worker {
+    fn act(&mut self, scene: &Scene) {
+        self.count += 1;
+        let fresh = format!("{}{}", self.name, self.count);
+        match self.random.random_range(0..100) {
+            0..30 => self.write(scene, &fresh),
+            30..36 => older_write(scene, &fresh),
+            36..44 => import(scene, &fresh),
+            44..52 => self.branch(scene, &fresh),
+            52..57 => self.delete_branch(scene),
+            57..62 => self.tag(scene, &fresh),
+            62..66 => release(scene, &fresh),
+            66..76 => pull(scene, &fresh, self.random.random_range(0..10)),
+            76..80 => self.fork(scene, &fresh),
+            80..83 => self.delete_fork(scene),
+            83..87 => self.token(scene, &fresh),
+            87..90 => self.delete_token(scene),
+            90..93 => self.hook(scene, &fresh),
+            93..95 => self.delete_hook(scene),
+            _ if scene.deployment => insert(scene, &fresh),
+            _ => read(scene),
+        }
+    }
+
+    fn write(&mut self, scene: &Scene, mark: &str) {
+        let q = format!("insert into marks values ('{mark}')");
+        let body = json!({"from_branch": "main", "to_branch": "main", "q": q});
+        let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
+        let id = start(scene, &format!("{D}/sql-writes"), mark, &body, effect);
+        // Sometimes it is thought better of, mostly too late.
+        if self.random.random_ratio(1, 12) {
+            let canceled =
+                scene.client.post(&format!("/operations/{id}/cancel"), &format!("{mark}-cancel"), &json!({}));
+            assert!([200, 409].contains(&canceled.status), "{}", canceled.body);
+        }
+    }
+
+    fn branch(&mut self, scene: &Scene, name: &str) {
+        branch(scene, name);
+        self.branches.push(name.to_owned());
+    }
+
+    fn delete_branch(&mut self, scene: &Scene) {
+        let Some(name) = self.branches.pop() else { return };
+        deleted(&scene.client.delete(&format!("{D}/branches/{name}")));
+        let mut book = scene.book.lock().unwrap();
+        book.branches.remove(&name);
+        book.branch(&name, "Deleted branch");
+    }
+
+    fn tag(&mut self, scene: &Scene, name: &str) {
+        if let Some(old) = self.tags.pop_if(|_| self.random.random_ratio(1, 3)) {
+            deleted(&scene.client.delete(&format!("{D}/tags/{old}")));
+            scene.book.lock().unwrap().tags.remove(&old);
+        }
+        let made = scene.client.post(&format!("{D}/tags"), name, &json!({"name": name, "from": {"branch": "main"}}));
+        assert_eq!(made.status, 201, "{}", made.body);
+        scene.book.lock().unwrap().tags.insert(name.to_owned(), made.text("commit_sha"));
+        self.tags.push(name.to_owned());
+    }
+
+    fn fork(&mut self, scene: &Scene, owner: &str) {
+        let owner = format!("org-{owner}");
+        let made = scene.client.post("/organizations", &owner, &json!({"name": owner}));
+        assert_eq!(made.status, 201, "{}", made.body);
+        start(scene, &format!("{D}/forks"), &owner, &json!({"owner": owner}), Effect::Fork(owner.clone()));
+        self.forks.push(owner);
+    }
+
+    /// The fork may not be there yet: then it stays.
+    fn delete_fork(&mut self, scene: &Scene) {
+        let Some(owner) = self.forks.pop() else { return };
+        let database = format!("{owner}/d");
+        if scene.client.get(&format!("/databases/{database}")).status == 404 {
+            return;
+        }
+        deleted(&scene.client.delete(&format!("/databases/{database}")));
+        let mut book = scene.book.lock().unwrap();
+        // Its operation may not have been looked at yet.
+        let fork = book.accepted.iter().position(|(_, effect)| matches!(effect, Effect::Fork(of) if *of == owner));
+        if let Some(at) = fork {
+            let (id, effect) = book.accepted.remove(at);
+            book.settle(id, effect, true);
+        }
+        book.databases.remove(&database);
+    }
+
+    fn token(&mut self, scene: &Scene, name: &str) {
+        let made = scene.client.post("/user/tokens", name, &json!({"name": name, "expires_in": "30d"}));
+        assert_eq!(made.status, 201, "{}", made.body);
+        // A repeated answer does not show the secret again.
+        let secret = made.data()["token"].as_str().map(str::to_owned);
+        assert!(secret.is_some() || made.repeated, "{}", made.body);
+        let id = made.text("id");
+        scene.book.lock().unwrap().tokens.insert(id.clone(), Token { secret, live: true });
+        self.tokens.push(id);
+    }
+
+    fn delete_token(&mut self, scene: &Scene) {
+        let Some(id) = self.tokens.pop() else { return };
+        deleted(&scene.client.delete(&format!("/user/tokens/{id}")));
+        scene.book.lock().unwrap().tokens.get_mut(&id).expect("a token that was made").live = false;
+    }
+
+    /// Hooks that come and go; what those that go still had to tell is nobody's business.
+    fn hook(&mut self, scene: &Scene, name: &str) {
+        if self.hooks.len() >= 3 {
+            return;
+        }
+        let made =
+            scene.client.post(&format!("{D}/hooks"), name, &json!({"url": scene.receiver, "events": ["on_push"]}));
+        assert_eq!(made.status, 201, "{}", made.body);
+        let id = made.text("id");
+        scene.book.lock().unwrap().hooks.insert(id.clone());
+        self.hooks.push(id);
+    }
+
+    fn delete_hook(&mut self, scene: &Scene) {
+        let Some(id) = self.hooks.pop() else { return };
+        deleted(&scene.client.delete(&format!("{D}/hooks/{id}")));
+        scene.book.lock().unwrap().hooks.remove(&id);
+    }
+}
+
+/// Gone: now, or by an attempt whose answer was lost.
+fn deleted(reply: &Reply) {
+    assert!(reply.status == 200 || (reply.repeated && reply.status == 404), "{}: {}", reply.status, reply.body);
+}
+
+/// Has an operation accepted; its bare id.
+fn start(scene: &Scene, path: &str, key: &str, body: &Value, effect: Effect) -> String {
+    let accepted = scene.client.post(path, key, body);
+    assert_eq!(accepted.status, 202, "{path}: {}", accepted.body);
+    let id = accepted.text("id").rsplit('/').next().unwrap().to_owned();
+    scene.book.lock().unwrap().accept(id.clone(), effect);
+    // The same request once more is the same operation.
+    if key.ends_with('7') {
+        let again = scene.client.post(path, key, body);
+        assert_eq!((again.status, again.body), (202, accepted.body), "{path}: asked twice with one key");
+    }
+    id
+}
+
+/// Follows an operation to its end.
+pub(super) fn settled(client: &Client, id: &str) -> Value {
+    let began = std::time::Instant::now();
+    loop {
+        let reply = client.get(&format!("/operations/{id}"));
+        assert_eq!(reply.status, 200, "operation {id} was accepted, and is lost: {}", reply.body);
+        let status = &reply.data()["status"];
+        if status == "succeeded" || status == "failed" {
+            // Nobody thought of such a failure, whatever the weather.
+            assert_ne!(reply.data()["error"]["code"], "INTERNAL", "{}", reply.body);
+            return reply.data().clone();
+        }
+        assert!(began.elapsed().as_secs() < 90, "operation {id} is never settled: {}", reply.body);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// By API v1alpha1, which knows no idempotency keys: a lost answer leaves it open whether the row is there.
+fn older_write(scene: &Scene, mark: &str) {
+    let body = json!({"query": format!("insert into marks values ('{mark}')")});
+    let ask = Ask {
+        method: "POST",
+        path: "/api/v1alpha1/ada/d/write/main/main",
+        body: Some(Body::Json(&body)),
+        key: None,
+        token: Some(&scene.client.token),
+    };
+    match scene.client.once(&ask) {
+        Some((reply, _)) if reply.status == 200 => {
+            let name = reply.body["operation_name"].as_str().unwrap_or_default();
+            let id = name.rsplit('/').next().unwrap().to_owned();
+            assert!(!id.is_empty(), "{}", reply.body);
+            let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
+            scene.book.lock().unwrap().accept(id, effect);
+        }
+        _ => drop(scene.book.lock().unwrap().rows.insert(mark.to_owned(), Times::AtMostOnce)),
+    }
+}
+
+fn branch(scene: &Scene, name: &str) {
+    let made = scene.client.post(&format!("{D}/branches"), name, &json!({"name": name, "from": {"branch": "main"}}));
+    assert_eq!(made.status, 201, "{}", made.body);
+    let mut book = scene.book.lock().unwrap();
+    book.branches.insert(name.to_owned());
+    book.branch(name, "Created branch");
+}
+
+fn release(scene: &Scene, tag: &str) {
+    let head = scene.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
+    let body = json!({"tag": tag, "title": tag, "commit_sha": head, "create_tag_if_not_exists": true});
+    let made = scene.client.post(&format!("{D}/releases"), tag, &body);
+    assert_eq!(made.status, 201, "{}", made.body);
+    let mut book = scene.book.lock().unwrap();
+    book.releases.insert(tag.to_owned(), head.clone());
+    book.tags.insert(tag.to_owned(), head);
+}
+
+/// Two parts, one of them sent twice.
+fn import(scene: &Scene, mark: &str) {
+    let csv = format!("mark\n{mark}\n");
+    let announced = json!({"content_length": csv.len(), "num_parts": 2, "file_type": "csv"});
+    let session = scene.client.post(&format!("{D}/imports/uploads"), &format!("{mark}-upload"), &announced);
+    assert_eq!(session.status, 201, "{}", session.body);
+    let session = session.data().clone();
+    let (mut completed, mut texts) = (Vec::new(), String::new());
+    for (number, part) in csv.as_bytes().chunks(csv.len().div_ceil(2)).enumerate() {
+        let url = session["parts"][number]["url"].as_str().unwrap();
+        if number == 0 {
+            scene.client.put(url, part);
+        }
+        let put = scene.client.put(url, part);
+        assert_eq!(put.status, 200, "{}", put.body);
+        completed.push(json!({"part_number": number + 1, "etag": put.etag}));
+        texts += &STANDARD.encode(Md5::digest(part));
+    }
+    let table = format!("t_{mark}");
+    let body = json!({
+        "branch_name": "main", "table_name": table, "file_name": "t.csv", "file_size": csv.len(), "file_type": "csv",
+        "import_operation": "create", "token": session["token"], "contents_key": session["contents_key"],
+        "completed_parts": completed, "file_parts_md5": STANDARD.encode(Md5::digest(&texts)), "primary_keys": [],
+    });
+    start(scene, &format!("{D}/imports"), mark, &body, Effect::Table(table));
+}
+
+/// A branch, a write on it, a pull; then it is merged, mostly, or closed, or left open.
+fn pull(scene: &Scene, mark: &str, fate: u32) {
+    let client = &scene.client;
+    let name = format!("p-{mark}");
+    branch(scene, &name);
+    let q = format!("insert into marks values ('{mark}')");
+    let body = json!({"from_branch": name, "to_branch": name, "q": q});
+    let effect = Effect::Row { mark: mark.to_owned(), branch: name.clone() };
+    let id = start(scene, &format!("{D}/sql-writes"), mark, &body, effect);
+    if settled(client, &id)["status"] != "succeeded" {
+        return;
+    }
+    let place = |branch: &str| json!({"database": {"owner": "ada", "name": "d"}, "branch_name": branch});
+    let body = json!({"title": mark, "from_branch": place(&name), "to_branch": place("main")});
+    let opened = client.post(&format!("{D}/pulls"), &name, &body);
+    assert_eq!(opened.status, 201, "{}", opened.body);
+    let number = opened.data()["pull_number"].as_i64().unwrap();
+    {
+        let mut book = scene.book.lock().unwrap();
+        book.pulls.insert(number, ("open".to_owned(), 0));
+        book.event(Event::Pull { number, action: "Opened".to_owned() });
+    }
+    let path = format!("{D}/pulls/{number}");
+    match fate {
+        0 => {
+            let said = client.post(&format!("{path}/comments"), &format!("{mark}-c"), &json!({"body": mark}));
+            assert_eq!(said.status, 201, "{}", said.body);
+            scene.book.lock().unwrap().pulls.get_mut(&number).unwrap().1 += 1;
+        }
+        1 => {
+            let closed = client.patch(&path, &json!({"state": "closed"}));
+            assert_eq!(closed.status, 200, "{}", closed.body);
+            let mut book = scene.book.lock().unwrap();
+            book.pulls.get_mut(&number).unwrap().0 = "closed".to_owned();
+            book.event(Event::Pull { number, action: "Closed".to_owned() });
+        }
+        _ => {
+            let effect = Effect::Merge { pull: number, mark: mark.to_owned() };
+            start(scene, &format!("{path}/merge"), &format!("{mark}-m"), &json!({}), effect);
+        }
+    }
+}
+
+/// Through the gateway to the deployment, as clients of libSQL do; it has no idempotency keys.
+fn insert(scene: &Scene, mark: &str) {
+    let sql = format!("insert into t values ('{mark}')");
+    let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
+    let ask = Ask {
+        method: "POST",
+        path: "/api/v1/deployments/ada/gauges/sql/v2/pipeline",
+        body: Some(Body::Json(&body)),
+        key: None,
+        token: Some(&scene.client.token),
+    };
+    let done = scene
+        .client
+        .once(&ask)
+        .is_some_and(|(reply, _)| reply.status == 200 && reply.body["results"][0]["type"] == "ok");
+    let times = if done { Times::Exactly(1) } else { Times::AtMostOnce };
+    scene.book.lock().unwrap().deployed.insert(mark.to_owned(), times);
+}
+
+/// What has succeeded is there for every later request.
+fn read(scene: &Scene) {
+    let known: Vec<String> = {
+        let book = scene.book.lock().unwrap();
+        let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));
+        there.map(|(mark, _)| mark.clone()).collect()
+    };
+    let rows = scene.client.rows("select mark from marks");
+    let marks: std::collections::BTreeSet<&String> = rows.iter().map(|row| &row[0]).collect();
+    for mark in &known {
+        assert!(marks.contains(mark), "{mark} is not there any more");
+    }
+}

@@ -1,0 +1,298 @@
+//! Statements that try to get out of their database, as many as there is time for: none changes what it may not, none sees what is not its own,
+//! none outlives its time.
+//!
+//! A default run takes seconds; `cargo xtask fuzz --target engine-read --minutes 60` goes on for an hour (docs/testing.md).
+
+mod grammar;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use branchyard_domain::entities::Cell;
+use branchyard_domain::ports::{
+    Arguments, Canceled, Engine as _, EngineError, ReadQuery, Session, SessionCaller, SessionEngine as _, SessionError,
+    SessionRequest, SqlFailure, SqlPower, StatementBounds,
+};
+use branchyard_domain::values::CommitHash;
+
+use crate::support::{Taken, Yard, ada, id};
+use grammar::{Grammar, Words};
+
+/// What a statement may compute, and how much later it must have ended.
+const TIME: Duration = Duration::from_millis(100);
+const GRACE: Duration = Duration::from_millis(200);
+/// A statement that has not ended by then hangs.
+const HUNG: Duration = Duration::from_secs(60);
+/// The most that the process may ever take, with all that statements make it hold.
+const MEMORY_KB: u64 = 1 << 20;
+/// Statements after which all that is around them is looked at.
+const BATCH: usize = 100;
+/// Is in places that no statement here may see.
+const CANARY: &str = "canary-0f3a77";
+
+const TABLES: &str =
+    "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b'), (3, null);
+    create table wide(a text primary key, b int); insert into wide values ('x', 1); create view v1 as select v from t;
+    create index i on t(v)";
+
+/// What a statement is given to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Write,
+    ReadSession,
+    WriteSession,
+}
+
+const TARGETS: &[(&str, Kind, usize)] = &[
+    ("engine-read", Kind::Read, 4_000),
+    ("engine-write", Kind::Write, 400),
+    ("engine-read-session", Kind::ReadSession, 2_000),
+    ("engine-write-session", Kind::WriteSession, 400),
+];
+
+/// Files by path: size and time of the last change.
+type Files = BTreeMap<PathBuf, (u64, SystemTime)>;
+
+struct Prison {
+    yard: Yard,
+    at: CommitHash,
+    listener: TcpListener,
+    words: Words,
+}
+
+impl Prison {
+    /// Two databases of the hub and one that is served, of which statements get the first and the last; a file and a listener nobody may reach.
+    fn new() -> Self {
+        let yard = Yard::new();
+        let at = yard.write(&yard.base, TABLES);
+        let other = yard.engine.create(id(2), &ada(), "Create database").unwrap();
+        yard.write_to(id(2), &other, &format!("create table secret(v); insert into secret values ('{CANARY}')"));
+        yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
+        let folder = yard.folder.path().to_owned();
+        fs::write(folder.join("secret.txt"), CANARY).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let database = files(&folder).into_keys().find(|path| path.to_string_lossy().contains("556602")).unwrap();
+        let (folder, database) = (folder.display(), database.display());
+        let places = [
+            format!("{folder}/out.db"),
+            format!("{folder}/secret.txt"),
+            format!("file:{folder}/new.db?mode=rwc"),
+            format!("file://{database}"),
+            database.to_string(),
+            "/etc/passwd".to_owned(),
+            ":memory:".to_owned(),
+            "../out.db".to_owned(),
+            format!("http://127.0.0.1:{port}/x"),
+        ];
+        let plain = rusqlite::Connection::open_in_memory().unwrap();
+        let names = |sql: &str| -> Vec<String> {
+            let mut statement = plain.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let functions = names("select distinct name || ' ' || max(narg, 0) from pragma_function_list order by 1");
+        let function =
+            |text: &String| text.split_once(' ').map(|(name, count)| (name.to_owned(), count.parse().unwrap()));
+        let words = Words {
+            functions: functions.iter().filter_map(function).collect(),
+            modules: names("select name from pragma_module_list order by 1"),
+            pragmas: names("select name from pragma_pragma_list order by 1"),
+            places: places.into(),
+        };
+        Self { yard, at, listener, words }
+    }
+
+    fn session(&self, power: SqlPower) -> Box<dyn Session> {
+        let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
+        let request = SessionRequest { database: id(9), branch: None, power, caller, foreign_keys: true };
+        self.yard.engine.session(&request).unwrap()
+    }
+
+    /// Gives a statement to the engine; an error when what came of it should not have.
+    fn attempt(&self, kind: Kind, session: &mut Option<Box<dyn Session>>, sql: &str) -> Result<&'static str, String> {
+        let before = Waited::now();
+        let mut taken = Taken::default();
+        let ended = match kind {
+            Kind::Read => {
+                self.yard.engine.read(id(1), &self.at, &ReadQuery::new(sql, TIME), &mut taken).map(|_| "succeeded")
+            }
+            Kind::Write => self.yard.try_write(id(1), &self.at, sql, TIME).map(|_| "succeeded"),
+            Kind::ReadSession | Kind::WriteSession => {
+                let power = if kind == Kind::ReadSession { SqlPower::Read } else { SqlPower::Write };
+                let session = session.get_or_insert_with(|| self.session(power));
+                let bounds = StatementBounds {
+                    timeout: TIME,
+                    canceled: Canceled::default(),
+                    has_turn: true,
+                    commits_transactions: false,
+                };
+                match session.run(sql, &Arguments::None, &bounds, &mut taken) {
+                    Ok(_) => Ok("succeeded"),
+                    Err(SessionError::Engine(error)) => Err(error),
+                    Err(SessionError::TimedOut(_)) => Ok("ended"),
+                    Err(_) => Ok("refused"),
+                }
+            }
+        };
+        let took = before.computed();
+        if took > TIME + GRACE {
+            return Err(format!("it computed for {took:?}"));
+        }
+        if let Some(cell) = taken.rows.iter().flatten().find(|cell| shows(cell)) {
+            return Err(format!("it saw {cell:?}"));
+        }
+        match ended {
+            Ok(outcome) => Ok(outcome),
+            Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. } | EngineError::TimedOut(_)) => Ok("ended"),
+            Err(EngineError::Sql { .. }) => Ok("refused"),
+            Err(other) => Err(format!("the engine failed: {other:?}")),
+        }
+    }
+
+    /// What is around the statements is as it was.
+    fn intact(&self, before: &Files, kind: Kind) -> Result<(), String> {
+        let now = files(self.yard.folder.path());
+        // The files of the databases that statements may write.
+        let own = |path: &Path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (kind == Kind::Write && name.contains("556601")) || (kind == Kind::WriteSession && name.contains("556609"))
+        };
+        for (path, state) in before {
+            if !own(path) && now.get(path) != Some(state) {
+                return Err(format!("{} was {state:?}, is {:?}", path.display(), now.get(path)));
+            }
+        }
+        if let Some(new) = now.keys().find(|path| !own(path) && !before.contains_key(*path)) {
+            return Err(format!("{} is new", new.display()));
+        }
+        match self.listener.accept() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            other => return Err(format!("somebody called: {other:?}")),
+        }
+        let peak = peak_kb();
+        if peak > MEMORY_KB { Err(format!("the process took {peak} KiB")) } else { Ok(()) }
+    }
+
+    /// The next statement on the same connections finds them as they were.
+    fn works(&self) -> Result<(), String> {
+        let rows = self.yard.read(&self.at, "select count(*), max(v), 'a' like 'A', changes() from t, wide");
+        let wanted = [Cell::Integer(3), Cell::Text(b"b".to_vec()), Cell::Integer(1)];
+        if rows[0][..3] == wanted { Ok(()) } else { Err(format!("a read gives {rows:?}")) }
+    }
+}
+
+fn shows(cell: &Cell) -> bool {
+    let (Cell::Text(bytes) | Cell::Blob(bytes)) = cell else { return false };
+    memchr::memmem::find(bytes, CANARY.as_bytes()).is_some() || bytes.starts_with(b"root:x:0:0")
+}
+
+fn files(folder: &Path) -> Files {
+    let mut found = Files::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            // What a statement spills may come and go.
+            let Ok(data) = entry.metadata() else { continue };
+            if data.is_dir() {
+                folders.push(entry.path());
+            } else {
+                found.insert(entry.path(), (data.len(), data.modified().unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// A moment, and how long this thread had waited for a processor by then.
+struct Waited(Instant, Duration);
+
+impl Waited {
+    fn now() -> Self {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let nanos = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+        Self(Instant::now(), Duration::from_nanos(nanos))
+    }
+
+    /// Time since then, without that in which others had the processors.
+    fn computed(&self) -> Duration {
+        let now = Self::now();
+        (now.0 - self.0).saturating_sub(now.1.saturating_sub(self.1))
+    }
+}
+
+/// The most memory that this process ever had, in KiB.
+fn peak_kb() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Stops the process when a statement hangs: it can be told, not ended.
+fn watch(trying: Arc<Mutex<(Instant, String)>>) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            let trying = trying.lock().unwrap();
+            if trying.0.elapsed() > HUNG {
+                eprintln!("hangs: {}", trying.1);
+                std::process::abort();
+            }
+        }
+    });
+}
+
+#[test]
+fn fuzz() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let (seconds, seed) = (number("FUZZ_SECONDS"), number("FUZZ_SEED").unwrap_or(1));
+    let only = std::env::var("FUZZ_TARGET").ok();
+    let chosen: Vec<_> = TARGETS.iter().filter(|(name, ..)| only.as_deref().is_none_or(|only| only == *name)).collect();
+    assert!(
+        !chosen.is_empty(),
+        "FUZZ_TARGET is none of {:?}",
+        TARGETS.iter().map(|(name, ..)| name).collect::<Vec<_>>()
+    );
+    let trying = Arc::new(Mutex::new((Instant::now(), String::new())));
+    watch(Arc::clone(&trying));
+    for (name, kind, rounds) in chosen {
+        let prison = Prison::new();
+        let mut grammar = Grammar::new(seed, &prison.words);
+        let (mut session, mut outcomes, mut count) = (None, BTreeMap::<&str, usize>::new(), 0);
+        // The first ones make what connections need.
+        for sql in ["select * from t", "select 1"] {
+            prison.attempt(*kind, &mut session, sql).unwrap();
+        }
+        let mut before = files(prison.yard.folder.path());
+        let until = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let mut batch = Vec::new();
+        while until.map_or(count < *rounds, |until| Instant::now() < until) {
+            let sql = grammar.statement();
+            *trying.lock().unwrap() = (Instant::now(), sql.clone());
+            let outcome = prison.attempt(*kind, &mut session, &sql);
+            let outcome =
+                outcome.unwrap_or_else(|fault| panic!("{name}, seed {seed}, statement {count}: {fault}\n{sql}"));
+            *outcomes.entry(outcome).or_default() += 1;
+            count += 1;
+            batch.push(sql);
+            if batch.len() == BATCH {
+                let fine = prison.intact(&before, *kind).and_then(|()| prison.works());
+                fine.unwrap_or_else(|fault| {
+                    panic!("{name}, seed {seed}, by statement {count}: {fault}\n{}", batch.join("\n\n"))
+                });
+                batch.clear();
+                // A session keeps its transaction, and what it made: begin again.
+                session = None;
+                before = files(prison.yard.folder.path());
+            }
+        }
+        println!("{name}: {count} statements, {outcomes:?}, at most {} MiB", peak_kb() >> 10);
+        assert!(outcomes.len() > 1 || count < 500, "every statement ended alike, so nothing was tried");
+    }
+}

@@ -1,0 +1,89 @@
+//! Tests that go on for as long as they are asked to: faults, and inputs of strangers. They are tests of `cargo test`, which runs a
+//! little of each; here they get a seed and a time.
+
+use crate::process;
+use crate::workspace::{Workspace, cargo};
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// The real server under faults.
+pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--seed", "--minutes"])?;
+    let mut test = Command::new(cargo());
+    test.args(["test", "-p", "branchyard", "--test", "it", "faults::what_was_acknowledged"])
+        .args(["--", "--nocapture"]);
+    test.env("CRASH_SEED", flags.number("--seed")?.unwrap_or(1).to_string());
+    test.env("CRASH_MINUTES", flags.number("--minutes")?.unwrap_or(10).to_string());
+    process::run(test.current_dir(&workspace.root))
+}
+
+/// A place where targets of fuzzing are: how their names begin, the package, the test.
+const PLACES: &[(&str, &str, &str)] = &[
+    ("engine-", "branchyard-engine-doltlite", "hostile::fuzz"),
+    ("hrana-", "branchyard", "deployments::hostile::fuzz"),
+    ("", "branchyard-testkit", "hostile::fuzz"),
+];
+
+/// Inputs of strangers. Without `--target`, each target has its time.
+pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--target", "--seed", "--minutes"])?;
+    let target = flags.get("--target");
+    let seconds = flags.number("--minutes")?.unwrap_or(1) * 60;
+    let seed = flags.number("--seed")?.unwrap_or(1);
+    let place = target.and_then(|name| PLACES.iter().find(|(start, ..)| name.starts_with(start)));
+    let places = place.map_or(PLACES, std::slice::from_ref);
+    for (_, package, name) in places {
+        let mut test = Command::new(cargo());
+        test.args(["test", "-p", package, "--test", "it", name, "--", "--exact", "--nocapture"]);
+        test.env("FUZZ_SECONDS", seconds.to_string()).env("FUZZ_SEED", seed.to_string());
+        if let Some(target) = target {
+            test.env("FUZZ_TARGET", target);
+        }
+        process::run(test.current_dir(&workspace.root))?;
+    }
+    Ok(())
+}
+
+/// Flags that take a value.
+struct Flags<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Flags<'a> {
+    fn parse(args: &[&'a str], known: &[&str]) -> Result<Self> {
+        let mut flags = Vec::new();
+        for pair in args.chunks(2) {
+            match *pair {
+                [name, value] if known.contains(&name) => flags.push((name, value)),
+                [name] if known.contains(&name) => bail!("`{name}` needs a value"),
+                [name, ..] => bail!("unknown flag `{name}`; known are {}", known.join(", ")),
+                [] => {}
+            }
+        }
+        Ok(Self(flags))
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>> {
+        let parse = |text: &str| text.parse().with_context(|| format!("`{name}` needs a number, not `{text}`"));
+        self.get(name).map(parse).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Flags;
+
+    #[test]
+    fn flags_have_values_and_known_names() {
+        let known = ["--seed", "--minutes"];
+        let flags = Flags::parse(&["--minutes", "5", "--seed", "7"], &known).unwrap();
+        assert_eq!((flags.number("--seed").unwrap(), flags.number("--minutes").unwrap()), (Some(7), Some(5)));
+        assert_eq!(Flags::parse(&[], &known).unwrap().number("--seed").unwrap(), None);
+        for bad in [&["--seed"][..], &["--speed", "1"], &["seed=1"]] {
+            assert!(Flags::parse(bad, &known).is_err(), "{bad:?}");
+        }
+        assert!(Flags::parse(&["--seed", "x"], &known).unwrap().number("--seed").is_err());
+    }
+}
