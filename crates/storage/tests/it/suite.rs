@@ -66,4 +66,5 @@ checks!(
     deployment_operations,
     units,
     concurrency,
+    versions,
 );
