@@ -173,6 +173,8 @@ pub struct Sql {
     pub max_statement_bytes_get: usize,
     /// Bytes of a JSON answer.
     pub max_response_bytes: usize,
+    /// Bytes of results that are kept.
+    pub result_cache_bytes: u64,
     /// Bytes of memory of a statement.
     pub max_memory_bytes: usize,
     /// Milliseconds a client may take nothing of a streamed result.
@@ -252,6 +254,7 @@ impl Default for Sql {
             max_statement_bytes: 1 << 20,
             max_statement_bytes_get: 32 << 10,
             max_response_bytes: 15 << 20,
+            result_cache_bytes: 16 << 20,
             max_memory_bytes: 256 << 20,
             stream_stall_ms: 30_000,
         }

@@ -100,7 +100,7 @@ fn admit(hub: &Hub, token: &HashedToken, owner: &str, name: &str) -> Result<std:
         DeploymentError::Conflict(text) => Refused::NotStarted(text),
         other => Refused::NoDeployment(other.to_string()),
     };
-    let caller = Caller::User(std::sync::Arc::new(user));
+    let caller = Caller::User(user);
     let access = hub.deployments().access::<Observe>(&caller, owner, name).map_err(refused)?;
     hub.deployments().address(&access).map_err(refused)
 }

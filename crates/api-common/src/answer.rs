@@ -3,6 +3,7 @@
 use actix_web::body::BoxBody;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpRequest, HttpResponse, Responder};
+use bytestring::ByteString;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -13,7 +14,7 @@ use crate::conditional::IfNoneMatch;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     status: u16,
-    body: String,
+    body: ByteString,
     location: Option<String>,
     etag: Option<String>,
     retry_after: Option<u32>,
@@ -44,7 +45,9 @@ fn etag_of_json(json: &str) -> String {
 
 /// Lower-case hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digits = |byte: &u8| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+    bytes.iter().flat_map(digits).collect()
 }
 
 impl Answer {
@@ -61,10 +64,10 @@ impl Answer {
     }
 
     /// A body made elsewhere.
-    pub fn with_body(status: u16, body: String) -> Self {
+    pub fn with_body(status: u16, body: impl Into<ByteString>) -> Self {
         Self {
             status,
-            body,
+            body: body.into(),
             location: None,
             etag: None,
             retry_after: None,
@@ -93,6 +96,11 @@ impl Answer {
     pub fn coded(mut self, coding: Coding) -> Self {
         self.coding = Some(coding);
         self
+    }
+
+    /// How many bytes it takes to keep.
+    pub(crate) fn weight(&self) -> usize {
+        self.body.len() + self.etag.as_ref().map_or(0, String::len)
     }
 
     /// With `Retry-After`.
@@ -143,7 +151,7 @@ impl Answer {
                 response.insert_header((name, value));
             }
         }
-        response.body(self.body)
+        response.body(self.body.into_bytes())
     }
 
     /// 304 with this entity tag.

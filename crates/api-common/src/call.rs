@@ -169,6 +169,11 @@ impl Sought {
     pub fn access<L: Level>(&self, hub: &Hub) -> Result<DatabaseAccess<L>, AccessError> {
         hub.databases().access::<L>(&self.caller, &self.owner, &self.name)
     }
+
+    /// The same when it need not be looked up; never blocks. `None` says nothing about the database.
+    pub fn known_access<L: Level>(&self, hub: &Hub) -> Option<DatabaseAccess<L>> {
+        hub.databases().known_access::<L>(&self.caller, &self.owner, &self.name)
+    }
 }
 
 impl Call {

@@ -1,7 +1,6 @@
 //! Who asks: the `Authorization` header, checked.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use actix_web::http::header;
 use actix_web::{HttpMessage as _, HttpRequest};
@@ -75,10 +74,15 @@ pub(crate) async fn caller_of(
     let (hash, _) = token.map_err(reject)?;
     // A fault of ours counts against nobody.
     request.extensions_mut().insert(Counted::Free);
-    let hub = state.hub.clone();
     let accepted = *hash.as_bytes();
-    let found = state.reads.run(move || hub.tokens().check(&hash)).await?;
-    let found = found.map_err(|fault| explain(fault.into(), id))?;
+    let found = match state.hub.tokens().known(&hash) {
+        Some(known) => Some(known),
+        None => {
+            let hub = state.hub.clone();
+            let looked_up = state.reads.run(move || hub.tokens().check(&hash)).await?;
+            looked_up.map_err(|fault| explain(fault.into(), id))?
+        }
+    };
     let Some((token, user)) = found else {
         return Err(reject(Problem::invalid_token(forms.unknown)));
     };
@@ -86,7 +90,7 @@ pub(crate) async fn caller_of(
     let shown = state.rates.count_user(user.id, now);
     settle(request, shown)?;
     last_use::note(state, &token, address_text(address), user_agent_of(request));
-    Ok(Caller::User(Arc::new(user)))
+    Ok(Caller::User(user))
 }
 
 /// Counts a request whose caller was found out otherwise, by a session for example.

@@ -71,6 +71,8 @@ pub struct SqlLimits {
     pub timeout_cap_ms: u64,
     /// Bytes of a JSON answer.
     pub max_response_bytes: usize,
+    /// Bytes of results that are kept, to answer the same read at the same commit again; 0 = none.
+    pub result_cache_bytes: u64,
     /// Bytes of a statement in a body.
     pub max_statement_bytes: usize,
     /// Bytes of a statement in a query string.
@@ -95,6 +97,7 @@ impl Default for SqlLimits {
             default_timeout_ms: 30_000,
             timeout_cap_ms: 60_000,
             max_response_bytes: 15 << 20,
+            result_cache_bytes: 16 << 20,
             max_statement_bytes: 1 << 20,
             max_statement_bytes_get: 32 << 10,
             max_concurrent_reads: 64,

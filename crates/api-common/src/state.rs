@@ -14,6 +14,7 @@ use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
 use crate::pool::Pool;
 use crate::rate::{Attempts, Rates};
+use crate::results::Results;
 use crate::slots::Slots;
 
 /// What all handlers share. Cheap to clone; one per process, also when there are many workers.
@@ -34,6 +35,8 @@ pub struct Shared {
     pub sql: Pool,
     /// Counts SQL reads per caller.
     pub sql_slots: Slots,
+    /// Results of SQL reads.
+    pub results: Results,
     /// Keys.
     pub keys: ServerKeys,
     /// Limits and addresses.
@@ -56,6 +59,7 @@ impl AppState {
             writes: pool(pools.writes),
             uploads: pool(pools.uploads),
             sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait),
+            results: Results::new(sql.result_cache_bytes),
             sql_slots: Slots::new(sql.max_concurrent_reads_per_caller),
             hub,
             keys,

@@ -53,6 +53,7 @@ mod store;
 mod tokens;
 mod unit;
 mod uploads;
+mod version;
 
 pub use blobs::FolderBlobs;
 pub use dump::DumpError;

@@ -9,6 +9,7 @@ use crate::connection::{Pool, Purpose, Target};
 use crate::error::OpenError;
 use crate::file;
 use crate::unit::SqlUnit;
+use crate::version::Version;
 
 /// How many connections, and how long to wait.
 #[derive(Debug, Clone)]
@@ -34,6 +35,7 @@ impl Default for Options {
 pub struct Store {
     pub(crate) readers: Pool,
     pub(crate) writers: Pool,
+    version: Option<Version>,
 }
 
 impl Store {
@@ -53,7 +55,12 @@ impl Store {
         let pool = |purpose, size| Pool::open(&target, purpose, size, options.wait, options.statement);
         let writers = pool(Purpose::Write, writers)?;
         let readers = pool(Purpose::Read, options.readers)?;
-        Ok(Self { readers, writers })
+        // Another server on the same Postgres changes things too, and asking it is a round trip, as looking is.
+        let version = match &target {
+            Target::Sqlite { path } => Some(Version::open(path)?),
+            Target::Postgres(_) => None,
+        };
+        Ok(Self { readers, writers, version })
     }
 
     /// Its connections now.
@@ -87,5 +94,9 @@ impl Metadata for Store {
 
     fn write(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
         Ok(Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?))
+    }
+
+    fn version(&self) -> Option<u64> {
+        self.version.as_ref()?.now()
     }
 }

@@ -176,6 +176,7 @@ impl Config {
             default_timeout_ms: self.sql.default_timeout_ms,
             timeout_cap_ms: self.sql.timeout_cap_ms,
             max_response_bytes: self.sql.max_response_bytes,
+            result_cache_bytes: self.sql.result_cache_bytes,
             max_statement_bytes: self.sql.max_statement_bytes,
             max_statement_bytes_get: self.sql.max_statement_bytes_get,
             max_concurrent_reads: self.sql.max_concurrent_reads,

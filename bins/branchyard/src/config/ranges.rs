@@ -108,6 +108,7 @@ fn check_sql(config: &Config) -> anyhow::Result<()> {
     )?;
     within("sql.max_statement_bytes_get", sql.max_statement_bytes_get, 256..=60 * KIB)?;
     within("sql.max_response_bytes", sql.max_response_bytes, 16 * KIB..=15 * MIB)?;
+    within("sql.result_cache_bytes", sql.result_cache_bytes, 0..=64 << 30)?;
     within("sql.max_memory_bytes", sql.max_memory_bytes, 16 * MIB..=64 << 30)?;
     within("sql.max_concurrent_reads", sql.max_concurrent_reads, 1..=4_096)?;
     within("sql.max_concurrent_reads_per_caller", sql.max_concurrent_reads_per_caller, 1..=4_096)?;

@@ -77,7 +77,7 @@ async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
         }
     };
     let limits = &call.state.config.sql;
-    let reading = Reading {
+    let mut reading = Reading {
         sought: call.sought(),
         timeout_ms: asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms),
         asked,
@@ -86,15 +86,20 @@ async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
         state: call.state.clone(),
         known: call.if_none_match(),
         is_read: call.is_read(),
-        _slot: call.read_slot()?,
+        slot: None,
     };
+    let known = reading.known_grant(&call.state.hub);
+    if let Some(answer) = known.as_ref().and_then(|granted| reading.kept(granted)) {
+        return Ok(Either::Left(answer));
+    }
+    reading.slot = Some(call.read_slot()?);
     match reading.format {
-        Format::Json => reading.whole(call).await.map(Either::Left),
+        Format::Json => reading.whole(call, known).await.map(Either::Left),
         Format::Ndjson | Format::Csv => reading.streamed(call).await,
     }
 }
 
-/// A read whose caller has a place.
+/// A read, and the caller's place for it once it runs.
 struct Reading {
     sought: Sought,
     asked: Asked,
@@ -104,7 +109,7 @@ struct Reading {
     state: AppState,
     known: IfNoneMatch,
     is_read: bool,
-    _slot: ReadSlot,
+    slot: Option<ReadSlot>,
 }
 
 /// What is to be read, and the tag of its result if that never changes.
@@ -120,6 +125,23 @@ impl Reading {
         let commit = hub.sql().resolve(&access, self.asked.at.as_deref())?;
         let etag = self.etag(&access, &commit);
         Ok(Granted { access, commit, etag })
+    }
+
+    /// The same when nothing need be looked up; never blocks.
+    fn known_grant(&self, hub: &Hub) -> Option<Granted> {
+        let access = self.sought.known_access::<Read>(hub)?;
+        let commit = hub.sql().known(&access, self.asked.at.as_deref())?;
+        let etag = self.etag(&access, &commit);
+        Some(Granted { access, commit, etag })
+    }
+
+    /// The answer when the caller has it already, or when it was given before and never changes.
+    fn kept(&self, granted: &Granted) -> Option<Answer> {
+        // Only this server can make such a tag, and it does so only for results that never change.
+        if self.known.matches(&granted.etag) {
+            return Some(Answer::with_body(200, "").tagged(Some(granted.etag.clone())));
+        }
+        if self.is_read && self.format == Format::Json { self.state.results.get(&granted.etag) } else { None }
     }
 
     fn etag(&self, access: &DatabaseAccess<Read>, commit: &CommitHash) -> String {
@@ -140,19 +162,19 @@ impl Reading {
     }
 
     /// The result as one JSON document, limited. All on one thread: a short read takes less time than going from one to another.
-    async fn whole(self, call: &Call) -> Outcome {
+    async fn whole(self, call: &Call, known: Option<Granted>) -> Outcome {
         let canceled = Canceled::default();
         // When the client goes away this future ends before its answer, and so shall the statement.
         let _waiting = Waiting::new(&canceled);
-        call.run(&call.state.sql, move |hub| self.answer(hub, canceled)).await
+        call.run(&call.state.sql, move |hub| self.answer(hub, known, canceled)).await
     }
 
-    fn answer(&self, hub: &Hub, canceled: Canceled) -> Result<Answer, Refusal> {
-        let Granted { access, commit, etag } = self.grant(hub)?;
-        // Only this server can make such a tag, and it does so only for results that never change.
-        if self.known.matches(&etag) {
-            return Ok(Answer::with_body(200, String::new()).tagged(Some(etag)));
+    fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: Canceled) -> Result<Answer, Refusal> {
+        let granted = known.map_or_else(|| self.grant(hub), Ok)?;
+        if let Some(answer) = self.kept(&granted) {
+            return Ok(answer);
         }
+        let Granted { access, commit, etag } = granted;
         let limits = &self.state.config.sql;
         let mut rows = JsonRows::new(
             RowShape::Arrays,
@@ -167,16 +189,21 @@ impl Reading {
             ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
         };
         let answer = Answer::data(200, &result);
-        Ok(if lasting && self.is_read { answer.tagged(Some(etag)).coded(self.coding) } else { answer })
+        if !(lasting && self.is_read) {
+            return Ok(answer);
+        }
+        let answer = answer.tagged(Some(etag.clone())).coded(self.coding);
+        self.state.results.keep(&etag, &answer);
+        Ok(answer)
     }
 
     /// The whole result, row by row.
     async fn streamed(self, call: &Call) -> Answered {
         let (granted, reading) = call.read(move |hub| Ok::<_, Refusal>((self.grant(hub)?, self))).await?;
-        let Granted { access, commit, etag } = granted;
-        if reading.known.matches(&etag) {
-            return Ok(Either::Left(Answer::with_body(200, String::new()).tagged(Some(etag))));
+        if let Some(answer) = reading.kept(&granted) {
+            return Ok(Either::Left(answer));
         }
+        let Granted { access, commit, etag } = granted;
         let (format, coding) = (reading.format, reading.coding);
         let canceled = Canceled::default();
         let (writer, download) = download_channel(call.state.config.sql.stream_stall, &canceled);

@@ -211,3 +211,21 @@ async fn long_results_come_in_pieces() {
     assert!(answer.text.ends_with("{\"status\":\"success\",\"row_count\":19000}\n"));
     assert_eq!(answer.header("etag"), "");
 }
+
+#[actix_web::test]
+async fn a_result_that_is_kept_is_still_guarded_and_still_that_of_its_commit() {
+    let (world, ada) = rivers().await;
+    let path = format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id");
+    let first = world.get(Some(&ada), &path).await.expect(200);
+    let again = world.get(Some(&ada), &path).await.expect(200);
+    assert_eq!((first.data(), first.header("etag")), (again.data(), again.header("etag")));
+    assert!(world.state.results.get(first.header("etag")).is_some());
+    let fewer = world.get(Some(&ada), &format!("{path}&limit=1")).await.expect(200);
+    assert_eq!(fewer.data()["rows"], json!([["1", "2.0"]]), "limits are part of what is asked");
+    world.write(&ada, "ada/rivers", "main", "DELETE FROM t WHERE id = 1").await;
+    let moved = world.get(Some(&ada), &path).await.expect(200);
+    assert_eq!(moved.data()["rows"], json!([["2", null], ["3", "0.5"]]));
+    world.patch(Some(&ada), "/databases/ada/rivers", json!({"visibility": "private"})).await.expect(200);
+    world.get(None, &path).await.expect(404);
+    world.get(Some(&ada), &path).await.expect(200);
+}

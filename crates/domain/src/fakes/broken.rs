@@ -28,4 +28,8 @@ impl Metadata for BrokenMetadata {
     fn write(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
         Err(self.error())
     }
+
+    fn version(&self) -> Option<u64> {
+        None
+    }
 }

@@ -55,6 +55,10 @@ pub trait Metadata: Send + Sync {
     /// # Errors
     /// [`MetadataError`] when no connection is to be had.
     fn write(&self) -> Result<Box<dyn Unit + '_>>;
+
+    /// A number for the state that a unit would see if it began now: while it stays the same, nobody, in this process or another,
+    /// has changed anything. Numbers never come back. `None` when telling would cost as much as looking; then nothing is remembered.
+    fn version(&self) -> Option<u64>;
 }
 
 /// A unit of work. Dropping it changes nothing.

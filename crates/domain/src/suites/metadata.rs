@@ -9,7 +9,7 @@ mod organizations;
 mod sessions;
 mod stars;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use branchyard_auth::HashedToken;
@@ -76,6 +76,7 @@ pub const ALL: &[(&str, Check)] = &[
     ("deployment_operations", deployment_operations),
     ("units", units),
     ("concurrency", concurrency),
+    ("versions", versions),
 ];
 
 /// Runs every check on a store of its own.
@@ -992,6 +993,25 @@ pub fn units(store: &dyn Metadata) {
     write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
     assert!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
     store.read().unwrap().save().unwrap();
+}
+
+/// While the version stays the same nothing has changed; it never comes back. A store that does not tell gives none, ever.
+pub fn versions(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let Some(first) = store.version() else {
+        write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
+        assert_eq!(store.version(), None);
+        return;
+    };
+    read(store, |unit| unit.branch_get(menu.id, &reference("main")).unwrap());
+    assert_eq!(store.version(), Some(first), "reading changes nothing");
+    let mut seen = BTreeSet::from([first]);
+    for number in 0..20 {
+        write(store, |unit| unit.branch_add(menu.id, &branch(&format!("b{number}"), 1)).unwrap());
+        let version = store.version().unwrap();
+        assert!(seen.insert(version), "each change has a version of its own");
+        assert_eq!(store.version(), Some(version));
+    }
 }
 
 /// Units that write at the same time do not interfere, and none fails for it.

@@ -1,5 +1,6 @@
 //! Databases, and access to them.
 
+use super::remembered::AccessKey;
 use super::{Inner, Once, activities, once};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
@@ -68,18 +69,31 @@ impl<'a> Databases<'a> {
         if L::who(caller).is_none() {
             return Err(AccessError::SignInRequired);
         }
-        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
-            return Err(AccessError::NoSuchDatabase);
-        };
+        let metadata = self.0.ports.metadata.as_ref();
+        let key = access_key(caller, owner, name);
+        let found = self.0.remembered.roles.find(metadata, key, || self.role(caller, owner, name))?;
+        let (database, role) = found.ok_or(AccessError::NoSuchDatabase)?;
+        DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
+    }
+
+    /// The same when it need not be looked up; never blocks. `None` says nothing about the database.
+    pub fn known_access<L: Level>(&self, caller: &Caller, owner: &str, name: &str) -> Option<DatabaseAccess<L>> {
+        let metadata = self.0.ports.metadata.as_ref();
+        let (database, role) = self.0.remembered.roles.known(metadata, &access_key(caller, owner, name))?;
+        DatabaseAccess::grant(database, caller.clone(), role)
+    }
+
+    /// The database and the caller's role on it; `None` when absent or hidden.
+    fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, Fault> {
+        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
+        let viewer = caller.user().map(|user| user.id);
         let mut unit = self.0.ports.metadata.read()?;
-        match unit.database_by_name(&owner, &name)? {
-            Some(database) => grant(unit.as_mut(), caller, database),
-            None => {
-                // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
-                deny_like_a_hidden_one(unit.as_mut(), caller.user().map(|user| user.id))?;
-                Err(AccessError::NoSuchDatabase)
-            }
-        }
+        let Some(database) = unit.database_by_name(&owner, &name)? else {
+            // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
+            deny_like_a_hidden_one(unit.as_mut(), viewer)?;
+            return Ok(None);
+        };
+        Ok(role_of(unit.as_mut(), viewer, &database)?.map(|role| (database, role)))
     }
 
     /// The same for a database known by id.
@@ -401,6 +415,10 @@ pub(super) fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: Option<Account
     unit.member_get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
     unit.collaborator_get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
     Ok(())
+}
+
+fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey {
+    (caller.user().map(|user| user.id), owner.to_owned(), name.to_owned())
 }
 
 fn grant<L: Level>(unit: &mut dyn Unit, caller: &Caller, database: Database) -> Result<DatabaseAccess<L>, AccessError> {

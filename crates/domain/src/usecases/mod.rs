@@ -20,6 +20,7 @@ mod organizations;
 mod people;
 mod pulls;
 mod releases;
+mod remembered;
 mod revisions;
 mod run;
 mod sessions;
@@ -183,6 +184,7 @@ pub(crate) struct Inner {
     pub(crate) wake: operations::Wake,
     pub(crate) outbox: operations::Wake,
     pub(crate) fleet: operations::Wake,
+    pub(crate) remembered: remembered::Remembered,
 }
 
 impl Inner {
@@ -271,6 +273,7 @@ impl Hub {
                 wake: operations::Wake::default(),
                 outbox: operations::Wake::default(),
                 fleet: operations::Wake::default(),
+                remembered: remembered::Remembered::default(),
             }),
         }
     }

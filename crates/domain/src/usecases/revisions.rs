@@ -1,10 +1,11 @@
 //! From what people write to a commit.
 
 use super::Inner;
+use super::remembered::LONGEST_NAME;
 use crate::entities::Database;
 use crate::errors::{Fault, RefError};
 use crate::ports::Unit;
-use crate::values::{CommitHash, RefName, Revision};
+use crate::values::{CommitHash, DatabaseId, RefName, Revision};
 
 /// How many named commits are fetched at a time when looking for one that holds a commit.
 const NAMED_PAGE: usize = 1_000;
@@ -12,17 +13,36 @@ const NAMED_PAGE: usize = 1_000;
 /// Resolves a ref; `None` is the default branch. The order is that of the contract (v2 §1.4): 40 hex digits are always a
 /// commit; then branches, tags, full names, and expressions such as `main~2`.
 pub(super) fn resolve(inner: &Inner, database: &Database, text: Option<&str>) -> Result<CommitHash, RefError> {
-    let missing =
-        || RefError::NoSuchRef { name: text.unwrap_or_default().to_owned(), database: database.locator.to_string() };
+    let look = || look_up(inner, database, text);
+    let found = match key(database, text) {
+        Some(key) => inner.remembered.refs.find(inner.ports.metadata.as_ref(), key, look)?,
+        None => look()?,
+    };
+    found.ok_or_else(|| match text {
+        Some(name) => RefError::NoSuchRef { name: name.to_owned(), database: database.locator.to_string() },
+        None => RefError::NoSuchBranch(database.default_branch.to_string()),
+    })
+}
+
+/// The same when it need not be looked up.
+pub(super) fn known(inner: &Inner, database: &Database, text: Option<&str>) -> Option<CommitHash> {
+    inner.remembered.refs.known(inner.ports.metadata.as_ref(), &key(database, text)?)
+}
+
+fn key(database: &Database, text: Option<&str>) -> Option<(DatabaseId, Option<String>)> {
+    let worth_it = text.is_none_or(|name| name.len() <= LONGEST_NAME);
+    worth_it.then(|| (database.id, text.map(str::to_owned)))
+}
+
+fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, Fault> {
     let mut unit = inner.ports.metadata.read()?;
     let Some(name) = text else {
-        let head = branch_head(unit.as_mut(), database, database.default_branch.as_str())?;
-        return head.ok_or_else(|| RefError::NoSuchBranch(database.default_branch.to_string()));
+        return branch_head(unit.as_mut(), database, database.default_branch.as_str());
     };
     let (base, steps) = split_expression(name);
-    let Some(start) = resolve_name(inner, unit.as_mut(), database, base)? else { return Err(missing()) };
+    let Some(start) = resolve_name(inner, unit.as_mut(), database, base)? else { return Ok(None) };
     drop(unit);
-    walk(inner, database, start, steps)?.ok_or_else(missing)
+    walk(inner, database, start, steps)
 }
 
 /// Resolves where a branch, tag or release starts.

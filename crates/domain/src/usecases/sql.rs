@@ -34,6 +34,11 @@ impl<'a> Sql<'a> {
         Ok(revisions::resolve(self.0, access.database(), name)?)
     }
 
+    /// The same when it need not be looked up; never blocks. `None` says nothing about the ref.
+    pub fn known<L: Level>(&self, access: &DatabaseAccess<L>, name: Option<&str>) -> Option<CommitHash> {
+        revisions::known(self.0, access.database(), name)
+    }
+
     /// Runs one statement at a commit that [`Sql::resolve`] gave, until `canceled` says that nobody wants its rows any more.
     ///
     /// # Errors

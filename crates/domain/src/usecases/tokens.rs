@@ -1,5 +1,7 @@
 //! API tokens.
 
+use std::sync::Arc;
+
 use branchyard_auth::{HashedToken, PlainToken};
 
 use super::deployments::forget_callers;
@@ -89,10 +91,24 @@ impl<'a> Tokens<'a> {
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
-    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, User)>, Fault> {
-        let found = self.0.ports.metadata.read()?.token_by_hash(hash)?;
+    pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, Fault> {
+        let metadata = self.0.ports.metadata.as_ref();
+        let look = || -> Result<_, Fault> {
+            let found = metadata.read()?.token_by_hash(hash)?;
+            Ok(found.map(|(token, user)| (token, Arc::new(user))))
+        };
+        let found = self.0.remembered.tokens.find(metadata, *hash.as_bytes(), look)?;
+        Ok(self.live(found))
+    }
+
+    /// The same when it need not be looked up; never blocks. `None` says nothing about the token.
+    pub fn known(&self, hash: &HashedToken) -> Option<(Token, Arc<User>)> {
+        self.live(self.0.remembered.tokens.known(self.0.ports.metadata.as_ref(), hash.as_bytes()))
+    }
+
+    fn live(&self, found: Option<(Token, Arc<User>)>) -> Option<(Token, Arc<User>)> {
         let now = self.0.now();
-        Ok(found.filter(|(token, _)| !token.expired(now)))
+        found.filter(|(token, _)| !token.expired(now))
     }
 
     /// Notes where a token was last used; callers batch this off the request path.

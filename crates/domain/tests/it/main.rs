@@ -13,6 +13,7 @@ mod organizations;
 mod properties;
 mod pulls;
 mod refs;
+mod remembered;
 mod sessions;
 mod suites;
 mod world;

@@ -114,3 +114,14 @@ fn two_processes_write_without_interfering() {
         assert_eq!(usize::try_from(answer.created_at.as_micros()).unwrap(), 4 * EACH);
     }
 }
+
+#[test]
+fn a_change_by_another_process_changes_the_version() {
+    let home = Home::sqlite();
+    let (first, second) = (home.ready(), home.open());
+    let before = (first.version(), second.version());
+    assert!(before.0.is_some() && before.1.is_some());
+    metadata::accounts(&second);
+    assert_ne!(first.version(), before.0);
+    assert_ne!(second.version(), before.1, "one's own changes count too");
+}

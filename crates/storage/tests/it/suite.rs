@@ -69,4 +69,5 @@ checks!(
     deployment_operations,
     units,
     concurrency,
+    versions,
 );

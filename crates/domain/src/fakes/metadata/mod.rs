@@ -23,6 +23,7 @@ mod tokens;
 mod uploads;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::{Refused, lock};
@@ -44,6 +45,7 @@ pub enum SaveFault {
 #[derive(Debug, Default)]
 pub struct MemoryMetadata {
     state: Mutex<Arc<State>>,
+    version: AtomicU64,
     writing: Mutex<bool>,
     written: Condvar,
     faults: Mutex<VecDeque<Option<SaveFault>>>,
@@ -90,6 +92,10 @@ impl Metadata for MemoryMetadata {
         let state = Arc::clone(&lock(&self.state));
         Ok(Box::new(MemoryUnit { state, writer: Some(writer) }))
     }
+
+    fn version(&self) -> Option<u64> {
+        Some(self.version.load(Ordering::SeqCst))
+    }
 }
 
 /// A unit of work: a state, and the right to write unless it only reads.
@@ -114,6 +120,7 @@ impl Unit for MemoryUnit<'_> {
         let fault = lock(&store.faults).pop_front().flatten();
         if fault != Some(SaveFault::Lost) {
             *lock(&store.state) = Arc::clone(&self.state);
+            store.version.fetch_add(1, Ordering::SeqCst);
         }
         match fault {
             None => Ok(()),

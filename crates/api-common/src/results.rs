@@ -1,0 +1,88 @@
+//! Results of SQL reads that can never change: the same statement at the same commit, under the same limits.
+//!
+//! They are found by their entity tag, which only this server can make and which says all of that. Whether the caller may see the
+//! database is decided before, each time.
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::answer::Answer;
+
+/// Bytes of the largest result that is kept.
+const LARGEST: usize = 256 << 10;
+
+/// What an entry takes beyond its bytes, about.
+const ENTRY_BYTES: u64 = 256;
+
+/// Results of reads, as many as fit.
+pub struct Results(Option<Cache<String, Answer, Bytes>>);
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<String, Answer> for Bytes {
+    fn weight(&self, etag: &String, answer: &Answer) -> u64 {
+        (etag.len() + answer.weight()) as u64 + ENTRY_BYTES
+    }
+}
+
+impl Results {
+    /// Keeps at most `bytes` of them.
+    pub fn new(bytes: u64) -> Self {
+        let about = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
+        Self((bytes > 0).then(|| Cache::with_weighter(about, bytes, Bytes)))
+    }
+
+    /// The result of this tag.
+    pub fn get(&self, etag: &str) -> Option<Answer> {
+        self.0.as_ref()?.get(etag)
+    }
+
+    /// Keeps a result that carries its tag, unless it is too large.
+    pub fn keep(&self, etag: &str, answer: &Answer) {
+        if let Some(cache) = &self.0
+            && answer.weight() <= LARGEST
+        {
+            cache.insert(etag.to_owned(), answer.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LARGEST, Results};
+    use crate::answer::Answer;
+
+    fn answer(bytes: usize) -> Answer {
+        Answer::with_body(200, "x".repeat(bytes))
+    }
+
+    #[test]
+    fn a_result_is_found_by_its_tag_alone() {
+        let results = Results::new(1 << 20);
+        results.keep("a", &answer(3));
+        assert_eq!(results.get("a"), Some(answer(3)));
+        assert_eq!(results.get("b"), None);
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_kept_and_nothing_is_where_there_is_no_room() {
+        let results = Results::new(64 << 20);
+        results.keep("at", &answer(LARGEST));
+        results.keep("past", &answer(LARGEST + 1));
+        assert!(results.get("at").is_some() && results.get("past").is_none());
+        let none = Results::new(0);
+        none.keep("a", &answer(3));
+        assert_eq!(none.get("a"), None);
+    }
+
+    #[test]
+    fn all_together_take_no_more_than_was_said() {
+        let results = Results::new(4 << 20);
+        for number in 0..1_000 {
+            results.keep(&number.to_string(), &answer(16 << 10));
+        }
+        let kept = (0..1_000).filter(|number| results.get(&number.to_string()).is_some()).count();
+        assert!((1..=256).contains(&kept), "{kept} are kept");
+    }
+}

@@ -1,0 +1,86 @@
+//! What was looked up and is still true, because nobody has changed anything since.
+//!
+//! A request asks the same few things as the one before it: whose token this is, what they may do here, where a branch is. While the
+//! [version](Metadata::version) of the store stays the same, so do the answers. Whatever is refused or missing is looked up each time, so that
+//! names nobody knows cannot fill the memory.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::entities::{Database, Role, Token, User};
+use crate::ports::Metadata;
+use crate::values::{AccountId, CommitHash, DatabaseId};
+
+/// Answers of one kind that are kept at most; then they are forgotten together.
+const MOST: usize = 10_000;
+
+/// Longer names than this are not worth their place.
+pub(super) const LONGEST_NAME: usize = 256;
+
+/// What a caller asks for: their id, and the owner and the name of a database as they wrote them.
+pub(super) type AccessKey = (Option<AccountId>, String, String);
+
+/// All that is remembered.
+#[derive(Default)]
+pub(crate) struct Remembered {
+    pub(super) tokens: Memo<[u8; 32], (Token, Arc<User>)>,
+    pub(super) roles: Memo<AccessKey, (Database, Role)>,
+    pub(super) refs: Memo<(DatabaseId, Option<String>), CommitHash>,
+}
+
+/// Answers of one kind, all of the same version of the store.
+pub(crate) struct Memo<K, V>(RwLock<Known<K, V>>);
+
+struct Known<K, V> {
+    version: u64,
+    answers: HashMap<K, V>,
+}
+
+impl<K, V> Default for Memo<K, V> {
+    fn default() -> Self {
+        Self(RwLock::new(Known { version: 0, answers: HashMap::new() }))
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Memo<K, V> {
+    /// The answer if it is remembered and still true. Never blocks for long.
+    pub(super) fn known(&self, metadata: &dyn Metadata, key: &K) -> Option<V> {
+        self.get(metadata.version()?, key)
+    }
+
+    /// The answer, remembered or looked up.
+    pub(super) fn find<E>(
+        &self,
+        metadata: &dyn Metadata,
+        key: K,
+        look: impl FnOnce() -> Result<Option<V>, E>,
+    ) -> Result<Option<V>, E> {
+        let Some(before) = metadata.version() else { return look() };
+        if let Some(known) = self.get(before, &key) {
+            return Ok(Some(known));
+        }
+        let found = look()?;
+        // Looked up in a state that is neither older nor newer than the version says.
+        if let Some(value) = &found
+            && metadata.version() == Some(before)
+        {
+            self.put(before, key, value.clone());
+        }
+        Ok(found)
+    }
+
+    fn get(&self, version: u64, key: &K) -> Option<V> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if known.version == version { known.answers.get(key).cloned() } else { None }
+    }
+
+    fn put(&self, version: u64, key: K, value: V) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.version != version || known.answers.len() >= MOST {
+            known.answers.clear();
+            known.version = version;
+        }
+        known.answers.insert(key, value);
+    }
+}
