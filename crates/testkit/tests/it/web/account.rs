@@ -199,7 +199,7 @@ fn addresses_come_go_and_one_is_in_commits() {
     let page = ada.follow(&done).expect(200).shows("The address is added.").shows("work@example.test");
     ada.forge(here, &[("email".to_owned(), "x@y.test".to_owned())], &[]).expect(403);
 
-    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("commits carry this address");
+    ada.submit(&page, &remove, &[("email", "ada@example.test")]).expect(409).shows("Commits carry this address");
     ada.submit(&page, &choose, &[("email", "bob@example.test")]).expect(404);
     ada.submit(&page, &choose, &[("email", "work@example.test")]).expect(303);
     let page = ada.get("/settings/profile").expect(200);

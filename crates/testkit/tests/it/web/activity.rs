@@ -14,7 +14,7 @@ fn the_home_page_tells_what_happened_where_one_works() {
     actor.post("/databases/ada/rivers/branches", &branch).expect(201);
     actor.write("ada/rivers", "<i>", "insert into r values (1, 'Rhine')");
     let form = ada.get("/ada/rivers/pulls/new?to=main&from=%3Ci%3E").expect(200);
-    let fields = [("title", "<b>More</b>"), ("description", "")];
+    let fields = [("from", "<i>"), ("title", "<b>More</b>"), ("description", "")];
     ada.submit(&form, "/ada/rivers/pulls", &fields).expect(303);
     let page = ada.get("/ada/rivers/releases/new").expect(200);
     let fields = [("tag", "v1"), ("from", "main"), ("title", "One"), ("description", "")];
