@@ -24,6 +24,9 @@ pub(crate) fn dollars(amount: Usd) -> String {
 
 /// A price of an hour, of which a cent may be many.
 pub(crate) fn hourly(rate: Usd) -> String {
+    if rate == Usd::ZERO {
+        return "$0".to_owned();
+    }
     rounded(rate, 5)
 }
 
@@ -50,6 +53,7 @@ mod tests {
         for (amount, words) in cases {
             assert_eq!(dollars(usd(amount)), words, "{amount}");
         }
+        assert_eq!(hourly(Usd::ZERO), "$0");
         assert_eq!((hourly(usd("0.008219183")), exact(usd("0.1"))), ("$0.00822".into(), "$0.100000000".into()));
     }
 }
