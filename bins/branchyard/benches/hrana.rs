@@ -1,6 +1,6 @@
 //! Round trips to a deployment beside the same statements on a session in this process, in one run.
 //!
-//! `cargo bench -p branchyard --bench hrana [-- --statements 2000]`
+//! `cargo bench -p branchyard --bench hrana [-- --statements 2000]`; unoptimized, but soon: `cargo test -p branchyard --bench hrana`
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
