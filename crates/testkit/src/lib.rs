@@ -12,11 +12,13 @@
 
 mod actor;
 mod answer;
+mod mutator;
 mod receiver;
 mod server;
 mod upload;
 
 pub use actor::Actor;
 pub use answer::Answer;
+pub use mutator::Mutator;
 pub use receiver::{Manner, Received, Receiver};
 pub use server::Server;

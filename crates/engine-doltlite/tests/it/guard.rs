@@ -287,6 +287,18 @@ fn hostile_statements() {
 }
 
 #[test]
+fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, T);
+    for sql in ["select * from pragma_table_info(x'ff')", "select * from pragma_index_list(unhex('c328'))"] {
+        assert!(yard.try_read(&at, sql, LONG).is_err(), "{sql}");
+        assert_eq!(yard.read(&at, "select v from t"), [[text("a")], [text("b")]]);
+        assert!(yard.try_write(id(1), &at, sql, LONG).is_err(), "{sql}");
+        assert_eq!(yard.write(&at, "select 1"), at);
+    }
+}
+
+#[test]
 fn texts_of_failures() {
     let yard = Yard::new();
     let at = yard.write(&yard.base, T);

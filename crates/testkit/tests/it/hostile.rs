@@ -1,12 +1,13 @@
 //! Bad input: whatever strangers send is answered in time and never with a fault of the server (docs/ARCHITECTURE.md).
 //!
 //! Each target meets inputs from a strategy of its own, and those of a mutator that starts from good ones. A default run takes seconds.
-//! `FUZZ_SECONDS=3600 FUZZ_TARGET=sql FUZZ_SEED=2 cargo test -p branchyard-testkit --test it hostile::fuzz` goes on for an hour;
+//! `cargo xtask fuzz --target sql --minutes 60 --seed 2` goes on for an hour (docs/testing.md);
 //! `FUZZ_INPUT=<file>` tries one input that was found again.
 
+mod files;
 mod fuzz;
 mod inputs;
-mod mutator;
+mod requests;
 mod targets;
 
 use std::time::Duration;

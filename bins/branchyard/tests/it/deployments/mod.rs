@@ -2,6 +2,7 @@
 
 pub(crate) mod clients;
 mod data;
+mod hostile;
 mod kills;
 mod life;
 mod streams;

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::Server;
+use branchyard_testkit::{Mutator, Server};
 
-use super::mutator::Mutator;
 use super::targets::{TARGETS, Target, Yard};
 
 /// Inputs kept for their outcome, besides the seeds.

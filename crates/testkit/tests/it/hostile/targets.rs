@@ -10,6 +10,8 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
+use super::{files, requests};
+
 /// A place where strangers put bytes.
 pub(super) struct Target {
     pub(super) name: &'static str,
@@ -97,6 +99,90 @@ pub(super) const TARGETS: &[Target] = &[
         seeds: |_| json_files(),
         attempt: |yard, bytes| import(yard, "json", bytes),
     },
+    Target {
+        name: "xlsx",
+        limit: SECOND.saturating_mul(5),
+        rounds: 100,
+        seeds: |_| vec![crate::files::xlsx()],
+        attempt: |_, bytes| parse(Format::Xlsx, bytes),
+    },
+    Target {
+        name: "xlsx-sheet",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |_| files::sheets(),
+        attempt: |_, bytes| parse(Format::Xlsx, &files::workbook(bytes)),
+    },
+    Target {
+        name: "parquet",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |_| vec![crate::files::parquet()],
+        attempt: |_, bytes| parse(Format::Parquet, bytes),
+    },
+    Target {
+        name: "import-sql",
+        limit: SECOND.saturating_mul(30),
+        rounds: 10,
+        seeds: |_| texts(&[crate::files::SCRIPT, "create table a(b);\n-- x\ninsert into a values ('1;2');"]),
+        attempt: |yard, bytes| import(yard, "sql", bytes),
+    },
+    Target {
+        name: "import-sqlite",
+        limit: SECOND.saturating_mul(30),
+        rounds: 10,
+        seeds: |_| vec![crate::files::sqlite(crate::files::SCRIPT)],
+        attempt: |yard, bytes| import(yard, "sqlite", bytes),
+    },
+    Target {
+        name: "upload-part",
+        limit: SECOND.saturating_mul(5),
+        rounds: 30,
+        seeds: |_| requests::parts(),
+        attempt: requests::part,
+    },
+    Target {
+        name: "multipart",
+        limit: SECOND.saturating_mul(5),
+        rounds: 60,
+        seeds: |_| requests::forms(),
+        attempt: requests::form,
+    },
+    Target {
+        name: "header",
+        limit: SECOND.saturating_mul(5),
+        rounds: 200,
+        seeds: |_| requests::headers(),
+        attempt: requests::header,
+    },
+    Target {
+        name: "key",
+        limit: SECOND.saturating_mul(5),
+        rounds: 60,
+        seeds: |_| texts(&["k", "\"quoted\"", "a b", "\"\""]),
+        attempt: requests::key,
+    },
+    Target {
+        name: "hook-url",
+        limit: SECOND.saturating_mul(5),
+        rounds: 100,
+        seeds: |_| texts(requests::URLS),
+        attempt: requests::hook_url,
+    },
+    Target {
+        name: "markdown",
+        limit: SECOND.saturating_mul(10),
+        rounds: 40,
+        seeds: |_| texts(requests::PROSE),
+        attempt: requests::markdown,
+    },
+    Target {
+        name: "config",
+        limit: SECOND.saturating_mul(5),
+        rounds: 100,
+        seeds: |_| requests::configurations(),
+        attempt: |_, bytes| requests::configuration(bytes),
+    },
     Target { name: "sql", limit: SECOND.saturating_mul(15), rounds: 120, seeds: |_| statements(), attempt: sql },
     Target {
         name: "sql-write",
@@ -181,11 +267,15 @@ fn statements() -> Vec<Vec<u8>> {
 
 /// A database to be hostile to.
 pub(super) struct Yard {
-    ada: Actor,
-    anonymous: Actor,
+    pub(super) ada: Actor,
+    pub(super) anonymous: Actor,
     pub(super) cursor: String,
     pub(super) operation: String,
     pub(super) completion: Value,
+    /// Where a part of an upload goes.
+    pub(super) part: String,
+    /// Scripts of a page that shows prose.
+    pub(super) scripts: usize,
 }
 
 impl Yard {
@@ -199,7 +289,13 @@ impl Yard {
         let operations = ada.get("/databases/ada/rivers/operations").expect(200).data();
         let operation = operations[0]["id"].as_str().unwrap().to_owned();
         let completion = ada.upload("ada/rivers", "csv", b"id,name\n1,Alice\n", 2, &json!({}));
-        Self { anonymous: server.anonymous(), ada, cursor, operation, completion }
+        let announced = json!({"content_length": 1_000, "num_parts": 1, "file_type": "csv"});
+        let session = ada.post("/databases/ada/rivers/imports/uploads", &announced).expect(201).data();
+        let part = session["parts"][0]["url"].as_str().unwrap().to_owned();
+        let anonymous = server.anonymous();
+        let page = anonymous.send(anonymous.plain(Method::GET, "/ada/rivers")).expect(200);
+        let scripts = page.text.matches("<script").count();
+        Self { anonymous, ada, cursor, operation, completion, part, scripts }
     }
 
     pub(super) fn secret(&self) -> &str {
@@ -207,10 +303,10 @@ impl Yard {
     }
 }
 
-const BRANCHES: &str = "/databases/ada/rivers/branches";
+pub(super) const BRANCHES: &str = "/databases/ada/rivers/branches";
 
 /// Longer addresses do not reach the API.
-const ADDRESS: usize = 8 << 10;
+pub(super) const ADDRESS: usize = 8 << 10;
 
 /// Any bytes as a part of an address.
 fn encoded(bytes: &[u8]) -> String {
@@ -218,12 +314,14 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 /// A fault of the server is what must not be.
-fn judged(answer: &Answer) -> Result<String, String> {
-    let brief = format!("{} {}", answer.status, answer.json()["code"].as_str().unwrap_or_default());
+pub(super) fn judged(answer: &Answer) -> Result<String, String> {
+    // Not every answer is JSON.
+    let problem: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+    let brief = format!("{} {}", answer.status, problem["code"].as_str().unwrap_or_default());
     if answer.status >= 500 { Err(format!("{brief}: {}", answer.text)) } else { Ok(brief) }
 }
 
-fn one_of(answer: &Answer, statuses: &[u16]) -> Result<String, String> {
+pub(super) fn one_of(answer: &Answer, statuses: &[u16]) -> Result<String, String> {
     let brief = judged(answer)?;
     if statuses.contains(&answer.status) {
         Ok(brief)

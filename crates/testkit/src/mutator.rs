@@ -67,15 +67,17 @@ const WORDS: &[&[u8]] = &[
 /// The longest input; above the limit of a JSON body.
 const LONGEST: usize = 3 << 20;
 
-pub(super) struct Mutator(StdRng);
+/// See [`Mutator::mutant`].
+pub struct Mutator(StdRng);
 
 impl Mutator {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The same seed gives the same changes.
+    pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
 
     /// A change of one of the inputs; mostly a small one.
-    pub(super) fn mutant(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+    pub fn mutant(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
         let mut input = corpus.choose(&mut self.0).cloned().unwrap_or_default();
         for _ in 0..self.0.random_range(1..=4) {
             self.change(&mut input, corpus);

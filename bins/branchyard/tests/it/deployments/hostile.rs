@@ -1,0 +1,84 @@
+//! Bodies that no client of libSQL sends: answered in time, never with a fault of the server, and the next good one is served.
+//!
+//! A default run takes seconds; `cargo xtask fuzz --target hrana-bodies --minutes 60` goes on for an hour (docs/testing.md).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::Mutator;
+use serde_json::json;
+
+use super::yard::{Yard, execute};
+
+/// Paths that take a body.
+const PATHS: [&str; 4] = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/db/gauges/branch/main/v2/pipeline"];
+/// Bodies of a default run.
+const ROUNDS: usize = 300;
+/// The longest that an answer may take.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The process is to take no more, in KiB, whatever it is sent.
+const MEMORY_KB: u64 = 1 << 20;
+
+fn seeds() -> Vec<Vec<u8>> {
+    let pipeline = |requests| json!({"baton": null, "requests": requests}).to_string().into_bytes();
+    let step = json!({"stmt": {"sql": "insert into t values (1)"}, "condition": {"type": "not", "cond": {"type": "ok", "step": 0}}});
+    let arguments = json!({"sql": "select ?, :a", "args": [{"type": "integer", "value": "9223372036854775807"}],
+        "named_args": [{"name": "a", "value": {"type": "blob", "base64": "AP8="}}], "want_rows": true});
+    vec![
+        pipeline(json!([execute("select 1"), {"type": "close"}])),
+        pipeline(json!([{"type": "execute", "stmt": arguments}])),
+        pipeline(json!([{"type": "batch", "batch": {"steps": [{"stmt": {"sql": "begin"}}, step]}}])),
+        pipeline(json!([{"type": "sequence", "sql": "create table if not exists t(a); insert into t values (1);"}])),
+        pipeline(
+            json!([{"type": "store_sql", "sql_id": 1, "sql": "select 1"}, {"type": "describe", "sql_id": 1}, {"type": "close_sql", "sql_id": 1}]),
+        ),
+        pipeline(json!([{"type": "get_autocommit"}, {"type": "batch", "batch": {"steps": []}}])),
+        json!({"baton": "x", "batch": {"steps": [{"stmt": {"sql": "select 1.5, null, x'00'"}}]}})
+            .to_string()
+            .into_bytes(),
+        "[".repeat(100_000).into_bytes(),
+        b"{\"requests\":".repeat(5_000),
+    ]
+}
+
+/// The memory a process has, in KiB.
+fn resident_kb(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn fuzz() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("FUZZ_SEED").unwrap_or(1);
+    let until = number("FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let yard = Yard::start();
+    let http = reqwest::blocking::Client::builder().no_proxy().timeout(LIMIT).build().unwrap();
+    let (mut mutator, mut corpus, mut outcomes) = (Mutator::new(seed), seeds(), BTreeMap::<String, usize>::new());
+    let (good, mut round) = (corpus.len(), 0);
+    while until.map_or(round < ROUNDS, |until| Instant::now() < until) {
+        let body = if round < good { corpus[round].clone() } else { mutator.mutant(&corpus) };
+        let request = http.post(format!("{}{}", yard.origin(), PATHS[round % PATHS.len()])).bearer_auth(&yard.writer);
+        let shown = || String::from_utf8_lossy(&body[..body.len().min(2_000)]).into_owned();
+        let answer = request.body(body.clone()).send();
+        let answer = answer.unwrap_or_else(|error| panic!("seed {seed}, body {round}: {error}: {}", shown()));
+        let status = answer.status().as_u16();
+        let text = answer.text().unwrap_or_else(|error| panic!("seed {seed}, body {round}: {error}: {}", shown()));
+        assert!(status < 500, "seed {seed}, body {round}: {status} {text}: {}", shown());
+        let brief = text.chars().filter(char::is_ascii_alphabetic).take(60).collect::<String>();
+        let times = outcomes.entry(format!("{status} {brief}")).or_default();
+        *times += 1;
+        if *times == 1 && corpus.len() < 300 {
+            corpus.push(body);
+        }
+        round += 1;
+        if round % 50 == 0 {
+            assert_eq!(yard.sql(&["select 6 * 7"])[0][0], "42");
+            let kb = resident_kb(yard.handle.process);
+            assert!(kb < MEMORY_KB, "seed {seed}, by body {round}: the process took {kb} KiB");
+        }
+    }
+    println!("hrana-bodies: {round} inputs, {} outcomes", outcomes.len());
+    assert!(outcomes.len() > 5, "every body had the same outcome, so nothing was tried");
+}

@@ -1,0 +1,191 @@
+//! What strangers put into requests besides SQL: headers, bodies in parts, addresses, prose; and what operators put into the configuration.
+
+use branchyard::cli::Place;
+use branchyard::config::Config;
+use reqwest::Method;
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::json;
+
+use super::targets::{ADDRESS, BRANCHES, Yard, judged, one_of};
+
+/// The first byte chooses the header.
+const HEADERS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "if-none-match",
+    "if-match",
+    "range",
+    "content-type",
+    "content-length",
+    "cookie",
+    "origin",
+    "x-request-id",
+    "x-forwarded-for",
+    "access-control-request-method",
+    "host",
+    "transfer-encoding",
+];
+
+pub(super) fn headers() -> Vec<Vec<u8>> {
+    let values = [
+        "application/json;q=0.5, text/csv, */*;q=0",
+        "gzip, br;q=0.9, zstd;q=0.1, identity;q=0",
+        "\"a\", W/\"b\", *",
+        "\"a\"",
+        "bytes=0-1,5-,-9",
+        "application/json; charset=utf-8",
+        "5",
+        "branchyard_session=x; a=b",
+        "https://a.test",
+        "req_1",
+        "1.2.3.4, [::1]:5",
+        "DELETE",
+        "a.test:99",
+        "chunked",
+    ];
+    (0..).zip(values).map(|(number, value): (u8, &str)| [&[number][..], value.as_bytes()].concat()).collect()
+}
+
+pub(super) fn header(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let Some((chosen, value)) = bytes.split_first() else { return Ok("nothing".into()) };
+    let name = HEADERS[usize::from(*chosen) % HEADERS.len()];
+    let Ok(value) = HeaderValue::from_bytes(&value[..value.len().min(ADDRESS)]) else {
+        return Ok("cannot be sent".into());
+    };
+    // Those that say how long the body is make another request of it, whose answer may never come.
+    if name == "content-length" || name == "transfer-encoding" {
+        return Ok("not ours to send".into());
+    }
+    let mut brief = name.to_owned();
+    for path in ["/databases/ada/rivers", "/databases/ada/rivers/sql?q=select%201", BRANCHES] {
+        let request = yard.ada.request(Method::GET, path).header(HeaderName::from_static(name), value.clone());
+        brief += &judged(&yard.ada.send(request))?;
+    }
+    Ok(brief)
+}
+
+/// As an idempotency key of a request that never has an effect, or has had it.
+pub(super) fn key(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
+        return Ok("cannot be sent".into());
+    };
+    let request = yard.ada.request(Method::POST, BRANCHES).header("Idempotency-Key", value);
+    one_of(&yard.ada.send(request.json(&json!({"name": "other", "from": {"branch": "main"}}))), &[400, 409])
+}
+
+pub(super) fn parts() -> Vec<Vec<u8>> {
+    vec![b"id,name\n".to_vec(), vec![0; 100]]
+}
+
+/// As a part of an upload, sent twice, until its address expires.
+pub(super) fn part(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let put = |bytes: &[u8]| {
+        let request = yard.anonymous.request(Method::PUT, &yard.part).body(bytes.to_vec());
+        one_of(&yard.anonymous.send(request), &[200, 400, 403, 413])
+    };
+    Ok(put(bytes)? + &put(bytes)?)
+}
+
+pub(super) fn forms() -> Vec<Vec<u8>> {
+    let params = r#"{"fileName":"t.csv","branchName":"","fileType":"Csv","importOp":"Overwrite","tableName":"f"}"#;
+    let part = |name: &str, more: &str, body: &str| {
+        format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"{more}\r\n\r\n{body}\r\n")
+    };
+    let file = part("file", "; filename=\"t.csv\"\r\nContent-Type: text/csv", "a,b\n1,2\n");
+    let whole = format!("{}{file}--x--\r\n", part("params", "", params));
+    vec![
+        whole.clone().into_bytes(),
+        format!("{file}{}--x--", part("params", "", "{")).into_bytes(),
+        whole[..80].as_bytes().to_vec(),
+    ]
+}
+
+/// As a form of the older API, whose parts the text `x` divides.
+pub(super) fn form(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let request = yard.ada.plain(Method::POST, "/api/v1alpha1/ada/rivers/upload").bearer_auth(yard.secret());
+    judged(&yard.ada.send(request.header("Content-Type", "multipart/form-data; boundary=x").body(bytes.to_vec())))
+}
+
+pub(super) const URLS: &[&str] = &[
+    "https://hook.test/a?b=c",
+    "http://127.0.0.1:1/",
+    "https://[::ffff:10.0.0.1]/",
+    "https://user:word@hook.test/#x",
+    "https://0x7f.1/",
+    "https://h\u{e4}k.test:65536/%00",
+    "file:///etc/passwd",
+];
+
+pub(super) fn hook_url(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    const HOOKS: &str = "/databases/ada/rivers/hooks";
+    let made = yard.ada.post(HOOKS, &json!({"url": String::from_utf8_lossy(bytes), "active": false}));
+    if made.status != 201 {
+        return one_of(&made, &[400, 413, 422]);
+    }
+    let (id, url) = (made.data()["id"].as_str().unwrap_or_default().to_owned(), made.data()["url"].clone());
+    // What is kept is in its final form: given again, it stays as it is.
+    let again = yard.ada.patch(&format!("{HOOKS}/{id}"), &json!({"url": url}));
+    judged(&yard.ada.delete(&format!("{HOOKS}/{id}")))?;
+    if again.status == 200 && again.data()["url"] == url {
+        Ok("201".into())
+    } else {
+        Err(format!("{url} becomes {}", again.text))
+    }
+}
+
+pub(super) const PROSE: &[&str] = &[
+    "# a\n\n- [x](https://a.test) ![p](q.png)\n\n| a | b |\n|---|---|\n| 1 | `2` |\n",
+    "<script>alert(1)</script> <img src=x onerror=alert(1)> <javascript:alert(1)>",
+    "[a]: javascript:alert(1)\n[a] [b](data:text/html,x) [c](<java\nscript:x>)",
+    "**_~~`\u{202e}&#x3c;script&#x3e;",
+];
+
+/// As the description on the page of a database: nothing in it runs or is loaded.
+pub(super) fn markdown(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let kept = yard.ada.patch("/databases/ada/rivers", &json!({"description": text}));
+    let brief = one_of(&kept, &[200, 400, 413])?;
+    let shown = yard.anonymous.send(yard.anonymous.plain(Method::GET, "/ada/rivers"));
+    if shown.status != 200 {
+        return Err(format!("the page answers {}: {}", shown.status, shown.text));
+    }
+    // Whatever is text has its `<` escaped, and what is in quotes its quotes.
+    let lower = shown.text.to_lowercase();
+    let scripts = lower.matches("<script").count();
+    for bad in ["<img", "<iframe", "<svg onload", "href=\"javascript:", "href=\"data:", "href=\"vbscript:"] {
+        if lower.contains(bad) {
+            return Err(format!("the page has {bad}: {}", shown.text));
+        }
+    }
+    if scripts == yard.scripts { Ok(brief) } else { Err(format!("the page has {scripts} scripts: {}", shown.text)) }
+}
+
+pub(super) fn configurations() -> Vec<Vec<u8>> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bins/branchyard/branchyard.default.toml");
+    vec![
+        std::fs::read(file).unwrap(),
+        b"listen = \"127.0.0.1:0\"\n[sql]\nrow_cap = 5\n[hooks]\nallowed_cidrs = [\"10.0.0.0/8\"]\n".to_vec(),
+    ]
+}
+
+/// As a configuration: it is taken, or refused with a reason.
+pub(super) fn configuration(bytes: &[u8]) -> Result<String, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = folder.path().join("branchyard.toml");
+    std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
+    match Config::load(&Place { config: Some(file), ..Place::default() }) {
+        Ok(config) => {
+            // What else is read of it at a start.
+            let _ = config.domain_limits();
+            Ok("taken".into())
+        }
+        Err(error) => {
+            let text = format!("{error:#}");
+            if text.is_empty() {
+                Err("refused without a reason".into())
+            } else {
+                Ok(text.chars().filter(char::is_ascii_alphabetic).take(24).collect())
+            }
+        }
+    }
+}
