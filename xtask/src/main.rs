@@ -4,12 +4,14 @@
 //! before it fails, and every finding ends with how to fix it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
+mod bench;
 mod ci;
 mod deny;
 mod finding;
 mod layers;
 mod openapi;
 mod process;
+mod python;
 mod schemathesis;
 mod snapshots;
 mod tidy;
@@ -31,6 +33,10 @@ usage: cargo xtask <command>
                          XTASK_BRANCHYARD=<file>: ask this binary instead of building one
   schemathesis [FLAG…]   requests made from the OpenAPI document against the real server; FLAGs go to schemathesis
                          XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
+  bench [--quick] [--out FILE] [TOPIC…] [FLAG…]
+                         what the server costs, as ratios to baselines of the same run (docs/performance.md); a table, and
+                         target/bench.json. --quick: small and in the dev profile; FLAGs go to the bench, `bench --help` lists them
+                         XTASK_DATASETTE=<file>: compare with this Datasette instead of installing one
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
 
 fn main() -> ExitCode {
@@ -58,6 +64,7 @@ fn command(args: &[&str]) -> Result<()> {
             let binary = std::env::var_os("XTASK_BRANCHYARD").map(PathBuf::from);
             schemathesis::run(&Workspace::load()?, binary.as_deref(), more)
         }
+        ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
         ["help" | "--help" | "-h"] => {
