@@ -2,6 +2,7 @@
 
 mod forks;
 mod hooks;
+mod hrana;
 mod imports;
 mod lists;
 mod merges;
@@ -32,5 +33,6 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("merges", merges::run),
     ("lists", lists::run),
     ("hooks", hooks::run),
+    ("hrana", hrana::run),
     ("overload", overload::run),
 ];
