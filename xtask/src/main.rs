@@ -4,12 +4,14 @@
 //! before it fails, and every finding ends with how to fix it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its user")]
 
+mod bench;
 mod ci;
 mod deny;
 mod finding;
 mod layers;
 mod openapi;
 mod process;
+mod python;
 mod schemathesis;
 mod snapshots;
 mod soak;
@@ -36,6 +38,10 @@ usage: cargo xtask <command>
                          the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
+  bench [--quick] [--out FILE] [TOPIC…] [FLAG…]
+                         what the server costs, as ratios to baselines of the same run (docs/performance.md); a table, and
+                         target/bench.json. --quick: small and in the dev profile; FLAGs go to the bench, `bench --help` lists them
+                         XTASK_DATASETTE=<file>: compare with this Datasette instead of installing one
   deny [--install-tools] licences, bans, sources, advisories (deny.toml)";
 
 fn main() -> ExitCode {
@@ -65,6 +71,7 @@ fn command(args: &[&str]) -> Result<()> {
         }
         ["crash", flags @ ..] => soak::crash(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
+        ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),
         ["deny", "--install-tools"] => deny::run(&Workspace::load()?, deny::Missing::Install),
         ["help" | "--help" | "-h"] => {

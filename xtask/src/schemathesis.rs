@@ -6,13 +6,12 @@
 mod scene;
 mod server;
 
-use crate::process;
 use crate::workspace::{Workspace, cargo};
-use anyhow::{Context, Result, bail};
+use crate::{process, python};
+use anyhow::{Context, Result, anyhow};
 use server::Server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 const REQUIREMENTS: &str = "xtask/schemathesis/requirements.txt";
 const CONFIGURATION: &str = "xtask/schemathesis/schemathesis.toml";
@@ -54,34 +53,14 @@ pub(crate) fn run(workspace: &Workspace, binary: Option<&Path>, more: &[&str]) -
     server.stop()
 }
 
-/// schemathesis in a virtual environment under `target`, so that nobody's home is changed.
 fn program(workspace: &Workspace) -> Result<PathBuf> {
     if let Some(given) = std::env::var_os(VARIABLE) {
         return Ok(given.into());
     }
-    let requirements = workspace.root.join(REQUIREMENTS);
-    let environment = workspace.target.join("tools/schemathesis");
-    let (ours, installed) = (environment.join("bin/st"), environment.join("requirements.txt"));
-    let wanted = std::fs::read(&requirements).with_context(|| format!("cannot read {REQUIREMENTS}"))?;
-    let works = || process::succeeds(Command::new(&ours).arg("--version"), Duration::from_secs(30));
-    if std::fs::read(&installed).is_ok_and(|there| there == wanted) && works() {
-        return Ok(ours);
-    }
-    println!("installing schemathesis below {}", environment.display());
-    let install = || -> Result<()> {
-        process::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-        process::run(
-            Command::new(environment.join("bin/pip"))
-                .args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--requirement"])
-                .arg(&requirements),
-        )
-    };
-    if let Err(error) = install() {
-        bail!(
+    python::tool(workspace, "schemathesis", "st", REQUIREMENTS).map_err(|error| {
+        anyhow!(
             "schemathesis cannot be installed: {error:#}\n  fix: it needs Python 3.10 with venv (Debian: python3-venv) and PyPI, or a \
              mirror named by PIP_INDEX_URL. Without either: install {REQUIREMENTS} elsewhere, and give its `st` as {VARIABLE}=<file>"
-        );
-    }
-    std::fs::write(&installed, wanted)?;
-    Ok(ours)
+        )
+    })
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod backup;
+mod bench;
 mod clients;
 mod commands;
 mod crash;

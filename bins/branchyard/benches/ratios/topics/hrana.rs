@@ -1,17 +1,9 @@
-//! Round trips to a deployment beside the same statements on a session in this process, in one run.
-//!
-//! `cargo bench -p branchyard --bench hrana [-- --statements 2000]`; unoptimized, but soon: `cargo test -p branchyard --bench hrana`
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::print_stdout,
-    reason = "a bench prints, and stops where it fails"
-)]
+//! Statements of a deployment beside the same on a session in this process.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard::compose::World;
 use branchyard_auth::{HashedToken, PlainToken};
@@ -27,6 +19,10 @@ use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_storage::FolderBlobs;
 use serde_json::json;
 use uuid::Uuid;
+
+use crate::flags::Flags;
+use crate::report::{Aim, Row};
+use crate::slices::{alternate, millis};
 
 const TABLE: &str = "create table t(id integer primary key, v text)";
 const FILL: &str =
@@ -57,40 +53,34 @@ impl RowSink for Nowhere {
     }
 }
 
-fn main() {
-    let statements = flag("--statements", 2_000);
+/// Runs a statement with the number of a row.
+type Run<'a> = dyn Fn(&str, i64) + 'a;
+
+pub(crate) fn run(flags: &Flags) -> Vec<Row> {
+    let (statements, slices) = (flags.count("--statements"), flags.count("--slices"));
     let dir = tempfile::tempdir().unwrap();
     let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), Options::default()).unwrap());
     let author =
         Signature { name: "ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) };
-    let (here_reads, here_writes) = in_process(&engine, &author, statements);
-    let (there_reads, there_writes) = over_hrana(dir.path(), engine, author, statements);
-    println!(
-        "point reads    {here_reads:>9.0}/s in process  {there_reads:>9.0}/s over Hrana  1 : {:.1}",
-        here_reads / there_reads
-    );
-    println!(
-        "1-row updates  {here_writes:>9.0}/s in process  {there_writes:>9.0}/s over Hrana  1 : {:.1}",
-        here_writes / there_writes
-    );
+    let here = in_process(Arc::clone(&engine), &author);
+    over_hrana(dir.path(), engine, author, |there| {
+        let row = |name, what: &str, sql: &str| {
+            let done = alternate(slices, || time(statements, sql, there), || time(statements, sql, &here));
+            done.row(name, format!("{what} over Hrana, one connection"), "a session in process", "ms", Aim::None)
+        };
+        vec![row("deployment, read", "read by primary key", READ), row("deployment, write", "one-row update", WRITE)]
+    })
 }
 
-fn flag(name: &str, default: u32) -> u32 {
-    let mut args = std::env::args().skip_while(|arg| arg != name);
-    args.nth(1).map_or(default, |value| value.parse().expect("a number"))
-}
-
-/// How often in a second.
-fn rate(statements: u32, mut run: impl FnMut(i64)) -> f64 {
-    let began = Instant::now();
-    for n in 0..statements {
-        run(i64::from(n % 10_000) + 1);
-    }
-    f64::from(statements) / began.elapsed().as_secs_f64()
+/// Of one statement, in milliseconds.
+#[expect(clippy::cast_precision_loss, reason = "a count of statements is far below 2^53")]
+fn time(statements: u64, sql: &str, run: &Run<'_>) -> f64 {
+    let whole = millis(|| (0..statements).for_each(|n| run(sql, (n % 10_000).cast_signed() + 1)));
+    whole / statements as f64
 }
 
 /// A session for each statement, as a request has one.
-fn in_process(engine: &DoltliteEngine, author: &Signature, statements: u32) -> (f64, f64) {
+fn in_process(engine: Arc<DoltliteEngine>, author: &Signature) -> impl Fn(&str, i64) + use<> {
     let database = DatabaseId::from_uuid(Uuid::from_u128(7));
     engine.create_served(database, author, "Create database").unwrap();
     let request = SessionRequest {
@@ -106,18 +96,22 @@ fn in_process(engine: &DoltliteEngine, author: &Signature, statements: u32) -> (
         has_turn: true,
         commits_transactions: false,
     };
-    let run = |sql: &str, arguments: &Arguments| {
+    let run = move |sql: &str, arguments: &Arguments| {
         let mut session = engine.session(&request).unwrap();
         session.run(sql, arguments, &bounds, &mut Nowhere).unwrap();
     };
     run(TABLE, &Arguments::None);
     run(FILL, &Arguments::None);
-    let of = |id| Arguments::Positional(vec![Cell::Integer(id)]);
-    (rate(statements, |id| run(READ, &of(id))), rate(statements, |id| run(WRITE, &of(id))))
+    move |sql, id| run(sql, &Arguments::Positional(vec![Cell::Integer(id)]))
 }
 
 /// One connection, one request after the other.
-fn over_hrana(dir: &std::path::Path, engine: Arc<DoltliteEngine>, author: Signature, statements: u32) -> (f64, f64) {
+fn over_hrana(
+    dir: &std::path::Path,
+    engine: Arc<DoltliteEngine>,
+    author: Signature,
+    measure: impl FnOnce(&Run<'_>) -> Vec<Row>,
+) -> Vec<Row> {
     let settings = LocalSettings {
         root: dir.join("deployments"),
         program: PathBuf::from(env!("CARGO_BIN_EXE_branchyard")),
@@ -157,8 +151,7 @@ fn over_hrana(dir: &std::path::Path, engine: Arc<DoltliteEngine>, author: Signat
     };
     run(TABLE, json!([]));
     run(FILL, json!([]));
-    let of = |id: i64| json!([{"type": "integer", "value": id.to_string()}]);
-    let rates = (rate(statements, |id| run(READ, of(id))), rate(statements, |id| run(WRITE, of(id))));
+    let rows = measure(&|sql, id| run(sql, json!([{"type": "integer", "value": id.to_string()}])));
     local.stop(&handle, Duration::from_secs(10)).unwrap();
-    rates
+    rows
 }

@@ -1,0 +1,157 @@
+//! Load over keep-alive connections: cheap to make, and every answer is looked at.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often one who waits for it looks whether that is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is asked, and what its answer must hold; both from a number that varies.
+pub(crate) struct Question<'a> {
+    /// Where.
+    pub(crate) address: SocketAddr,
+    /// Writes the whole request.
+    pub(crate) request: &'a (dyn Fn(u64, &mut Vec<u8>) + Sync),
+    /// Writes what the body must hold.
+    pub(crate) proof: &'a (dyn Fn(u64, &mut Vec<u8>) + Sync),
+}
+
+/// Where a response ends.
+enum End {
+    Unknown,
+    At(usize),
+    /// After the last chunk. Chunks are left as they come: what is looked for is within one.
+    Chunk,
+}
+
+impl End {
+    fn is_reached(&self, buffer: &[u8]) -> bool {
+        match self {
+            Self::Unknown => false,
+            Self::At(length) => buffer.len() >= *length,
+            Self::Chunk => buffer.ends_with(b"\r\n0\r\n\r\n"),
+        }
+    }
+}
+
+/// One connection that is kept.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// A response, read whole.
+pub(crate) struct Response<'a> {
+    pub(crate) status: u16,
+    pub(crate) head: &'a [u8],
+    pub(crate) body: &'a [u8],
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        Self { stream, buffer: Vec::with_capacity(64 << 10) }
+    }
+
+    /// Sends a request and reads its response.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> std::io::Result<Response<'_>> {
+        let began = Instant::now();
+        self.ask_unless(request, || began.elapsed() > PATIENCE)
+    }
+
+    /// The same; an error once `is_over` while the response is still to come.
+    pub(crate) fn ask_unless(&mut self, request: &[u8], is_over: impl Fn() -> bool) -> std::io::Result<Response<'_>> {
+        self.stream.write_all(request)?;
+        self.buffer.clear();
+        let (mut body_at, mut end) = (0, End::Unknown);
+        while !end.is_reached(&self.buffer) {
+            let filled = self.buffer.len();
+            self.buffer.resize(filled + (16 << 10), 0);
+            let read = self.stream.read(&mut self.buffer[filled..]);
+            self.buffer.truncate(filled + read.as_ref().copied().unwrap_or(0));
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock && !is_over() => continue,
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            if body_at == 0
+                && let Some(head) = memchr::memmem::find(&self.buffer, b"\r\n\r\n")
+            {
+                body_at = head + 4;
+                let length = header(&self.buffer[..body_at], "content-length");
+                end = length.map_or(End::Chunk, |length| End::At(body_at + length.parse().unwrap_or(0)));
+            }
+        }
+        let status = std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|code| code.parse().ok()).unwrap_or(0);
+        Ok(Response { status, head: &self.buffer[..body_at], body: &self.buffer[body_at..] })
+    }
+}
+
+/// A header of a head.
+pub(crate) fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a str> {
+    let lines = std::str::from_utf8(head).ok()?.lines();
+    lines
+        .filter_map(|line| line.split_once(": "))
+        .find(|(key, _)| key.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value)
+}
+
+/// Writes a GET; `head` holds further headers, each with its line end.
+pub(crate) fn get(into: &mut Vec<u8>, path: &str, head: &str) {
+    write!(into, "GET {path} HTTP/1.1\r\nHost: bench\r\n{head}\r\n").unwrap();
+}
+
+/// Requests per second.
+pub(crate) fn rate(question: &Question<'_>, connections: u64, seconds: f64, ids: u64) -> f64 {
+    let done = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for number in 0..connections {
+            let (done, stop) = (&done, &stop);
+            scope.spawn(move || {
+                let mut connection = Connection::open(question.address);
+                let (mut request, mut proof) = (Vec::new(), Vec::new());
+                let mut id = number * 131;
+                while !stop.load(Ordering::Relaxed) {
+                    id = (id * 48_271 + 11) % ids + 1;
+                    request.clear();
+                    proof.clear();
+                    (question.request)(id, &mut request);
+                    (question.proof)(id, &mut proof);
+                    let answer = connection.ask(&request).unwrap();
+                    let is_good = answer.status == 200 && memchr::memmem::find(answer.body, &proof).is_some();
+                    assert!(is_good, "{} {}", answer.status, String::from_utf8_lossy(answer.body));
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        stop.store(true, Ordering::Relaxed);
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a count of requests is far below 2^53")]
+    let done = done.load(Ordering::Relaxed) as f64;
+    done / began.elapsed().as_secs_f64()
+}
+
+/// A statement as a query parameter.
+pub(crate) fn encoded(statement: &str) -> String {
+    let mut text = String::new();
+    for byte in statement.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b'*' | b'{' | b'}' => {
+                text.push(char::from(byte))
+            }
+            b' ' => text.push('+'),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}

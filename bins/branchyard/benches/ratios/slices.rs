@@ -1,0 +1,59 @@
+//! Product and baseline by turns, so that whatever else the machine does meets both.
+
+use crate::report::{Aim, Row};
+
+/// What both sides did, slice by slice: rates, or times.
+pub(crate) struct Slices {
+    product: Vec<f64>,
+    baseline: Vec<f64>,
+}
+
+/// Runs both sides by turns, after a turn each that does not count.
+pub(crate) fn alternate(slices: u64, mut product: impl FnMut() -> f64, mut baseline: impl FnMut() -> f64) -> Slices {
+    product();
+    baseline();
+    let mut done = Slices { product: Vec::new(), baseline: Vec::new() };
+    for _ in 0..slices {
+        done.product.push(product());
+        done.baseline.push(baseline());
+    }
+    done
+}
+
+impl Slices {
+    /// Neighbours are compared with each other: that is what cancels the drift.
+    pub(crate) fn ratio(&self) -> f64 {
+        median(self.product.iter().zip(&self.baseline).map(|(product, baseline)| product / baseline).collect())
+    }
+
+    /// A row whose aim is about product / baseline.
+    pub(crate) fn row(&self, name: &'static str, what: String, baseline: &str, unit: &str, aim: Aim) -> Row {
+        Row {
+            name,
+            what,
+            product: shown(median(self.product.clone()), unit),
+            baseline: format!("{baseline}: {}", shown(median(self.baseline.clone()), unit)),
+            value: Some(self.ratio()),
+            unit: "",
+            aim,
+        }
+    }
+}
+
+fn shown(value: f64, unit: &str) -> String {
+    let digits = if value >= 100.0 { 0 } else { 2 };
+    format!("{value:.digits$} {unit}")
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// How long it took, in milliseconds.
+pub(crate) fn millis(work: impl FnOnce()) -> f64 {
+    let began = std::time::Instant::now();
+    work();
+    began.elapsed().as_secs_f64() * 1e3
+}

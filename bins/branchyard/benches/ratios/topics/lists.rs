@@ -1,0 +1,166 @@
+//! Pages deep in long lists beside their first page, and a small diff of a large table beside the same of a small one.
+
+use std::time::Duration;
+
+use branchyard::compose::{Pending, Stores, World};
+use branchyard::config::Config;
+use branchyard_domain::access::Caller as Who;
+use branchyard_domain::entities::{Branch, Pull, PullState, User, Visibility};
+use branchyard_domain::ports::{Engine as _, MergeOutcome, Metadata as _, WriteJob};
+use branchyard_domain::usecases::NewDatabase;
+use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, Timestamp};
+use reqwest::Method;
+
+use crate::flags::Flags;
+use crate::report::{Aim, Row};
+use crate::slices::{alternate, millis};
+use crate::table::Table;
+use crate::yard::{Caller, Yard};
+
+const SMALL: u64 = 1_000;
+/// Requests of a slice: one alone is too short to be timed.
+const REQUESTS: u32 = 10;
+
+pub(crate) fn run(flags: &Flags) -> Vec<Row> {
+    let (items, commits, rows) = (flags.count("--items"), flags.count("--commits"), flags.count("--rows"));
+    let (slices, changes) = (flags.count("--slices"), flags.count("--changes"));
+    let yard = Yard::new();
+    generate(&yard, flags);
+    let server = yard.start();
+    let mut table = Vec::new();
+    for (name, list, depth) in [
+        ("branches, deep", "branches", items * 9 / 10),
+        ("pulls, deep", "pulls", items * 9 / 10),
+        ("commits, deep", "commits", commits * 9 / 10),
+    ] {
+        let mut caller = Caller::new(server.address, &yard.token);
+        let path = format!("/api/v2/databases/bench/long/{list}?page_size=100");
+        let deep = format!("{path}&page_token={}", token_at(&mut caller, &path, depth));
+        let time = |path: &str| time(&mut Caller::new(server.address, &yard.token), path);
+        let done = alternate(slices, || time(&deep), || time(&path));
+        let what = format!("page of 100 {list} at {depth}");
+        table.push(done.row(name, what, "the first page", "ms", Aim::AtMost(1.5)));
+    }
+    let diff = |name: &str| {
+        let path = format!("/api/v2/databases/bench/{name}/diff?from=before&to=main&table=t");
+        time(&mut Caller::new(server.address, &yard.token), &path)
+    };
+    let done = alternate(slices, || diff("large"), || diff("small"));
+    let what = format!("diff of {changes} changed rows of {rows}");
+    table.push(done.row("diff", what, &format!("of {SMALL}"), "ms", Aim::AtMost(3.0)));
+    table
+}
+
+fn time(caller: &mut Caller, path: &str) -> f64 {
+    let whole = millis(|| {
+        for _ in 0..REQUESTS {
+            caller.ask(Method::GET, path, "");
+        }
+    });
+    whole / f64::from(REQUESTS)
+}
+
+/// The token of the page that begins after `depth` items.
+fn token_at(caller: &mut Caller, path: &str, depth: u64) -> String {
+    let mut token = String::new();
+    for _ in 0..depth / 100 {
+        let answer = caller.ask(Method::GET, &format!("{path}&page_token={token}"), "");
+        token = answer["meta"]["next_page_token"].as_str().unwrap().to_owned();
+    }
+    token
+}
+
+/// Makes the databases past the API, which would take an hour.
+fn generate(yard: &Yard, flags: &Flags) {
+    let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
+    let stores = Stores::open(&config, &World::default(), Pending::Refuse).unwrap();
+    stores.bind(&World::default()).unwrap();
+    let bench = stores.hub.people().user_named("bench").unwrap();
+
+    let (long, first) = database(&stores, &bench, "long");
+    let mut head = write(&stores, &bench, long, &first, "create table t (id integer primary key, v integer)");
+    for n in 2..flags.count("--commits") {
+        head = write(&stores, &bench, long, &head, &format!("insert into t values ({n}, {n})"));
+    }
+    advance(&stores, long, &first, &head);
+    name_things(&stores, &bench, long, &first, flags.count("--items"));
+
+    for (name, rows) in [("small", SMALL), ("large", flags.count("--rows"))] {
+        let (id, first) = database(&stores, &bench, name);
+        let script = Table::new(rows, flags.count("--columns")).script();
+        let before =
+            script.iter().fold(first.clone(), |head, statements| write(&stores, &bench, id, &head, statements));
+        let step = (rows / flags.count("--changes")).max(2);
+        let after = write(&stores, &bench, id, &before, &format!("update t set value = -1 where id % {step} = 1"));
+        advance(&stores, id, &first, &after);
+        let mut unit = stores.metadata.write().unwrap();
+        unit.branch_add(id, &branch("before", &before)).unwrap();
+        unit.save().unwrap();
+    }
+}
+
+fn database(stores: &Stores, bench: &User, name: &str) -> (DatabaseId, CommitHash) {
+    let wanted = NewDatabase {
+        owner: "bench".to_owned(),
+        name: DatabaseName::parse(name).unwrap(),
+        visibility: Visibility::Public,
+        description: None,
+        default_branch: None,
+    };
+    let id = stores.hub.databases().create(bench, wanted, None).unwrap().database.id;
+    let access = stores.hub.databases().access_by_id::<branchyard_domain::access::Read>(&Who::Anonymous, id).unwrap();
+    (id, stores.hub.history().resolve(&access, None).unwrap())
+}
+
+fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, statements: &str) -> CommitHash {
+    let author = bench.signature(Timestamp::from_seconds(1_790_000_000));
+    let timeout = Duration::from_secs(600);
+    let job = WriteJob { base, statements, message: "Generate", then_merge: None, author: &author, timeout };
+    match stores.engine.write(id, &job).unwrap().outcome {
+        MergeOutcome::Head(head) => head,
+        MergeOutcome::Conflicts(_) => unreachable!("nothing is merged"),
+    }
+}
+
+fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) {
+    let mut unit = stores.metadata.write().unwrap();
+    let main = RefName::parse("main").unwrap();
+    assert!(unit.branch_move(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
+    unit.save().unwrap();
+}
+
+fn branch(name: &str, head: &CommitHash) -> Branch {
+    let updated_at = Timestamp::from_seconds(1_790_000_000);
+    Branch { name: RefName::parse(name).unwrap(), head: head.clone(), updated_at }
+}
+
+/// Branches, and a pull from each.
+fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash, items: u64) {
+    let locator = stores.metadata.read().unwrap().database_get(id).unwrap().unwrap().locator;
+    for batch in (0..items).collect::<Vec<_>>().chunks(5_000) {
+        let mut unit = stores.metadata.write().unwrap();
+        for n in batch {
+            let branch = branch(&format!("topic/{n:07}"), head);
+            unit.branch_add(id, &branch).unwrap();
+            let number = unit.pull_next_number(id).unwrap();
+            unit.pull_add(&Pull {
+                database_id: id,
+                number,
+                title: format!("Topic {n}"),
+                description: None,
+                state: PullState::Open,
+                creator_id: bench.id,
+                creator: bench.name.clone(),
+                from_database_id: id,
+                from_locator: locator.clone(),
+                from_branch: branch.name.clone(),
+                to_branch: RefName::parse("main").unwrap(),
+                created_at: branch.updated_at,
+                updated_at: branch.updated_at,
+                version: 1,
+            })
+            .unwrap();
+        }
+        unit.save().unwrap();
+    }
+}

@@ -1,0 +1,38 @@
+//! One file per topic; each gives its rows.
+
+mod forks;
+mod hooks;
+mod hrana;
+mod imports;
+mod lists;
+mod merges;
+mod overload;
+mod pages;
+mod reads;
+mod start;
+mod streams;
+mod tokens;
+mod writes;
+
+use crate::flags::Flags;
+use crate::report::Row;
+
+/// A name, and what measures it.
+pub(crate) type Topic = (&'static str, fn(&Flags) -> Vec<Row>);
+
+/// In the order of the table.
+pub(crate) const TOPICS: &[Topic] = &[
+    ("start", start::run),
+    ("reads", reads::run),
+    ("tokens", tokens::run),
+    ("pages", pages::run),
+    ("streams", streams::run),
+    ("writes", writes::run),
+    ("imports", imports::run),
+    ("forks", forks::run),
+    ("merges", merges::run),
+    ("lists", lists::run),
+    ("hooks", hooks::run),
+    ("hrana", hrana::run),
+    ("overload", overload::run),
+];

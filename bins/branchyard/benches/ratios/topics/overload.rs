@@ -1,0 +1,190 @@
+//! More than the machine can do: half of a crowd of connections runs queries without an end, the other half reads cheaply and should hardly
+//! notice. What is refused is refused at once; when the crowd has gone, so has its work.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::flags::Flags;
+use crate::load::{Connection, encoded, get, header};
+use crate::report::{Aim, Row};
+use crate::table::Table;
+use crate::topics::reads::PATH;
+use crate::yard::{Server, Yard};
+
+const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+/// Connections of one caller: with more of them it would meet its own limit of reads, not the server's.
+const PER_CALLER: u64 = 8;
+
+pub(crate) fn run(flags: &Flags) -> Vec<Row> {
+    let crowd = flags.count("--crowd").max(2);
+    let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
+    let yard = Yard::new();
+    // Others than those who run endless queries, who may have no place left of their own.
+    let callers = crowd.div_ceil(PER_CALLER) + 1;
+    let tokens: Vec<String> = (0..callers).map(|number| yard.user(&format!("caller{number}"))).collect();
+    // As it is by default, but for the limit of requests: the crowd is to be held off by what it costs.
+    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false")]);
+    server.database(&yard.token, "bench", table);
+    std::thread::sleep(Duration::from_millis(500));
+    let idle = server.memory();
+    server.forget_peak();
+
+    let scene = Scene { server: &server, tokens: &tokens, flags, rows: table.rows };
+    let calm = scene.play(0);
+    let busy = scene.play(crowd / 2);
+    let peak = server.peak();
+    // What is left of the crowd's work shows as processor time, until it is gone.
+    let over = Instant::now();
+    let calm_again = loop {
+        let (began, before) = (Instant::now(), server.processor_seconds());
+        std::thread::sleep(Duration::from_millis(100));
+        let used = (server.processor_seconds() - before) / began.elapsed().as_secs_f64();
+        if used <= 0.1 || over.elapsed() > Duration::from_secs(60) {
+            break over.elapsed().as_secs_f64();
+        }
+    };
+    let after = scene.play(0);
+
+    let half = crowd / 2;
+    let what = format!("cheap reads on {half} connections beside {half} that run endless queries");
+    let p99 = |times: &[f64]| quantile(times, 0.99);
+    let against = |name, what: String, baseline: &str, product: f64, base: f64, aim| Row {
+        baseline: format!("{baseline}: {base:.1} ms"),
+        ..Row::alone(name, what, product, "ms", aim)
+    };
+    println!(
+        "  {} cheap reads, {} endless ones cut off by their time, {} refused",
+        busy.cheap.len(),
+        busy.ended,
+        busy.refused.len()
+    );
+    vec![
+        against("overload, cheap p99", what, "without them", p99(&busy.cheap), p99(&calm.cheap), Aim::AtMost(50.0)),
+        Row::alone(
+            "overload, refusals",
+            format!("time to a 503 beyond `pools.long_wait_ms`, slowest of {}", busy.refused.len()),
+            busy.refused.iter().fold(0.0, |most: f64, time| most.max(*time)),
+            "ms",
+            Aim::None,
+        ),
+        Row::alone("overload, memory", format!("peak; {idle:.0} MiB before"), peak, "MiB", Aim::AtMost(512.0)),
+        Row::alone(
+            "overload, afterwards",
+            "until the server is idle again".to_owned(),
+            calm_again,
+            "s",
+            Aim::AtMost(2.0),
+        ),
+        against(
+            "overload, p99 after",
+            "cheap reads once the crowd has gone".to_owned(),
+            "before it came",
+            p99(&after.cheap),
+            p99(&calm.cheap),
+            Aim::None,
+        ),
+    ]
+}
+
+struct Scene<'a> {
+    server: &'a Server,
+    tokens: &'a [String],
+    flags: &'a Flags,
+    rows: u64,
+}
+
+/// Times in milliseconds.
+#[derive(Default)]
+struct Seen {
+    cheap: Vec<f64>,
+    refused: Vec<f64>,
+    ended: u64,
+}
+
+impl Scene<'_> {
+    /// Half the crowd reads cheaply for a while, `endless` connections run endless queries.
+    fn play(&self, endless: u64) -> Seen {
+        let seconds = self.flags.number("--overload-seconds") / if endless == 0 { 4.0 } else { 1.0 };
+        let (seen, stop) = (Mutex::new(Seen::default()), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for number in 0..endless {
+                let (seen, stop) = (&seen, &stop);
+                scope.spawn(move || self.endless(number, seen, stop));
+            }
+            for number in 0..self.flags.count("--crowd") / 2 {
+                let (seen, stop) = (&seen, &stop);
+                scope.spawn(move || self.cheap(self.flags.count("--crowd") / 2 + number, seen, stop));
+            }
+            std::thread::sleep(Duration::from_secs_f64(seconds));
+            stop.store(true, Ordering::Relaxed);
+        });
+        seen.into_inner().unwrap()
+    }
+
+    fn head(&self, number: u64) -> String {
+        let token = &self.tokens[usize::try_from(number / PER_CALLER).unwrap()];
+        format!("Authorization: Bearer {token}\r\n")
+    }
+
+    fn cheap(&self, number: u64, seen: &Mutex<Seen>, stop: &AtomicBool) {
+        let path = format!("{PATH}{}", encoded(self.flags.text("--statement")));
+        let (head, pace) = (self.head(number), Duration::from_secs_f64(self.flags.number("--pace-ms") / 1e3));
+        let mut connection = Connection::open(self.server.address);
+        let mut times = Vec::new();
+        let mut id = number * 131;
+        // Not all at the same moment.
+        std::thread::sleep(pace.mul_f64((number % 16) as f64 / 16.0));
+        while !stop.load(Ordering::Relaxed) {
+            id = (id * 48_271 + 11) % self.rows + 1;
+            let mut request = Vec::new();
+            get(&mut request, &path.replace("{id}", &id.to_string()), &head);
+            let began = Instant::now();
+            let answer = connection.ask(&request).unwrap();
+            assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(answer.body));
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+            std::thread::sleep(pace);
+        }
+        seen.lock().unwrap().cheap.extend(times);
+    }
+
+    /// Each query may take a minute of computing, and there are as many of them as connections.
+    fn endless(&self, number: u64, seen: &Mutex<Seen>, stop: &AtomicBool) {
+        let path = format!("{PATH}{}&timeout_ms=60000", encoded(ENDLESS));
+        let mut request = Vec::new();
+        get(&mut request, &path, &self.head(number));
+        let (mut refused, mut ended) = (Vec::new(), 0);
+        while !stop.load(Ordering::Relaxed) {
+            let mut connection = Connection::open(self.server.address);
+            let began = Instant::now();
+            // Who is still waiting at the end goes away.
+            let answered = connection.ask_unless(&request, || stop.load(Ordering::Relaxed));
+            let Ok(answer) = answered else { break };
+            match answer.status {
+                200 => ended += 1,
+                503 => {
+                    assert!(header(answer.head, "retry-after").is_some(), "{}", String::from_utf8_lossy(answer.head));
+                    refused.push(began.elapsed().as_secs_f64() * 1e3);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                status => panic!("{status}: {}", String::from_utf8_lossy(answer.body)),
+            }
+        }
+        let mut seen = seen.lock().unwrap();
+        seen.refused.extend(refused);
+        seen.ended += ended;
+    }
+}
+
+fn quantile(times: &[f64], part: f64) -> f64 {
+    let mut times = times.to_vec();
+    times.sort_unstable_by(f64::total_cmp);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index"
+    )]
+    let index = (times.len() as f64 * part) as usize;
+    times.get(index.min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}

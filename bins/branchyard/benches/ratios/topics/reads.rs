@@ -1,0 +1,166 @@
+//! A row by its primary key, through API v2 with a token, beside Datasette and beside a bare handler; and the same read again and again.
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use actix_web::web::{Bytes, Data, Path as UrlPath};
+use actix_web::{HttpResponse, web};
+
+use crate::flags::Flags;
+use crate::load::{Connection, Question, encoded, get, rate};
+use crate::raw::{Bare, Raw};
+use crate::report::{Aim, Row};
+use crate::slices::alternate;
+use crate::table::Table;
+use crate::yard::Yard;
+
+/// The path of the read.
+pub(super) const PATH: &str = "/api/v2/databases/bench/bench/sql?q=";
+
+pub(crate) fn run(flags: &Flags) -> Vec<Row> {
+    let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
+    let (connections, seconds, slices) =
+        (flags.count("--connections"), flags.number("--seconds"), flags.count("--slices"));
+    let (statement, proof) = (flags.text("--statement").to_owned(), flags.text("--proof").to_owned());
+    let yard = Yard::new();
+    let server = yard.start();
+    server.database(&yard.token, "bench", table);
+
+    let path = format!("{PATH}{}", encoded(&statement));
+    let head = format!("Authorization: Bearer {}\r\n", yard.token);
+    let product = || {
+        let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), &head);
+        rate(
+            &Question { address: server.address, request: &request, proof: &with_id(&proof) },
+            connections,
+            seconds,
+            table.rows,
+        )
+    };
+    let what = format!("read by primary key, signed in, {connections} connections");
+    let mut rows = Vec::new();
+
+    match Datasette::start(flags, table, yard.path()) {
+        Ok(datasette) => {
+            let path = format!("/bench.json?_shape=array&sql={}", encoded(&statement));
+            let baseline = || {
+                let request = |id: u64, into: &mut Vec<u8>| get(into, &path.replace("{id}", &id.to_string()), "");
+                let question = Question { address: datasette.address, request: &request, proof: &with_id(&proof) };
+                rate(&question, connections, seconds, table.rows)
+            };
+            let done = alternate(slices, product, baseline);
+            rows.push(done.row("read, Datasette", what.clone(), "Datasette", "/s", Aim::AtLeast(20.0)));
+        }
+        Err(why) => rows.push(Row::skipped("read, Datasette", why)),
+    }
+
+    let (raw, sql) = (Data::new(Raw::with(table)), Data::new(statement.clone()));
+    let bare = Bare::start(move |routes| {
+        routes.app_data(raw.clone()).app_data(sql.clone()).route("/read/{id}", web::get().to(read));
+    });
+    let baseline = || {
+        let request = |id: u64, into: &mut Vec<u8>| get(into, &format!("/read/{id}"), "");
+        rate(
+            &Question { address: bare.address, request: &request, proof: &with_id(&proof) },
+            connections,
+            seconds,
+            table.rows,
+        )
+    };
+    rows.push(alternate(slices, product, baseline).row(
+        "read",
+        what,
+        "bare handler, same engine read",
+        "/s",
+        Aim::AtLeast(0.7),
+    ));
+    drop(bare);
+
+    let mut same = Vec::new();
+    get(&mut same, &path.replace("{id}", "7"), &head);
+    let bytes = Bytes::copy_from_slice(Connection::open(server.address).ask(&same).unwrap().body);
+    let bare = Bare::start(move |routes| {
+        routes.app_data(Data::new(bytes.clone())).route("/same", web::get().to(again));
+    });
+    let ask = |address: SocketAddr, same: &[u8]| {
+        let request = |_: u64, into: &mut Vec<u8>| into.extend_from_slice(same);
+        let seventh = |_: u64, into: &mut Vec<u8>| into.extend_from_slice(proof.replace("{id}", "7").as_bytes());
+        rate(&Question { address, request: &request, proof: &seventh }, connections, seconds, 1)
+    };
+    let mut plain = Vec::new();
+    get(&mut plain, "/same", "");
+    let done = alternate(slices, || ask(server.address, &same), || ask(bare.address, &plain));
+    let what = format!("the same read again and again, {connections} connections");
+    rows.push(done.row("read, repeated", what, "bare handler, same bytes", "/s", Aim::AtLeast(0.8)));
+    rows
+}
+
+/// Writes a text with the number in it.
+pub(super) fn with_id(text: &str) -> impl Fn(u64, &mut Vec<u8>) + Sync {
+    let (before, after) = text.split_once("{id}").map_or((text, None), |(before, after)| (before, Some(after)));
+    let (before, after) = (before.to_owned(), after.map(str::to_owned));
+    move |id, into| match &after {
+        Some(after) => write!(into, "{before}{id}{after}").unwrap(),
+        None => into.extend_from_slice(before.as_bytes()),
+    }
+}
+
+/// The same engine read on a pooled connection, with no token, no look-up, no limits.
+async fn read(raw: Data<Raw>, sql: Data<String>, id: UrlPath<u64>) -> HttpResponse {
+    let rows = web::block(move || raw.read(&sql.replace("{id}", &id.to_string())));
+    HttpResponse::Ok().json(rows.await.unwrap())
+}
+
+async fn again(bytes: Data<Bytes>) -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(Bytes::clone(&bytes))
+}
+
+/// Datasette on the same table in stock SQLite, stopped when dropped.
+struct Datasette {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Datasette {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Datasette {
+    fn start(flags: &Flags, table: Table, dir: &Path) -> Result<Self, String> {
+        let why = "no Datasette: `cargo xtask bench` installs one, or name it by --datasette FILE";
+        let program = flags.datasette.as_deref().ok_or(why)?;
+        let file = dir.join("bench.db");
+        // The Python beside it: its SQLite is what Datasette uses.
+        let make =
+            "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1])\nfile.executescript(sys.argv[2])\nfile.commit()";
+        let mut python = Command::new(program.with_file_name("python3"));
+        let made = python.args(["-c", make]).arg(&file).arg(table.script().join(";")).status();
+        if !made.is_ok_and(|status| status.success()) {
+            return Err(format!("no python3 beside {} that makes a SQLite file", program.display()));
+        }
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // `--immutable` is how it is fastest.
+        let child = Command::new(program)
+            .args(["serve", "--host", "127.0.0.1", "--port", &free.port().to_string(), "--immutable"])
+            .arg(&file)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", program.display()))?;
+        let datasette = Self { child, address: free };
+        let began = Instant::now();
+        while TcpStream::connect(free).is_err() {
+            if began.elapsed() > Duration::from_secs(60) {
+                return Err(format!("{} does not listen after a minute", program.display()));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(datasette)
+    }
+}

@@ -1,0 +1,187 @@
+//! A server as its users start it: the binary, with a data folder of its own, on a free port of the loopback interface.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::Actor;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::load::Connection;
+use crate::table::Table;
+
+/// A data folder with a user, `bench`.
+pub(crate) struct Yard {
+    dir: tempfile::TempDir,
+    /// The user's token.
+    pub(crate) token: String,
+}
+
+impl Yard {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut yard = Self { dir, token: String::new() };
+        yard.token = yard.user("bench");
+        yard
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Makes a user; gives a token.
+    pub(crate) fn user(&self, name: &str) -> String {
+        let user = ["user", "create", name, "--email", &format!("{name}@example.test")];
+        assert!(self.command().args(user).stdout(Stdio::null()).status().unwrap().success());
+        let token = ["token", "create", "--user", name, "--name", "bench", "--expires", "30d"];
+        String::from_utf8(self.command().args(token).output().unwrap().stdout).unwrap().trim().to_owned()
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_branchyard"));
+        command.env("BRANCHYARD_DATA_DIR", self.dir.path()).env("RUST_LOG", "error");
+        command
+    }
+
+    /// Starts the server for one caller who makes all the load: without limits of requests and of reads per caller.
+    pub(crate) fn start(&self) -> Server {
+        self.start_with(&[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")])
+    }
+
+    /// Starts it with these settings.
+    pub(crate) fn start_with(&self, settings: &[(&str, &str)]) -> Server {
+        let mut command = self.command();
+        for (key, value) in settings {
+            command.env(format!("BRANCHYARD_{key}"), value);
+        }
+        let mut child = command.args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://").unwrap().parse().unwrap();
+        Server { child, address }
+    }
+}
+
+/// A server that does not outlive the bench, however that ends.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Somebody who prepares something; measured requests go over a [`Connection`].
+    pub(crate) fn actor(&self, name: &str, token: &str) -> Actor {
+        Actor::new(format!("http://{}", self.address), Some(token.to_owned()), name)
+    }
+
+    /// A public database of `bench` with this table, `t`, in it.
+    pub(crate) fn database(&self, token: &str, name: &str, table: Table) {
+        let bench = self.actor("bench", token);
+        bench.database(name);
+        for statements in table.script() {
+            finish(&bench, &format!("/databases/bench/{name}/sql-writes"), &write(&statements));
+        }
+    }
+
+    /// Memory now, in MiB.
+    pub(crate) fn memory(&self) -> f64 {
+        self.status("VmRSS:")
+    }
+
+    /// The most memory since [`Server::forget_peak`], in MiB.
+    pub(crate) fn peak(&self) -> f64 {
+        self.status("VmHWM:")
+    }
+
+    /// From now on only what comes counts.
+    pub(crate) fn forget_peak(&self) {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5").unwrap();
+    }
+
+    /// Seconds of processor time so far.
+    pub(crate) fn processor_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+        // In ticks, of which Linux shows a hundred a second.
+        (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+    }
+
+    fn status(&self, key: &str) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
+    }
+}
+
+/// The body of a write on `main`.
+pub(crate) fn write(statements: &str) -> Value {
+    json!({"from_branch": "main", "to_branch": "main", "q": statements})
+}
+
+/// Posts something that takes time, and follows it to its good end.
+pub(crate) fn finish(who: &Actor, path: &str, body: &Value) {
+    let accepted = who.post(path, body).expect(202).data();
+    let mut caller = Caller::new(who.origin().trim_start_matches("http://").parse().unwrap(), who.token().unwrap());
+    caller.follow(accepted["href"].as_str().unwrap());
+}
+
+/// Somebody whose requests are measured, on one connection.
+pub(crate) struct Caller {
+    connection: Connection,
+    head: String,
+}
+
+impl Caller {
+    pub(crate) fn new(address: SocketAddr, token: &str) -> Self {
+        Self { connection: Connection::open(address), head: format!("Authorization: Bearer {token}\r\n") }
+    }
+
+    /// Sends a request to a path below the origin; it must be a success.
+    pub(crate) fn ask(&mut self, method: Method, path: &str, body: &str) -> Value {
+        let length = body.len();
+        let head = &self.head;
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        let answer = match self.connection.ask(request.as_bytes()) {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method} {path}: {error}"),
+        };
+        assert!((200..300).contains(&answer.status), "{method} {path}: {}", String::from_utf8_lossy(answer.body));
+        serde_json::from_slice(answer.body).unwrap_or_default()
+    }
+
+    /// Posts a body below `/api/v2` and waits until the operation has succeeded.
+    pub(crate) fn finish(&mut self, path: &str, body: &str) {
+        let accepted = self.ask(Method::POST, &format!("/api/v2{path}"), body);
+        self.follow(accepted["data"]["href"].as_str().unwrap());
+    }
+
+    fn follow(&mut self, href: &str) {
+        let path = href.split_once("://").map_or(href, |(_, rest)| &rest[rest.find('/').unwrap()..]).to_owned();
+        let began = Instant::now();
+        loop {
+            let operation = self.ask(Method::GET, &path, "");
+            match operation["data"]["status"].as_str().unwrap() {
+                "succeeded" => return,
+                "failed" => panic!("{operation}"),
+                _ => assert!(began.elapsed() < Duration::from_secs(600), "still not settled: {operation}"),
+            }
+            std::thread::sleep(if began.elapsed() < Duration::from_millis(50) {
+                Duration::from_micros(500)
+            } else {
+                Duration::from_millis(5)
+            });
+        }
+    }
+}
