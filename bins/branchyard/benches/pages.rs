@@ -17,6 +17,8 @@ use branchyard_testkit::Actor;
 
 const ROUNDS: usize = 30;
 const SMALL: u64 = 1_000;
+/// Rows of a write; more do not fit into the memory of a statement.
+const BATCH: usize = 100_000;
 
 fn main() {
     let mut args = std::env::args().skip_while(|arg| arg != "--rows");
@@ -39,13 +41,19 @@ fn main() {
 
     owner.database("sizes");
     for (table, rows) in [("small", SMALL), ("large", rows)] {
-        let fill = format!(
+        let definition = format!(
             "create table {table} (id integer primary key, name text, kind text, v integer); create index {table}_by_name on {table} (name); \
-             create index {table}_by_kind on {table} (kind); \
-             insert into {table} with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) \
-               select i, 'row number ' || (i * 7919 % {rows}), 'kind ' || (i % 4), i * 31 % 1000 from n"
+             create index {table}_by_kind on {table} (kind)"
         );
-        owner.write(&format!("{name}/sizes"), "main", &fill);
+        owner.write(&format!("{name}/sizes"), "main", &definition);
+        for first in (1..=rows).step_by(BATCH) {
+            let last = rows.min(first + BATCH as u64 - 1);
+            let fill = format!(
+                "insert into {table} with recursive n(i) as (select {first} union all select i + 1 from n where i < {last}) \
+                   select i, 'row number ' || (i * 7919 % {rows}), 'kind ' || (i % 4), i * 31 % 1000 from n"
+            );
+            owner.write(&format!("{name}/sizes"), "main", &fill);
+        }
     }
     println!("rows of a table of {SMALL} rows, of one of {rows}, and their ratio (aim: at most 1.5)");
     for order in ["", "sort=name", "sort=kind&desc=1", "sort=v"] {
