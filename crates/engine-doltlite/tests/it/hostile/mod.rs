@@ -257,6 +257,7 @@ fn panics() -> Arc<Mutex<Vec<String>>> {
 }
 
 /// Stops the process when a statement hangs: it can be told, not ended. A second in which this thread did not run either does not count.
+#[expect(clippy::print_stderr, reason = "the process ends next, and nothing else says why")]
 fn watch(trying: Arc<Mutex<(usize, String)>>) {
     std::thread::spawn(move || {
         let mut last = (0, 0);
