@@ -55,6 +55,8 @@ fn main() {
             owner.write(&format!("{name}/sizes"), "main", &fill);
         }
     }
+    // The server closes connections that were idle for so long.
+    let mut browser = Browser::at(&origin);
     println!("rows of a table of {SMALL} rows, of one of {rows}, and their ratio (aim: at most 1.5)");
     for order in ["", "sort=name", "sort=kind&desc=1", "sort=v"] {
         let told = if order == "sort=v" { "sort=v (no index)" } else { order };

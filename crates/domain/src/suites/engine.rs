@@ -407,12 +407,12 @@ pub fn selections_by_place(engine: &dyn Engine) {
     let head = db.write(
         &head,
         2,
-        "CREATE TABLE pairs(a TEXT, b INTEGER, v TEXT, PRIMARY KEY(a, b)); \
-         INSERT INTO pairs VALUES ('x',2,NULL),('x',1,'p'),('a',2,NULL),('a',1,'q'),('m',5,'p'),('z',0,NULL),('Z',0,'p'); \
+        "CREATE TABLE named(a TEXT PRIMARY KEY, b INTEGER, v TEXT); \
+         INSERT INTO named VALUES ('x',2,NULL),('y',1,'p'),('a',2,NULL),('b',1,'q'),('m',5,'p'),('z',0,NULL),('Z',0,'p'); \
          CREATE TABLE plain(v INTEGER, w TEXT); \
          INSERT INTO plain VALUES (3,'c'),(1,'a'),(NULL,'n'),(3,'c'),(1,'z'),(NULL,NULL),(2,'b'); CREATE TABLE none(v TEXT)",
     );
-    for (table, columns) in [("t", "id b"), ("pairs", "a b v"), ("plain", "v w"), ("none", "v")] {
+    for (table, columns) in [("t", "id b"), ("named", "a b v"), ("plain", "v w"), ("none", "v")] {
         let orders = columns.split(' ').flat_map(|column| [false, true].map(|descending| Some((column, descending))));
         for order in orders.chain([None]) {
             let order = order.map(|(column, descending)| RowOrder { column, descending });
@@ -420,7 +420,7 @@ pub fn selections_by_place(engine: &dyn Engine) {
         }
     }
     let place = [Cell::Integer(1), Cell::Integer(1), Cell::Integer(1)];
-    let mut wanted = whole("pairs", None);
+    let mut wanted = whole("named", None);
     wanted.after = Some(&place);
     let lost = engine.rows(db.id, &head, &wanted, &mut Collected::default());
     assert!(matches!(lost, Err(EngineError::Sql { .. })), "a place of another order");
