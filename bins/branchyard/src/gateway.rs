@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
-use actix_web::web::{Bytes, Data, Payload};
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
 use branchyard_api_common::{AppState, Guesses, RequestId, path_segment};
 use branchyard_auth::{HashedToken, PlainToken};
@@ -82,6 +82,21 @@ fn unauthenticated(sent: bool) -> HttpResponse {
     response
 }
 
+/// What a browser asks before a page of another origin may ask something. It carries no credential, so the answer is the same whatever deployment is
+/// meant, and whether there is one; that the page may read the answers is what the instance says on them.
+fn preflight(request: &HttpRequest) -> Option<HttpResponse> {
+    let headers = request.headers();
+    let asks = request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let origin = headers.get(header::ORIGIN).filter(|_| asks)?;
+    let mut response = HttpResponse::NoContent();
+    response.insert_header((header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone()));
+    response.insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"));
+    response.insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, X-Request-Id"));
+    response.insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"));
+    response.insert_header((header::VARY, "Origin"));
+    Some(response.finish())
+}
+
 /// Why a request is not passed on.
 enum Refused {
     BadToken,
@@ -112,7 +127,10 @@ async fn pass(
     guesses: Data<Guesses>,
     client: Data<reqwest::Client>,
 ) -> HttpResponse {
-    let mut response = answer(&request, payload, &state, &guesses, &client).await;
+    let mut response = match preflight(&request) {
+        Some(response) => response,
+        None => answer(&request, payload, &state, &guesses, &client).await,
+    };
     if !response.headers().contains_key(REQUEST_ID) {
         let id = RequestId::of(request.headers(), &state.hub);
         if let Ok(id) = HeaderValue::from_str(id.as_str()) {
@@ -189,7 +207,7 @@ async fn forward(
             passed = passed.header(name.as_str(), value.as_bytes());
         }
     }
-    let answer = match passed.body(body.to_vec()).send().await {
+    let answer = match passed.body(body).send().await {
         Ok(answer) => answer,
         Err(error) => {
             tracing::debug!(%error, "an instance did not answer");
@@ -206,7 +224,7 @@ async fn forward(
     // Piece by piece, as the instance makes them; an answer that breaks off there breaks off here.
     let pieces = stream::try_unfold(answer, |mut answer| async move {
         let piece = answer.chunk().await.map_err(std::io::Error::other)?;
-        Ok::<_, std::io::Error>(piece.map(|piece| (Bytes::from(piece.to_vec()), answer)))
+        Ok::<_, std::io::Error>(piece.map(|piece| (piece, answer)))
     });
     response.streaming(pieces.boxed_local())
 }

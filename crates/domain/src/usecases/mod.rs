@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 pub use activities::{Activities, News};
 pub use branches::{Branches, NewBranch};
-pub use browse::{Browse, LookEnd};
+pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
 pub use deployments::{

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod access;
+mod browse;
 mod causes;
 mod deployments;
 mod exactly_once;

@@ -9,6 +9,7 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogPosition, TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, Selection};
+use branchyard_domain::usecases::TableSize;
 use branchyard_domain::values::CommitHash;
 
 use crate::database::{self, At, Frame, Tab};
@@ -37,6 +38,7 @@ struct Listed {
     is_view: bool,
     columns: String,
     rows: Option<String>,
+    size: Option<String>,
 }
 
 /// The last commit.
@@ -60,6 +62,11 @@ struct TablesPage {
     /// All tables as files.
     archive: String,
     origin: String,
+}
+
+fn size_text(size: &TableSize) -> String {
+    let bytes = format::size(i64::try_from(size.bytes).unwrap_or(i64::MAX));
+    if size.is_estimate { format!("about {bytes}") } else { bytes }
 }
 
 /// The first text of a table or view that is called `README`, as Markdown.
@@ -93,23 +100,23 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let at = database::at(&visit, &access, &frame).await?;
     let commit = at.commit.clone();
     let slot = visit.read_slot()?;
-    let (schemas, log, counts, readme) = visit
+    let (schemas, log, sizes, readme) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let schemas = hub.history().tables(&access, &commit)?;
             let log = hub.history().commits(&access, &LogPosition::from(commit.clone()), 1)?;
             let _slot = slot;
-            let (began, mut counts) = (Instant::now(), BTreeMap::new());
+            let (began, mut sizes) = (Instant::now(), BTreeMap::new());
             for schema in schemas.iter().filter(|schema| schema.kind == TableKind::Table) {
                 let left = ALL_PATIENCE.saturating_sub(began.elapsed()).min(COUNT_PATIENCE);
                 if left.is_zero() {
                     break;
                 }
-                if let Some(count) = hub.browse().count(&access, &commit, &schema.name, &[], left)? {
-                    counts.insert(schema.name.clone(), count);
+                if let Some(size) = hub.browse().size(&access, &commit, schema, left)? {
+                    sizes.insert(schema.name.clone(), size);
                 }
             }
             let readme = readme(hub, &access, &commit, &schemas)?;
-            Ok((schemas, log, counts, readme))
+            Ok((schemas, log, sizes, readme))
         })
         .await?;
     let now = visit.state.hub.now();
@@ -127,7 +134,8 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             href: frame.table(&schema.name),
             is_view: schema.kind == TableKind::View,
             columns: format::counted(schema.columns.len() as u64, "column", "columns"),
-            rows: counts.get(&schema.name).map(|count| format::counted(*count, "row", "rows")),
+            rows: sizes.get(&schema.name).map(|size| format::counted(size.rows, "row", "rows")),
+            size: sizes.get(&schema.name).map(size_text),
         })
         .collect();
     let origin = visit.state.config.public_url.clone();

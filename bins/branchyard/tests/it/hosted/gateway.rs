@@ -53,3 +53,34 @@ fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
     assert_eq!(bad(&unknown).status().as_u16(), 401, "a second later one may try again");
     yard.server.terminate();
 }
+
+#[test]
+fn pages_of_allowed_origins_get_through_and_others_cannot_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let yard = Yard::start(dir.path());
+    let started = yard.create(&json!({}));
+    let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
+    let header = |answer: &reqwest::blocking::Response, name: &str| {
+        answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+    };
+    let preflight = |url: &str| {
+        let request = yard.http.request(reqwest::Method::OPTIONS, url).header("Origin", "https://app.example");
+        request.header("Access-Control-Request-Method", "POST").send().unwrap()
+    };
+    for url in [&url, &url.replace("/gauges/", "/nowhere/")] {
+        let asked = preflight(url);
+        assert_eq!(asked.status().as_u16(), 204, "{url}");
+        assert_eq!(header(&asked, "access-control-allow-origin").unwrap(), "https://app.example");
+        assert!(header(&asked, "access-control-allow-headers").unwrap().contains("Authorization"));
+    }
+    let ask = || {
+        let request = yard.http.post(&url).bearer_auth(&yard.token).header("Origin", "https://app.example");
+        let answer = request.json(&json!({"requests": []})).send().unwrap();
+        assert_eq!(answer.status().as_u16(), 200);
+        header(&answer, "access-control-allow-origin")
+    };
+    assert_eq!(ask(), None);
+    let allowed = json!({"overrides": {"listener_allowed_origins": "https://app.example"}});
+    assert_eq!(yard.api("PATCH", "/deployments/ada/gauges/config", Some(&allowed)).0, 200);
+    assert_eq!(ask().unwrap(), "https://app.example");
+}

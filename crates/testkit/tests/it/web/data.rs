@@ -40,7 +40,13 @@ fn a_new_database_says_what_to_do_and_tables_show_with_their_rows() {
 
     let (_server, _, browser) = world();
     let page = browser.get("/ada/world").expect(200);
-    let page = page.shows("4 rows").shows("2 rows").shows("href=\"/ada/world/tables/cities\"").shows(">View<");
+    let page = page
+        .shows("4 rows")
+        .shows("2 rows")
+        .shows("21 bytes")
+        .shows("89 bytes")
+        .shows("href=\"/ada/world/tables/cities\"")
+        .shows(">View<");
     assert!(!page.text.contains("/ada/world/settings"), "settings are for those who administer");
 }
 
