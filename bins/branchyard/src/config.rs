@@ -437,6 +437,7 @@ mod tests {
         for (toml, key) in [
             ("[http]\nmax_head_bytes = 131073", "http.max_head_bytes"),
             ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
+            ("[http]\nwrite_stall_ms = 99", "http.write_stall_ms"),
             ("[http]\nmax_json_body_bytes = 10", "http.max_json_body_bytes"),
             ("[http]\ntrusted_proxies = [\"10.0.0.0/99\"]", "http.trusted_proxies"),
             ("[http]\nforwarded_header = \"x-real-ip\"", "http.forwarded_header"),

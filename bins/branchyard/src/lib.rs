@@ -7,6 +7,7 @@ pub mod cli;
 pub mod commands;
 pub mod compose;
 pub mod config;
+mod connections;
 pub mod data_dir;
 pub mod demo;
 pub mod deployments;

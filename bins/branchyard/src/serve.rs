@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::commands::print;
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
+use crate::connections::{self, Patience};
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::Fleet;
@@ -27,8 +28,6 @@ use crate::{data_dir::DataDir, gateway, pages};
 
 /// How long requests under way may take once the server drains.
 const DRAIN_SECONDS: u64 = 30;
-/// Connections at once; more wait in the kernel.
-const MAX_CONNECTIONS: usize = 10_000;
 
 /// Runs a server until a signal ends it.
 ///
@@ -114,7 +113,10 @@ impl Running {
             AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
         let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let head_timeout = Duration::from_millis(config.http.head_timeout_ms);
+        let patience = Patience {
+            head: Duration::from_millis(config.http.head_timeout_ms),
+            write: Duration::from_millis(config.http.write_stall_ms),
+        };
         let alpha = config.v1alpha1.settings()?;
         let measured = Arc::new(Metrics::new());
         let metrics = match &config.metrics.listen {
@@ -130,7 +132,7 @@ impl Running {
             }
         };
         let shared = Shared { state, alpha, hosted, draining: Arc::clone(&draining), metrics: Arc::clone(&measured) };
-        let server = runtime.block_on(async { listen(listener, shared, head_timeout) })?;
+        let server = runtime.block_on(async { listen(listener, shared, patience) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
         let count = match config.operations.workers {
@@ -242,12 +244,13 @@ struct Shared {
     metrics: Arc<Metrics>,
 }
 
-fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std::io::Result<Server> {
+fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io::Result<Server> {
     let Shared { state, alpha, hosted, draining, metrics } = shared;
     let draining = web::Data::from(draining);
     let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
     let guesses = gateway::guesses();
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -257,6 +260,7 @@ fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std:
             .app_data(draining.clone())
             .app_data(metrics.clone())
             .wrap(from_fn(metrics::count))
+            .wrap(from_fn(connections::note))
             .configure(|config| {
                 if has_gateway {
                     gateway::configure(config, &guesses);
@@ -269,10 +273,13 @@ fn listen(listener: TcpListener, shared: Shared, head_timeout: Duration) -> std:
             .configure(branchyard_web::configure)
     });
     let server = server
-        .max_connections(MAX_CONNECTIONS)
+        .workers(workers)
+        .max_connections(connections::room(workers))
+        .keep_alive(connections::KEEP_ALIVE)
         // Who closes their side has gone away: what they asked for ends (a SQL read above all).
         .h1_allow_half_closed(false)
-        .client_request_timeout(head_timeout)
+        .client_request_timeout(patience.head)
+        .on_connect(move |stream, extensions| connections::watch(stream, extensions, patience))
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals()
         .listen(listener)?;

@@ -25,6 +25,7 @@ const FLAGS: &[Flag] = &[
     Flag("--commits", "10000", "200", "commits of the long list"),
     Flag("--statements", "2000", "100", "statements of a deployment"),
     Flag("--crowd", "256", "64", "connections of the overload; half of them run endless queries"),
+    Flag("--idle", "10000", "500", "connections that are open and say nothing, as far as open files allow"),
     Flag("--pace-ms", "200", "200", "pause of a cheap reader in the overload, between two reads"),
     Flag("--overload-seconds", "20", "4", "how long the overload lasts"),
 ];

@@ -20,6 +20,8 @@ pub struct Http {
     pub max_head_bytes: usize,
     /// Milliseconds a client may take for them.
     pub head_timeout_ms: u64,
+    /// Milliseconds a client may take nothing of what it is sent.
+    pub write_stall_ms: u64,
     /// Networks of the reverse proxies in front of the server.
     #[serde(deserialize_with = "list")]
     pub trusted_proxies: Vec<String>,
@@ -33,6 +35,7 @@ impl Default for Http {
             max_json_body_bytes: 2 << 20,
             max_head_bytes: 128 << 10,
             head_timeout_ms: 15_000,
+            write_stall_ms: 30_000,
             trusted_proxies: Vec::new(),
             forwarded_header: "x-forwarded-for".to_owned(),
         }

@@ -49,6 +49,7 @@ fn check_http(config: &Config) -> anyhow::Result<()> {
     // The parser of requests takes no more.
     within("http.max_head_bytes", http.max_head_bytes, KIB..=128 * KIB)?;
     within("http.head_timeout_ms", http.head_timeout_ms, 100..=600_000)?;
+    within("http.write_stall_ms", http.write_stall_ms, 100..=600_000)?;
     within("pagination.max_page_size", pages.max_page_size, 1..=1_000)?;
     within("pagination.default_page_size", pages.default_page_size, 1..=1_000)?;
     ordered(

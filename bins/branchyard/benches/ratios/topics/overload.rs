@@ -1,9 +1,12 @@
 //! More than the machine can do: half of a crowd of connections runs queries without an end, the other half reads cheaply and should hardly
 //! notice. What is refused is refused at once; when the crowd has gone, so has its work.
 
+use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::flags::Flags;
 use crate::load::{Connection, encoded, get, header};
@@ -45,6 +48,8 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         }
     };
     let after = scene.play(0);
+    drop(server);
+    let mut rows = silent(flags, &yard, table.rows, &tokens);
 
     let half = crowd / 2;
     let what = format!("cheap reads on {half} connections beside {half} that run endless queries");
@@ -59,7 +64,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         busy.ended,
         busy.refused.len()
     );
-    vec![
+    let mut table = vec![
         against("overload, cheap p99", what, "without them", p99(&busy.cheap), p99(&calm.cheap), Aim::AtMost(50.0)),
         Row::alone(
             "overload, refusals",
@@ -84,6 +89,41 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
             p99(&calm.cheap),
             Aim::None,
         ),
+    ];
+    table.append(&mut rows);
+    table
+}
+
+/// Cheap reads beside as many open connections as there may be.
+fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> {
+    let limit = getrlimit(Resource::Nofile);
+    // Failing leaves it as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let wanted = flags.count("--idle").min(files.saturating_sub(1_024));
+    // Silence before the first head would end them while they are measured.
+    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ("HTTP__HEAD_TIMEOUT_MS", "600000")]);
+    let scene = Scene { server: &server, tokens, flags, rows };
+    let calm = scene.play(0);
+    let before = server.memory();
+    let mut beside = Seen::default();
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| scene.play(0));
+        // Not before the readers have their connections.
+        std::thread::sleep(Duration::from_millis(200));
+        let connections: Vec<TcpStream> = (0..wanted).map_while(|_| TcpStream::connect(server.address).ok()).collect();
+        assert_eq!(connections.len() as u64, wanted, "the system has no room for so many connections");
+        beside = reading.join().unwrap();
+    });
+    let grown = server.memory() - before;
+    let what = format!("cheap reads beside {wanted} connections that say nothing");
+    let (p99, base) = (quantile(&beside.cheap, 0.99), quantile(&calm.cheap, 0.99));
+    vec![
+        Row {
+            baseline: format!("without them: {base:.1} ms"),
+            ..Row::alone("idle crowd, p99", what, p99, "ms", Aim::AtMost(50.0))
+        },
+        Row::alone("idle crowd, memory", "what they take up".to_owned(), grown, "MiB", Aim::AtMost(512.0)),
     ]
 }
 

@@ -1,0 +1,158 @@
+//! Connections that make no progress are ended, and there are no more of them than there is room for.
+//!
+//! The HTTP library ends one whose first head does not come and one that is silent between two requests. This ends the others: one on which a
+//! later head has begun and does not end, and one whose client takes nothing of what it is sent.
+
+use std::any::Any;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use actix_web::Error;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
+use actix_web::middleware::Next;
+use actix_web::web::Bytes;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::{SockRef, Socket};
+
+/// Connections at once; more wait in the kernel.
+const MOST: usize = 10_000;
+/// Open files that are not connections: databases above all.
+const OTHER_FILES: u64 = 1_024;
+/// How long a connection may be silent between two requests.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+/// How long a connection may make no progress.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// A head may take so long.
+    pub(crate) head: Duration,
+    /// A client may take nothing for so long.
+    pub(crate) write: Duration,
+}
+
+/// How many connections each of `workers` may have; each takes up two open files, of which the process is given as many as it may have.
+pub(crate) fn room(workers: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // Failing leaves it as it was.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let room = files.saturating_sub(OTHER_FILES).max(files / 2) / 2;
+    (usize::try_from(room).unwrap_or(MOST).min(MOST) / workers).max(1)
+}
+
+/// What a connection is doing, for as long as it is there.
+#[derive(Clone)]
+struct Connection(Arc<State>);
+
+struct State {
+    under_way: AtomicUsize,
+    idle_since: Mutex<Instant>,
+}
+
+/// To be called with each new connection.
+pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, patience: Patience) {
+    let Some(stream) = stream.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
+    let socket = SockRef::from(stream);
+    #[cfg(target_os = "linux")]
+    if let Err(error) = socket.set_tcp_user_timeout(Some(patience.write)) {
+        tracing::warn!(%error, "a connection has no limit of time for a client that takes nothing");
+    }
+    match socket.try_clone() {
+        Ok(socket) => {
+            let state = State { under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
+            let connection = Connection(Arc::new(state));
+            extensions.insert(connection.clone());
+            actix_web::rt::spawn(end_when_stuck(connection, socket, patience.head));
+        }
+        Err(error) => tracing::warn!(%error, "a connection has no limit of time for heads after its first"),
+    }
+}
+
+/// Ends a connection on which no request is under way and no answer is left to be taken for longer than silence and a head may last together.
+async fn end_when_stuck(connection: Connection, socket: Socket, head: Duration) {
+    let (look, patience) = ((head / 4).min(KEEP_ALIVE), head + KEEP_ALIVE);
+    let mut was_stuck = false;
+    // The other one is the connection's own.
+    while Arc::strong_count(&connection.0) > 1 {
+        let is_stuck = connection.idle_for() > patience && takes_more(&socket);
+        // Twice: between two parts of a long answer it may look so for a moment.
+        if is_stuck && was_stuck {
+            let _ = socket.shutdown(Shutdown::Both);
+            return;
+        }
+        was_stuck = is_stuck;
+        actix_web::rt::time::sleep(look).await;
+    }
+}
+
+/// Whether there is room in the kernel for more of an answer, which there is not for long while one is left.
+fn takes_more(socket: &Socket) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut asked, Some(&now)).is_ok_and(|_| asked[0].revents().contains(PollFlags::OUT))
+}
+
+impl Connection {
+    fn idle_for(&self) -> Duration {
+        if self.0.under_way.load(Ordering::Relaxed) > 0 {
+            return Duration::ZERO;
+        }
+        self.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}
+
+/// A request from its head to the end of its answer's body.
+struct UnderWay(Connection);
+
+impl UnderWay {
+    fn begin(connection: &Connection) -> Self {
+        connection.0.under_way.fetch_add(1, Ordering::Relaxed);
+        Self(connection.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        *self.0.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Notes that a request is under way.
+pub(crate) async fn note(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let under_way = request.conn_data::<Connection>().map(UnderWay::begin);
+    let answer = next.call(request).await?;
+    Ok(answer.map_body(|_, body| Noted { body: body.boxed(), under_way }))
+}
+
+struct Noted {
+    body: BoxBody,
+    under_way: Option<UnderWay>,
+}
+
+impl MessageBody for Noted {
+    type Error = <BoxBody as MessageBody>::Error;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(context)
+    }
+
+    fn try_into_bytes(self) -> Result<Bytes, Self> {
+        let Self { body, under_way } = self;
+        body.try_into_bytes().map_err(|body| Self { body, under_way })
+    }
+}
