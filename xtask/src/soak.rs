@@ -32,7 +32,7 @@ pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let seed = flags.number("--seed")?.unwrap_or(1);
     let place = target.and_then(|name| PLACES.iter().find(|(start, ..)| name.starts_with(start)));
     let places = place.map_or(PLACES, std::slice::from_ref);
-    for (_, package, name) in places {
+    for &(_, package, name) in places {
         let mut test = Command::new(cargo());
         test.args(["test", "-p", package, "--test", "it", name, "--", "--exact", "--nocapture"]);
         test.env("FUZZ_SECONDS", seconds.to_string()).env("FUZZ_SEED", seed.to_string());
@@ -66,7 +66,7 @@ impl<'a> Flags<'a> {
     }
 
     fn number(&self, name: &str) -> Result<Option<u64>> {
-        let parse = |text: &str| text.parse().with_context(|| format!("`{name}` needs a number, not `{text}`"));
+        let parse = |text: &str| text.parse::<u64>().with_context(|| format!("`{name}` needs a number, not `{text}`"));
         self.get(name).map(parse).transpose()
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         let timed = connection
             .limit_time(&engine.watchdog, job.timeout)
             .map_err(|error| errors::fault("set a time limit", error))?;
-        start(connection, job.base)?;
+        start(connection, job.base).map_err(|error| Failed::Engine(error).unless_ended(timed.ended()).at(1))?;
         let before = connection.raw().total_changes();
         let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
         ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;

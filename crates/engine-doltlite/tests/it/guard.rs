@@ -299,6 +299,24 @@ fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
 }
 
 #[test]
+fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, T);
+    // Each moves to where the one before was not.
+    let ends =
+        (0..40).map(|n| yard.try_write(id(1), if n % 2 == 0 { &yard.base } else { &at }, "select 1", Duration::ZERO));
+    let mut timed_out = 0;
+    for ended in ends {
+        match ended {
+            Err(EngineError::TimedOut(_) | EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => timed_out += 1,
+            Ok(_) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert!(timed_out > 0, "no time ended");
+}
+
+#[test]
 fn texts_of_failures() {
     let yard = Yard::new();
     let at = yard.write(&yard.base, T);

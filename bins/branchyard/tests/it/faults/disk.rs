@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use rustix::fs::{FallocateFlags, fallocate};
 
 /// Its size; an episode takes a small part of it.
-const SIZE: &str = "size=512m";
+const SIZE: &str = "size=256m";
 
 /// Whether this machine lets us mount one.
 pub(super) fn small_disks() -> bool {

@@ -85,11 +85,14 @@ fn episode(plan: &Plan, folder: &Path, postgres: Option<&Postgres>, tally: &mut 
     let mut clients = traffic::Clients::new(plan.seed);
     for fault in &plan.faults {
         let began = Instant::now();
+        let passed = || began.elapsed().as_secs_f32();
         clients.work_during(&yard.scene(), || yard.strike(fault));
         *tally.faults.entry(fault.kind.name()).or_default() += 1;
+        let struck = passed();
         yard.quiet();
+        let quiet = passed();
         tally.checks += check::everything(&yard);
-        println!("  {fault}: all is well after {:.1} s", began.elapsed().as_secs_f32());
+        println!("  {fault}: over after {struck:.1} s, quiet after {quiet:.1} s, all is well after {:.1} s", passed());
     }
     yard.end();
     tally.checks += check::at_rest(&yard);
