@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::Server;
 use serde_json::json;
 
+const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+
 /// Sends bytes and reads until the server closes or falls silent.
 fn talk(server: &Server, sent: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
@@ -52,6 +54,67 @@ fn a_head_that_does_not_come_is_408_and_rubbish_is_400() {
     let server = Server::start();
     let answer = talk(&server, b"rubbish\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
+/// The answer is longer than the buffers on the way, so some of it waits in the server's memory.
+const LONG: &str = "with+recursive+n(x)+as+(select+1+union+all+select+x+%2B+1+from+n)+select+hex(zeroblob(700))+from+n";
+const LONG_BYTES: usize = 14_000_000;
+
+/// A read of `ada/rivers` of which the first bytes have come.
+fn begin(server: &Server, statement: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
+    let path = format!("/api/v2/databases/ada/rivers/sql?limit=10000&q={statement}");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
+    stream.read_exact(&mut [0; 1_000]).unwrap();
+    stream
+}
+
+/// How many bytes come, and whether the connection is open after them.
+fn rest(mut stream: TcpStream, patience: Duration) -> (usize, bool) {
+    stream.set_read_timeout(Some(patience)).unwrap();
+    let mut rest = Vec::new();
+    let ended = stream.read_to_end(&mut rest);
+    (rest.len(), ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_that_takes_nothing_of_its_answer_is_cut_off() {
+    for (limit_ms, is_cut_off) in [(600_000, false), (500, true)] {
+        let server = Server::start_with(|config| config.http.write_stall_ms = limit_ms);
+        server.user("ada").database("rivers");
+        let stream = begin(&server, LONG);
+        std::thread::sleep(Duration::from_secs(4));
+        let (taken, _) = rest(stream, Duration::from_secs(1));
+        assert_eq!(taken < LONG_BYTES, is_cut_off, "{taken}");
+    }
+}
+
+/// The limit is the first head's and the silence between two requests, 5 s, together.
+#[test]
+fn a_later_head_that_does_not_come_ends_the_connection_and_slow_work_does_not() {
+    let server = Server::start_with(|config| config.http.head_timeout_ms = 300);
+    server.user("ada").database("rivers");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut stream = begin(&server, "select+hex(zeroblob(500))");
+            stream.write_all(b"GET /api/v2/databases HTTP/1.1\r\nhost: x\r\n").unwrap();
+            let began = Instant::now();
+            let (_, is_open) = rest(stream, Duration::from_secs(20));
+            let took = began.elapsed();
+            assert!(!is_open && took > Duration::from_secs(4), "{is_open} {took:?}");
+        });
+        scope.spawn(|| {
+            let stream = begin(&server, LONG);
+            std::thread::sleep(Duration::from_secs(8));
+            assert!(rest(stream, Duration::from_secs(1)).0 > LONG_BYTES);
+        });
+        scope.spawn(|| {
+            let body = json!({"q": SLOW, "timeout_ms": 8_000});
+            let answer = server.anonymous().post("/databases/ada/rivers/sql", &body).expect(200);
+            assert_eq!(answer.json()["data"]["status"], "timeout");
+        });
+    });
 }
 
 #[test]

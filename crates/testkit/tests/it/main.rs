@@ -8,6 +8,7 @@
 )]
 
 mod connection;
+mod crowds;
 mod files;
 mod hooks;
 mod hostile;

@@ -16,8 +16,8 @@ use crate::topics::reads::PATH;
 use crate::yard::{Server, Yard};
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
-/// Connections of one caller: with more of them it would meet its own limit of reads, not the server's.
-const PER_CALLER: u64 = 8;
+/// Connections of one caller: with 8 or more of them it would meet its own limit of reads, not the server's.
+const PER_CALLER: u64 = 6;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let crowd = flags.count("--crowd").max(2);
