@@ -8,6 +8,7 @@ mod confirm;
 mod database;
 mod database_settings;
 pub(crate) mod deployments;
+mod docs;
 mod downloads;
 mod explore;
 mod forks;
@@ -44,6 +45,9 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/static/{file}", web::get().to(assets::get))
         .route("/", web::get().to(home::show))
         .route("/explore", web::get().to(explore::show))
+        .route("/docs/errors", web::get().to(docs::errors::list))
+        .route("/docs/errors/{suffix}", web::get().to(docs::errors::show))
+        .route("/docs/api/{name}", web::get().to(docs::api::show))
         .service(web::resource("/sign-in").get(sign_in::show).post(sign_in::send))
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
@@ -103,10 +107,16 @@ fn refs(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
         .service(
-            web::resource("/{owner}/{database}/branches/{branch}/delete").get(branches::ask).post(branches::delete),
+            web::resource("/{owner}/{database}/branches/{branch}/delete")
+                .get(branches::ask)
+                .post(branches::delete),
         )
         .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
-        .service(web::resource("/{owner}/{database}/tags/{tag}/delete").get(tags::ask).post(tags::delete))
+        .service(
+            web::resource("/{owner}/{database}/tags/{tag}/delete")
+                .get(tags::ask)
+                .post(tags::delete),
+        )
         .route("/{owner}/{database}/releases", web::get().to(releases::list))
         .service(web::resource("/{owner}/{database}/releases/new").get(releases::ask_new).post(releases::create))
         .route("/{owner}/{database}/releases/tag/{tag}", web::get().to(releases::show))
