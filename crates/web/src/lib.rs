@@ -13,7 +13,7 @@
 //! | `layout` | what surrounds all pages; headers of every response |
 //! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
 //! | `deployment`, `money`, `plot` | the head of the pages of one deployment; amounts in words; numbers over time, drawn |
-//! | `rows`, `looking`, `links`, `diagram` | cells of a result, what of a table is looked at, from row to row, tables drawn |
+//! | `rows`, `looking`, `found`, `links`, `diagram` | cells of a result, what of a table is looked at, and what is there, from row to row, tables drawn |
 //! | `error_page` | refusals as pages |
 //! | `assets` | style sheet and script, under names that change with them |
 //! | `format`, `markdown`, `prose`, `paths` | times and sizes in words, prose of users, prose of ours, addresses |
@@ -55,6 +55,7 @@ mod diagram;
 mod error_page;
 mod format;
 mod forms;
+mod found;
 mod graph;
 mod layout;
 mod links;

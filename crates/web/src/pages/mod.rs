@@ -19,6 +19,7 @@ mod operations;
 mod organizations;
 mod owner;
 mod pulls;
+mod ref_deletion;
 mod releases;
 mod row;
 mod schema;
@@ -34,6 +35,7 @@ mod theme;
 
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
+use branchyard_domain::entities::{Branch, Tag};
 
 use crate::assets;
 use crate::error_page::Stop;
@@ -108,14 +110,14 @@ fn refs(config: &mut web::ServiceConfig) {
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
         .service(
             web::resource("/{owner}/{database}/branches/{branch}/delete")
-                .get(branches::ask)
-                .post(branches::delete),
+                .get(ref_deletion::ask::<Branch>)
+                .post(ref_deletion::delete::<Branch>),
         )
         .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
         .service(
             web::resource("/{owner}/{database}/tags/{tag}/delete")
-                .get(tags::ask)
-                .post(tags::delete),
+                .get(ref_deletion::ask::<Tag>)
+                .post(ref_deletion::delete::<Tag>),
         )
         .route("/{owner}/{database}/releases", web::get().to(releases::list))
         .service(web::resource("/{owner}/{database}/releases/new").get(releases::ask_new).post(releases::create))
