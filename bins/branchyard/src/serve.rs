@@ -12,6 +12,7 @@ use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
 use branchyard_api_common::{AppState, ServerKeys, head_limit};
 use branchyard_domain::Hub;
+use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -24,7 +25,7 @@ use crate::dispatcher::Dispatcher;
 use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::workers::Workers;
-use crate::{data_dir::DataDir, gateway, pages};
+use crate::{data_dir::DataDir, gateway, health};
 
 /// How long requests under way may take once the server drains.
 const DRAIN_SECONDS: u64 = 30;
@@ -251,6 +252,7 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
     let has_gateway = hosted.gateway;
     let guesses = gateway::guesses();
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let server = HttpServer::new(move || {
         App::new()
             .wrap(from_fn(head_limit))
@@ -259,6 +261,7 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
             .app_data(web::Data::new(hosted.clone()))
             .app_data(draining.clone())
             .app_data(metrics.clone())
+            .app_data(references.clone())
             .wrap(from_fn(metrics::count))
             .wrap(from_fn(connections::note))
             .configure(|config| {
@@ -269,7 +272,7 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
             .configure(branchyard_api_v2::configure)
             .configure(branchyard_api_v1alpha1::configure)
             .configure(branchyard_api_hosted_v1::configure)
-            .configure(pages::configure)
+            .configure(health::configure)
             .configure(branchyard_web::configure)
     });
     let server = server
@@ -284,6 +287,16 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
         .disable_signals()
         .listen(listener)?;
     Ok(server.run())
+}
+
+/// The APIs that people read about, and where each is reached.
+fn references(public: &str, hosted: &str) -> Vec<Reference> {
+    use {branchyard_api_hosted_v1 as hosted_v1, branchyard_api_v1alpha1 as v1alpha1, branchyard_api_v2 as v2};
+    vec![
+        Reference::new("v2", v2::openapi, v2::BASE, public.to_owned()),
+        Reference::new("v1alpha1", v1alpha1::openapi, v1alpha1::BASE, public.to_owned()),
+        Reference::new("hosted-v1", hosted_v1::openapi, hosted_v1::BASE, hosted.to_owned()),
+    ]
 }
 
 /// SIGTERM and SIGINT. One value for all of them: a signal that comes while nobody waits is not lost.

@@ -28,7 +28,11 @@ const SCRIPTS: &str = concat!(
     include_str!("../assets/upload.js"),
     include_str!("../assets/deployments.js")
 );
-const STYLES: &str = concat!(include_str!("../assets/style.css"), include_str!("../assets/deployments.css"));
+const STYLES: &str = concat!(
+    include_str!("../assets/style.css"),
+    include_str!("../assets/deployments.css"),
+    include_str!("../assets/reference.css")
+);
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("style", "css", "text/css; charset=utf-8", STYLES));
 static SCRIPT: LazyLock<Asset> =

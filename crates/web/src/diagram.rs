@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use askama::filters::{Escaper, Html};
 use branchyard_domain::entities::TableSchema;
 
-use crate::format::Markup;
+use crate::format::{Markup, escaped};
 
 /// Tables in a drawing; more would be no help.
 pub(crate) const MOST_TABLES: usize = 60;
@@ -200,13 +199,6 @@ fn cut(text: &str) -> String {
         Some((end, _)) if text.chars().count() > MOST_CHARACTERS => format!("{}…", &text[..end]),
         _ => text.to_owned(),
     }
-}
-
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    // Writing to a string cannot fail.
-    let _ = Html.write_escaped_str(&mut html, text);
-    html
 }
 
 #[cfg(test)]

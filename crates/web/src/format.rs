@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use askama::filters::{Escaper, Html};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use chrono::DateTime;
 
@@ -23,6 +24,14 @@ impl fmt::Display for Markup {
 }
 
 impl askama::filters::HtmlSafe for Markup {}
+
+/// Text as HTML, for what no template makes.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    // Writing to a string cannot fail.
+    let _ = Html.write_escaped_str(&mut html, text);
+    html
+}
 
 /// A time as `<time>`: in words how long ago, and in full on hovering.
 pub(crate) fn when(at: Timestamp, now: Timestamp) -> Markup {

@@ -13,10 +13,11 @@
 //! | `layout` | what surrounds all pages; headers of every response |
 //! | `database` | the head of the pages of one database: tabs, access, the ref that is shown |
 //! | `deployment`, `money`, `plot` | the head of the pages of one deployment; amounts in words; numbers over time, drawn |
-//! | `rows`, `looking`, `links`, `diagram` | cells of a result, what of a table is looked at, from row to row, tables drawn |
+//! | `rows`, `looking`, `found`, `links`, `diagram` | cells of a result, what of a table is looked at, and what is there, from row to row, tables drawn |
 //! | `error_page` | refusals as pages |
 //! | `assets` | style sheet and script, under names that change with them |
-//! | `format`, `markdown`, `paths` | times and sizes in words, prose, addresses |
+//! | `format`, `markdown`, `prose`, `paths` | times and sizes in words, prose of users, prose of ours, addresses |
+//! | `reference` | the reference of an API, from its OpenAPI document |
 //! | `changes`, `log`, `graph` | what differs between two commits, what commits lie between them, histories drawn |
 //! | `news` | what happened, in words |
 //! | `settled` | waits a moment for operations |
@@ -54,6 +55,7 @@ mod diagram;
 mod error_page;
 mod format;
 mod forms;
+mod found;
 mod graph;
 mod layout;
 mod links;
@@ -66,10 +68,14 @@ mod pages;
 mod paths;
 mod place;
 mod plot;
+mod prose;
+mod reference;
 mod rows;
 mod session;
 mod settled;
 mod visit;
+
+pub use reference::Reference;
 
 use actix_web::middleware::from_fn;
 use actix_web::web;
@@ -78,7 +84,7 @@ use actix_web::web;
 const FORM_BYTES: usize = 4 << 20;
 
 /// The pages, for the end of the application: they answer whatever nothing else does. Wants an
-/// [`AppState`](branchyard_api_common::AppState) in the application's data.
+/// [`AppState`](branchyard_api_common::AppState) in the application's data, and the [`Reference`]s in a vector.
 pub fn configure(config: &mut web::ServiceConfig) {
     let forms = web::FormConfig::default().limit(FORM_BYTES);
     config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));

@@ -26,7 +26,7 @@ pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
-use crate::ports::Metadata;
+use crate::ports::{Formats, Metadata};
 use crate::usecases::Limits;
 use crate::{Hub, Ports};
 
@@ -60,6 +60,11 @@ impl FakeHub {
     /// Another server over the same stores.
     pub fn beside(&self, limits: Limits) -> Hub {
         Hub::new(self.ports(self.metadata.clone()), limits)
+    }
+
+    /// Another server over the same stores, which reads files in its own way.
+    pub fn reading(&self, formats: Arc<dyn Formats>) -> Hub {
+        Hub::new(Ports { formats, ..self.ports(self.metadata.clone()) }, Limits::default())
     }
 
     fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {

@@ -18,6 +18,7 @@ mod once;
 mod operations;
 mod organizations;
 mod people;
+mod progress;
 mod pulls;
 mod releases;
 mod remembered;
@@ -185,6 +186,7 @@ pub(crate) struct Inner {
     pub(crate) outbox: operations::Wake,
     pub(crate) fleet: operations::Wake,
     pub(crate) remembered: remembered::Remembered,
+    pub(crate) progress: progress::Progress,
 }
 
 impl Inner {
@@ -274,6 +276,7 @@ impl Hub {
                 outbox: operations::Wake::default(),
                 fleet: operations::Wake::default(),
                 remembered: remembered::Remembered::default(),
+                progress: progress::Progress::default(),
             }),
         }
     }

@@ -210,6 +210,12 @@ impl<'a> Operations<'a> {
         Ok(super::databases::visible_locator(unit.as_mut(), viewer, *made)?.is_some())
     }
 
+    /// How many rows an import has taken from its file so far; `None` unless this server is taking rows for it now. Scripts take none.
+    #[must_use]
+    pub fn rows_so_far(&self, operation: &Operation) -> Option<u64> {
+        self.0.progress.rows(operation.id)
+    }
+
     /// Cancels an operation that has not begun.
     ///
     /// # Errors

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use branchyard_domain::Hub;
 use branchyard_domain::access::Write;
-use branchyard_domain::entities::{FailureKind, FileType, ImportMode, Operation};
+use branchyard_domain::entities::{Cell, FailureKind, FileType, ImportMode, Operation};
 use branchyard_domain::errors::ImportError;
-use branchyard_domain::ports::Blobs as _;
+use branchyard_domain::fakes::PlainFormats;
+use branchyard_domain::ports::{
+    Blobs as _, FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn,
+};
 use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, OpenedUpload};
 use md5::{Digest as _, Md5};
 
@@ -65,6 +70,47 @@ fn fields(refused: Result<impl std::fmt::Debug, ImportError>) -> Vec<&'static st
     match refused {
         Err(ImportError::Fields(wrong)) => wrong.into_iter().map(|(field, _)| field).collect(),
         other => panic!("{other:?}"),
+    }
+}
+
+/// Formats whose rows note what is said of the import while they are taken.
+struct Watched {
+    asked: OnceLock<(Hub, Operation)>,
+    seen: Mutex<Vec<Option<u64>>>,
+}
+
+struct WatchedFile<'a>(Arc<Watched>, Box<dyn ImportFile + 'a>);
+
+struct WatchedRows<'a>(&'a Watched, Box<dyn RowSource + 'a>);
+
+impl ImportFile for WatchedFile<'_> {
+    fn columns(&self) -> &[InferredColumn] {
+        self.1.columns()
+    }
+
+    fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError> {
+        Ok(Box::new(WatchedRows(&self.0, self.1.rows(targets)?)))
+    }
+}
+
+impl RowSource for WatchedRows<'_> {
+    fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
+        let (hub, operation) = self.0.asked.get().unwrap();
+        self.0.seen.lock().unwrap().push(hub.operations().rows_so_far(operation));
+        self.1.next(row)
+    }
+}
+
+/// The port, over one that tests look into.
+struct Watching(Arc<Watched>);
+
+impl Formats for Watching {
+    fn supports(&self, file_type: FileType) -> bool {
+        PlainFormats.supports(file_type)
+    }
+
+    fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
+        Ok(Box::new(WatchedFile(Arc::clone(&self.0), PlainFormats.scan(input)?)))
     }
 }
 
@@ -266,4 +312,18 @@ fn an_import_has_its_time() {
     world.work();
     let failed = world.failure(operation.id);
     assert_eq!((failed.kind, failed.detail.as_str()), (FailureKind::Content, "timed out after 0 ms"));
+}
+
+#[test]
+fn rows_are_counted_while_an_import_takes_them() {
+    let world = world();
+    let watched = Arc::new(Watched { asked: OnceLock::new(), seen: Mutex::default() });
+    let hub = world.fakes.reading(Arc::new(Watching(Arc::clone(&watched))));
+    let operation = import_of(&world, "id,a\n2,two\n3,three\n", None);
+    assert_eq!(hub.operations().rows_so_far(&operation), None, "it waits");
+    watched.asked.set((hub.clone(), operation.clone())).ok().unwrap();
+    hub.operations().run_next("worker").unwrap().unwrap();
+    assert!(world.outcome(operation.id).commit.is_some());
+    assert_eq!(*watched.seen.lock().unwrap(), [Some(0), Some(1), Some(2)]);
+    assert_eq!(hub.operations().rows_so_far(&operation), None, "it is over");
 }

@@ -242,7 +242,14 @@ fn every_page_fits_and_is_accessible() {
         config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
     });
     let Some(chromium) = Chromium::open(&server, JavaScript::On) else { return };
-    let outside = [("sign-in", "/sign-in"), ("sign-up", "/sign-up"), ("welcome", "/")];
+    let outside = [
+        ("sign-in", "/sign-in"),
+        ("sign-up", "/sign-up"),
+        ("welcome", "/"),
+        ("docs-api", "/docs/api/hosted-v1"),
+        ("docs-errors", "/docs/errors"),
+        ("docs-error", "/docs/errors/validation-failed"),
+    ];
     let outside = outside.map(|(name, path)| (name, path.to_owned()));
     let mut faults = look_at(&chromium, &outside);
     chromium.width(WIDE);

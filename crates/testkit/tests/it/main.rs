@@ -17,7 +17,6 @@ mod imports;
 mod lanes;
 mod merges;
 mod metrics;
-mod pages;
 mod scripts;
 mod shared_store;
 mod snapshots;

@@ -1,14 +1,12 @@
-//! `/{owner}/{database}/branches`: branches, making and deleting them.
+//! `/{owner}/{database}/branches`: branches, and making them.
 
 use askama::Template;
 use branchyard_api_common::{Refusal, segment};
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Branch;
-use branchyard_domain::errors::RefError;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::{RefName, Revision};
 
-use super::confirm::{self, Question};
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;
 use crate::format::{self, Markup};
@@ -98,51 +96,4 @@ pub(crate) async fn create(posted: Posted) -> Answer {
     let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
     let (rows, next) = rows(&posted, access, &frame).await?;
     posted.refuse(|shell| BranchesPage { shell, frame, rows, next, form })
-}
-
-fn question(frame: &Frame, branch: &Branch) -> Question {
-    Question {
-        title: format!("Delete branch {}?", branch.name),
-        text: format!(
-            "Its commits stay reachable only through other branches and tags. Its head is {}.",
-            format::short(&branch.head)
-        ),
-        button: "Delete branch",
-        back: format!("{}/branches", frame.path),
-        hidden: vec![("head", branch.head.to_string())],
-    }
-}
-
-/// The database, and the branch of the path.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Branch), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
-    let (name, seen) = (visit.segment("branch"), access.clone());
-    let branch = visit.read(move |hub| hub.branches().get(&seen, &name)).await?;
-    Ok((access, frame, branch))
-}
-
-/// `GET /{owner}/{database}/branches/{branch}/delete`
-pub(crate) async fn ask(visit: Visit) -> Answer {
-    let (_, frame, branch) = named(&visit).await?;
-    let question = question(&frame, &branch);
-    confirm::ask(&visit, frame, question)
-}
-
-/// `POST /{owner}/{database}/branches/{branch}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, frame, branch) = named(&posted).await?;
-    let (name, head) = (branch.name.clone(), posted.form.line("head"));
-    let deleted = posted.write(move |hub| -> Result<_, RefError> {
-        hub.branches().delete(&access, name.as_str(), Some(&|branch: &Branch| branch.head.as_str() == head))
-    });
-    match deleted.await {
-        Ok(branch) => {
-            let to = format!("{}/branches", frame.path);
-            posted.redirect_saying(&to, &format!("Branch {} was deleted.", branch.name))
-        }
-        Err(failure) => {
-            let (question, form) = (question(&frame, &branch), Filled::default().refused(failure, &[])?);
-            confirm::ask_again(&posted, frame, question, form)
-        }
-    }
 }

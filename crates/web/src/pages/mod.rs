@@ -8,6 +8,7 @@ mod confirm;
 mod database;
 mod database_settings;
 pub(crate) mod deployments;
+mod docs;
 mod downloads;
 mod explore;
 mod forks;
@@ -18,6 +19,7 @@ mod operations;
 mod organizations;
 mod owner;
 mod pulls;
+mod ref_deletion;
 mod releases;
 mod row;
 mod schema;
@@ -33,6 +35,7 @@ mod theme;
 
 use actix_web::http::Method;
 use actix_web::{HttpRequest, web};
+use branchyard_domain::entities::{Branch, Tag};
 
 use crate::assets;
 use crate::error_page::Stop;
@@ -44,6 +47,9 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .route("/static/{file}", web::get().to(assets::get))
         .route("/", web::get().to(home::show))
         .route("/explore", web::get().to(explore::show))
+        .route("/docs/errors", web::get().to(docs::errors::list))
+        .route("/docs/errors/{suffix}", web::get().to(docs::errors::show))
+        .route("/docs/api/{name}", web::get().to(docs::api::show))
         .service(web::resource("/sign-in").get(sign_in::show).post(sign_in::send))
         .service(web::resource("/sign-up").get(sign_up::show).post(sign_up::send))
         .service(web::resource("/sign-out").post(sign_out::send))
@@ -103,10 +109,16 @@ fn refs(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/branches").get(branches::show).post(branches::create))
         .service(
-            web::resource("/{owner}/{database}/branches/{branch}/delete").get(branches::ask).post(branches::delete),
+            web::resource("/{owner}/{database}/branches/{branch}/delete")
+                .get(ref_deletion::ask::<Branch>)
+                .post(ref_deletion::delete::<Branch>),
         )
         .service(web::resource("/{owner}/{database}/tags").get(tags::show).post(tags::create))
-        .service(web::resource("/{owner}/{database}/tags/{tag}/delete").get(tags::ask).post(tags::delete))
+        .service(
+            web::resource("/{owner}/{database}/tags/{tag}/delete")
+                .get(ref_deletion::ask::<Tag>)
+                .post(ref_deletion::delete::<Tag>),
+        )
         .route("/{owner}/{database}/releases", web::get().to(releases::list))
         .service(web::resource("/{owner}/{database}/releases/new").get(releases::ask_new).post(releases::create))
         .route("/{owner}/{database}/releases/tag/{tag}", web::get().to(releases::show))

@@ -12,6 +12,7 @@ use branchyard_domain::values::OperationId;
 pub(crate) use self::told::Told;
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;
+use crate::format;
 use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::paths;
@@ -62,6 +63,8 @@ struct OperationPage {
     shell: Shell,
     frame: Frame,
     told: Told,
+    /// How many rows an import has taken so far.
+    so_far: Option<String>,
     /// Where it can be canceled, for those who may.
     cancel: Option<String>,
     form: Filled,
@@ -95,10 +98,12 @@ async fn told(visit: &Visit, form: Filled) -> Result<OperationPage, Stop> {
     let (caller, seen) = (visit.caller.clone(), operation.clone());
     let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
     let told = Told::of(&operation, &frame, visit.state.hub.now(), sees_result);
+    let so_far = visit.state.hub.operations().rows_so_far(&operation);
+    let so_far = so_far.filter(|_| !told.is_settled).map(|rows| format::counted(rows, "row", "rows"));
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
     let may_cancel = operation.cancelable() && (is_mine || frame.may_write);
     let cancel = may_cancel.then(|| format!("{}/cancel", told.href));
-    Ok(OperationPage { shell: Shell::default(), frame, told, cancel, form })
+    Ok(OperationPage { shell: Shell::default(), frame, told, so_far, cancel, form })
 }
 
 /// `POST /{owner}/{database}/operations/{operation}/cancel`

@@ -1,20 +1,17 @@
 //! `/{owner}/{database}/tables/{table}/row`: one row with all of its cells.
 
-use std::time::Duration;
-
 use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, RowOrder, Selection};
 use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, At, Frame, Tab};
 use crate::error_page::Stop;
+use crate::found::{Found, Wanted};
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::Looking;
-use crate::place::Place;
-use crate::rows::{Cell, Grid};
+use crate::rows::Cell;
 use crate::visit::{Answer, Visit};
 
 /// Characters of a cell; longer ones are downloaded.
@@ -47,30 +44,17 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let slot = visit.read_slot()?;
-    let (state, timeout) = (visit.state.clone(), Duration::from_millis(visit.state.config.sql.default_timeout_ms));
-    let (schemas, schema, grid, ended) = visit
+    let state = visit.state.clone();
+    let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
-            let schemas = hub.history().tables(&access, &commit)?;
-            let schema = hub.browse().table(&access, &commit, &name)?;
-            let place = Place::asked(&state, access.database().id, &schema, &looking, 1);
-            let after = place.cells();
-            let wanted = Selection {
-                table: &schema.name,
-                tests: &looking.tests,
-                order: looking.sort.as_deref().map(|column| RowOrder { column, descending: looking.descending }),
-                backwards: place.backwards,
-                after: after.as_deref(),
-                skip: place.skip,
-                limit: 1,
-                timeout,
-                canceled: Canceled::default(),
-            };
-            let mut grid = Grid::cutting(CELL_CHARACTERS);
-            let ended = hub.browse().rows(&access, &commit, &wanted, &mut grid)?;
-            Ok((schemas, schema, grid, ended))
+            let (state, access, commit, looking) = (&state, &access, &commit, &looking);
+            let wanted =
+                Wanted { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };
+            wanted.find(hub)
         })
         .await?;
+    let Found { schemas, schema, grid, ended, .. } = found;
     let (LookEnd::Done(_), Some(cells)) = (ended, grid.rows.into_iter().next()) else {
         return Err(Stop::nothing_here());
     };

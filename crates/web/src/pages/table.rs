@@ -6,16 +6,17 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, RowOrder, Selected, Selection, SqlFailure};
+use branchyard_domain::ports::{Selected, SqlFailure};
 use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, At, Frame, Tab};
 use crate::format;
+use crate::found::{Found, Wanted};
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::{self, Looking};
 use crate::place::{Beside, Place, Total};
-use crate::rows::{Cell, Grid, Kind};
+use crate::rows::{Cell, Kind};
 use crate::visit::{Answer, Visit};
 
 /// Rows of a page.
@@ -84,38 +85,26 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let (slot, asked) = (visit.read_slot()?, looking.clone());
-    let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
     let (state, database) = (visit.state.clone(), access.database().id);
-    let (schemas, schema, place, grid, ended, total) = visit
+    let (found, total) = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
-            let schemas = hub.history().tables(&access, &commit)?;
-            let schema = hub.browse().table(&access, &commit, &name)?;
-            let place = Place::asked(&state, database, &schema, &asked, PAGE);
-            let after = place.cells();
-            let wanted = Selection {
-                table: &schema.name,
-                tests: &asked.tests,
-                order: asked.sort.as_deref().map(|column| RowOrder { column, descending: asked.descending }),
-                backwards: place.backwards,
-                after: after.as_deref(),
-                skip: place.skip,
-                limit: PAGE,
-                timeout,
-                canceled: Canceled::default(),
-            };
-            let mut grid = Grid::cutting(CELL_CHARACTERS);
-            let ended = hub.browse().rows(&access, &commit, &wanted, &mut grid)?;
-            let total = match place.total(&commit) {
+            let (state, access, commit, looking) = (&state, &access, &commit, &asked);
+            let wanted =
+                Wanted { state, access, commit, table: &name, looking, page_rows: PAGE, characters: CELL_CHARACTERS };
+            let found = wanted.find(hub)?;
+            let total = match found.place.total(commit) {
                 Some(total) => total,
                 None => {
-                    let count = hub.browse().count(&access, &commit, &schema.name, &asked.tests, COUNT_PATIENCE)?;
+                    let count =
+                        hub.browse().count(access, commit, &found.schema.name, &looking.tests, COUNT_PATIENCE)?;
                     count.map_or(Total::Many, Total::Counted)
                 }
             };
-            Ok((schemas, schema, place, grid, ended, total))
+            Ok((found, total))
         })
         .await?;
+    let Found { schemas, schema, place, grid, ended } = found;
     let (selected, failure) = match ended {
         LookEnd::Done(selected) => (selected, None),
         LookEnd::Failed(failure) => (Selected::default(), Some(told(&failure, &looking))),

@@ -1,15 +1,13 @@
-//! `/{owner}/{database}/tags`: tags, making and deleting them.
+//! `/{owner}/{database}/tags`: tags, and making them.
 
 use askama::Template;
 use branchyard_api_common::{Refusal, segment};
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Tag;
-use branchyard_domain::errors::RefError;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName, Revision};
 
 use super::branches::PAGE;
-use super::confirm::{self, Question};
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;
 use crate::format::{self, Markup};
@@ -99,45 +97,4 @@ pub(crate) async fn create(posted: Posted) -> Answer {
     let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
     let (rows, next) = rows(&posted, access, &frame).await?;
     posted.refuse(|shell| TagsPage { shell, frame, rows, next, form })
-}
-
-fn question(frame: &Frame, tag: &Tag) -> Question {
-    Question {
-        title: format!("Delete tag {}?", tag.name),
-        text: format!("Nothing names commit {} by this tag any more.", format::short(&tag.commit)),
-        button: "Delete tag",
-        back: format!("{}/tags", frame.path),
-        hidden: vec![("commit", tag.commit.to_string())],
-    }
-}
-
-/// The database, and the tag of the path.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Tag), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
-    let (name, seen) = (visit.segment("tag"), access.clone());
-    let tag = visit.read(move |hub| hub.tags().get(&seen, &name)).await?;
-    Ok((access, frame, tag))
-}
-
-/// `GET /{owner}/{database}/tags/{tag}/delete`
-pub(crate) async fn ask(visit: Visit) -> Answer {
-    let (_, frame, tag) = named(&visit).await?;
-    let question = question(&frame, &tag);
-    confirm::ask(&visit, frame, question)
-}
-
-/// `POST /{owner}/{database}/tags/{tag}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, frame, tag) = named(&posted).await?;
-    let (name, commit) = (tag.name.clone(), posted.form.line("commit"));
-    let deleted = posted.write(move |hub| -> Result<_, RefError> {
-        hub.tags().delete(&access, name.as_str(), Some(&|tag: &Tag| tag.commit.as_str() == commit))
-    });
-    match deleted.await {
-        Ok(tag) => posted.redirect_saying(&format!("{}/tags", frame.path), &format!("Tag {} was deleted.", tag.name)),
-        Err(failure) => {
-            let (question, form) = (question(&frame, &tag), Filled::default().refused(failure, &[])?);
-            confirm::ask_again(&posted, frame, question, form)
-        }
-    }
 }

@@ -109,7 +109,8 @@ fn bring_in(
         author: &author,
         timeout: deadline.left(),
     };
-    engine.import(database.id, &job, rows.as_mut()).map_err(blame)
+    let mut rows = inner.progress.counting(run.operation.id, rows.as_mut());
+    engine.import(database.id, &job, &mut rows).map_err(blame)
 }
 
 /// Where each file column goes, and what happens to the table.

@@ -12,6 +12,8 @@ use reqwest::redirect::Policy;
 
 /// Bytes that no page without data exceeds.
 const PAGE_BYTES: usize = 100_000;
+/// The same of the reference of an API, which is all on one page so that it can be searched.
+const REFERENCE_BYTES: usize = 1_000_000;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -19,6 +21,41 @@ fn encode(fields: &[(String, String)]) -> String {
     let quote = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{}={}", quote(name), quote(value))).collect();
     pairs.join("&")
+}
+
+/// The text that HTML stands for: the escapes that templates and Markdown make, each undone once.
+fn unescaped(html: &str) -> String {
+    const ESCAPES: [(&str, char); 10] = [
+        ("&#38;", '&'),
+        ("&#60;", '<'),
+        ("&#62;", '>'),
+        ("&#34;", '"'),
+        ("&#39;", '\''),
+        ("&amp;", '&'),
+        ("&lt;", '<'),
+        ("&gt;", '>'),
+        ("&quot;", '"'),
+        ("&#x27;", '\''),
+    ];
+    let (mut text, mut rest) = (String::new(), html);
+    while let Some(at) = rest.find('&') {
+        text.push_str(&rest[..at]);
+        let (escape, meant) = ESCAPES
+            .into_iter()
+            .find(|(escape, _)| rest[at..].starts_with(escape))
+            .unwrap_or_else(|| panic!("no escape is at '{}'", &rest[at..]));
+        text.push(meant);
+        rest = &rest[at + escape.len()..];
+    }
+    text + rest
+}
+
+#[test]
+fn fields_are_sent_as_they_are_meant() {
+    let text = "<form action=\"/x\"><input type=\"hidden\" name=\"a\" value=\"&#60;b&#62; &#38;#60; &quot;\"></form>"
+        .to_owned();
+    let page = Page { status: 200, headers: HeaderMap::new(), text, location: None };
+    assert_eq!(page.hidden_fields("/x"), [("a".to_owned(), "<b> &#60; \"".to_owned())]);
 }
 
 /// A response, read whole.
@@ -50,7 +87,7 @@ impl Page {
         let form = &form[..form.find("</form>").unwrap()];
         let attribute = |tag: &str, name: &str| {
             let value = tag.split_once(&format!("{name}=\"")).map(|(_, rest)| rest);
-            value.and_then(|rest| rest.split('"').next()).unwrap_or_default().to_owned()
+            unescaped(value.and_then(|rest| rest.split('"').next()).unwrap_or_default())
         };
         let tags = form.split("<input ").skip(1).map(|rest| rest.split('>').next().unwrap_or_default());
         let hidden = tags.filter(|tag| attribute(tag, "type") == "hidden");
@@ -61,7 +98,7 @@ impl Page {
     pub(super) fn value_of(&self, id: &str) -> String {
         let (_, rest) = self.text.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no field {id}"));
         let tag = rest.split('>').next().unwrap();
-        tag.split_once("value=\"").unwrap().1.split('"').next().unwrap().to_owned()
+        unescaped(tag.split_once("value=\"").unwrap().1.split('"').next().unwrap())
     }
 }
 
@@ -200,7 +237,12 @@ impl Page {
         if !is_html {
             return;
         }
-        assert!(self.text.len() < PAGE_BYTES, "{} bytes", self.text.len());
+        let most = if self.text.contains("class=\"wrap columns first-narrow reference\"") {
+            REFERENCE_BYTES
+        } else {
+            PAGE_BYTES
+        };
+        assert!(self.text.len() < most, "{} bytes", self.text.len());
         let (text, tags) = (self.text.to_lowercase(), self.bare_tags());
         for inline in [" style=", "<style", " onclick", " onload", " onerror"] {
             assert!(!tags.contains(inline), "{inline} in {}", self.text);

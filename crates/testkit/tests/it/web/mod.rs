@@ -6,6 +6,7 @@ mod browser;
 mod changes;
 mod data;
 mod deployments;
+mod docs;
 mod downloads;
 mod guards;
 mod hooks;

@@ -1,8 +1,4 @@
-//! What the server answers beside the APIs: health, and pages for people.
-
-mod api;
-mod errors;
-mod layout;
+//! What tells a supervisor how the server is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,14 +6,7 @@ use actix_web::{HttpResponse, web};
 use branchyard_api_common::AppState;
 
 pub(crate) fn configure(config: &mut web::ServiceConfig) {
-    config
-        .route("/healthz", web::get().to(healthz))
-        .route("/readyz", web::get().to(readyz))
-        .route("/docs/errors", web::get().to(errors::index))
-        .route("/docs/errors/{suffix}", web::get().to(errors::one))
-        .route("/docs/api/v2", web::get().to(api::v2))
-        .route("/docs/api/v1alpha1", web::get().to(api::v1alpha1))
-        .route("/docs/api/hosted-v1", web::get().to(api::hosted_v1));
+    config.route("/healthz", web::get().to(healthz)).route("/readyz", web::get().to(readyz));
 }
 
 /// The process answers; nothing else is asked.

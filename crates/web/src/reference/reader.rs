@@ -1,69 +1,14 @@
-//! Each version of the API as a page, made from its OpenAPI document.
+//! The operations of an OpenAPI document as HTML.
 
-use std::sync::OnceLock;
-
-use actix_web::{HttpResponse, web};
-use branchyard_api_common::AppState;
 use branchyard_problem_details::ErrorCode;
 use serde_json::Value;
 
-use super::layout::{escape, html, inline, page, prose};
+use crate::format::escaped;
+use crate::prose::{inline, prose};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// `GET /docs/api/v2`
-pub(super) async fn v2(state: web::Data<AppState>) -> HttpResponse {
-    static MADE: OnceLock<String> = OnceLock::new();
-    made(&MADE, branchyard_api_v2::openapi, branchyard_api_v2::BASE, &state.config.public_url)
-}
-
-/// `GET /docs/api/v1alpha1`
-pub(super) async fn v1alpha1(state: web::Data<AppState>) -> HttpResponse {
-    static MADE: OnceLock<String> = OnceLock::new();
-    made(&MADE, branchyard_api_v1alpha1::openapi, branchyard_api_v1alpha1::BASE, &state.config.public_url)
-}
-
-/// `GET /docs/api/hosted-v1`
-pub(super) async fn hosted_v1(settings: web::Data<branchyard_api_hosted_v1::Settings>) -> HttpResponse {
-    static MADE: OnceLock<String> = OnceLock::new();
-    made(&MADE, branchyard_api_hosted_v1::openapi, branchyard_api_hosted_v1::BASE, &settings.base_url)
-}
-
-fn made(page: &OnceLock<String>, openapi: fn() -> String, base: &str, origin: &str) -> HttpResponse {
-    let page = page.get_or_init(|| {
-        let document = serde_json::from_str(&openapi()).unwrap_or_default();
-        render(&document, base, origin)
-    });
-    html(page.clone())
-}
-
-fn render(document: &Value, base: &str, origin: &str) -> String {
-    let reader = Reader { document, origin };
-    let (mut nav, mut sections) = (String::new(), String::new());
-    for tag in items(&document["tags"]).filter_map(|tag| tag["name"].as_str()) {
-        nav.push_str(&format!("<h2>{}</h2><ul>", escape(tag)));
-        sections.push_str(&format!("<h2>{}</h2>", escape(tag)));
-        for (path, method, operation) in reader.operations().filter(|(_, _, operation)| operation["tags"][0] == tag) {
-            let id = text(&operation["operationId"]);
-            nav.push_str(&format!("<li><a href=\"#{id}\">{}</a></li>", escape(text(&operation["summary"]))));
-            sections.push_str(&reader.operation(path, method, operation));
-        }
-        nav.push_str("</ul>");
-    }
-    let info = &document["info"];
-    let body = format!(
-        "<div class=\"with-nav\"><nav aria-label=\"Operations\"><a href=\"/docs/errors\">Error codes</a>\
-         <a href=\"{base}/openapi.json\">OpenAPI document</a>{nav}</nav>\
-         <main><h1>{} {}</h1>{}<p>Base address: <code>{}{base}</code></p>{sections}</main></div>",
-        escape(text(&info["title"])),
-        escape(text(&info["version"])),
-        prose(text(&info["description"])),
-        escape(origin)
-    );
-    page(&format!("API {}", text(&info["version"])), &body)
-}
-
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -85,16 +30,33 @@ fn pretty(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
-    format!("<pre><code>{}</code></pre>", escape(&shown))
+    format!("<pre><code>{}</code></pre>", escaped(&shown))
 }
 
 /// Reads a document whose references lead within it.
-struct Reader<'a> {
-    document: &'a Value,
-    origin: &'a str,
+pub(super) struct Reader<'a> {
+    pub(super) document: &'a Value,
+    /// Where the server is, for the examples.
+    pub(super) origin: &'a str,
 }
 
 impl<'a> Reader<'a> {
+    /// Links to all operations by tag, and the operations themselves.
+    pub(super) fn all(&self) -> (String, String) {
+        let (mut contents, mut sections) = (String::new(), String::new());
+        for tag in items(&self.document["tags"]).filter_map(|tag| tag["name"].as_str()) {
+            contents.push_str(&format!("<p class=\"label\">{}</p><ul>", escaped(tag)));
+            sections.push_str(&format!("<h2>{}</h2>", escaped(tag)));
+            for (path, method, operation) in self.operations().filter(|(_, _, operation)| operation["tags"][0] == tag) {
+                let id = text(&operation["operationId"]);
+                contents.push_str(&format!("<li><a href=\"#{id}\">{}</a></li>", escaped(text(&operation["summary"]))));
+                sections.push_str(&self.operation(path, method, operation));
+            }
+            contents.push_str("</ul>");
+        }
+        (contents, sections)
+    }
+
     fn operations(&self) -> impl Iterator<Item = (&'a str, &'static str, &'a Value)> + use<'a> {
         members(&self.document["paths"]).flat_map(|(path, item)| {
             METHODS.into_iter().filter_map(move |method| Some((path, method, item.get(method)?)))
@@ -111,9 +73,9 @@ impl<'a> Reader<'a> {
         format!(
             "<article id=\"{id}\"><h3><a href=\"#{id}\">{}</a></h3>\
              <p class=\"route\"><span class=\"verb {method}\">{}</span> <code>{}</code></p>{}<p class=\"soft\">{}</p>{}{}{}{}</article>",
-            escape(text(&operation["summary"])),
+            escaped(text(&operation["summary"])),
             method.to_uppercase(),
-            escape(path),
+            escaped(path),
             prose(text(&operation["description"])),
             self.credential(operation),
             self.parameters(operation),
@@ -138,8 +100,8 @@ impl<'a> Reader<'a> {
                 let required = if parameter["required"] == true { ", required" } else { "" };
                 format!(
                     "<tr><td><code>{}</code></td><td>{}{required}</td><td>{}</td><td>{}</td></tr>",
-                    escape(text(&parameter["name"])),
-                    escape(text(&parameter["in"])),
+                    escaped(text(&parameter["name"])),
+                    escaped(text(&parameter["in"])),
                     self.kind(&parameter["schema"]),
                     inline(text(&parameter["description"]))
                 )
@@ -159,7 +121,7 @@ impl<'a> Reader<'a> {
                 let optional = if body["required"] == true { "" } else { " (optional)" };
                 format!(
                     "<h4>Request body{optional}: <code>{}</code></h4>{}",
-                    escape(media_type),
+                    escaped(media_type),
                     self.fields(&content["schema"])
                 )
             })
@@ -183,7 +145,7 @@ impl<'a> Reader<'a> {
             let meaning = property.get("description").unwrap_or(&self.resolved(property)["description"]);
             rows.push_str(&format!(
                 "<tr><td><code>{}</code></td><td>{}{required}</td><td>{}</td></tr>",
-                escape(name),
+                escaped(name),
                 self.kind(property),
                 inline(text(meaning))
             ));
@@ -194,10 +156,10 @@ impl<'a> Reader<'a> {
     fn kind(&self, schema: &'a Value) -> String {
         if let Some(name) = text(&schema["$ref"]).rsplit('/').next().filter(|name| !name.is_empty()) {
             let words = self.resolved(schema);
-            return if words.get("enum").is_some() { self.kind(words) } else { escape(name) };
+            return if words.get("enum").is_some() { self.kind(words) } else { escaped(name) };
         }
         if let Some(words) = schema["enum"].as_array() {
-            let words = words.iter().map(|word| format!("<code>{}</code>", escape(text(word))));
+            let words = words.iter().map(|word| format!("<code>{}</code>", escaped(text(word))));
             return words.collect::<Vec<_>>().join(" or ");
         }
         let choices = || items(&schema["oneOf"]).map(|choice| self.kind(choice)).collect::<Vec<_>>().join(" or ");
@@ -211,7 +173,7 @@ impl<'a> Reader<'a> {
         let limits = limits.iter().filter_map(|limit| {
             let value = schema.get(limit)?;
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            Some(format!("{limit} <code>{}</code>", escape(&value)))
+            Some(format!("{limit} <code>{}</code>", escaped(&value)))
         });
         std::iter::once(name).chain(limits).collect::<Vec<_>>().join(", ")
     }
@@ -260,7 +222,7 @@ impl<'a> Reader<'a> {
         } else if content.get("application/octet-stream").is_some() {
             lines.push("--data-binary @part".to_owned());
         }
-        format!("<h4>Example</h4><pre><code>{}</code></pre>", escape(&lines.join(" \\\n  ")))
+        format!("<h4>Example</h4><pre><code>{}</code></pre>", escaped(&lines.join(" \\\n  ")))
     }
 
     fn answers(&self, operation: &'a Value) -> String {
@@ -289,7 +251,7 @@ impl<'a> Reader<'a> {
                     format!("<p>{}</p>{}", inline(text(&example["summary"])), pretty(&example["value"]))
                 });
                 let examples: String = named.chain(content.get("example").map(pretty)).collect();
-                format!("<p><code>{}</code></p>{fields}{examples}", escape(media_type))
+                format!("<p><code>{}</code></p>{fields}{examples}", escaped(media_type))
             })
             .collect();
         format!(
@@ -301,17 +263,17 @@ impl<'a> Reader<'a> {
 
     fn headers(&self, response: &'a Value) -> String {
         let names: Vec<String> =
-            members(&response["headers"]).map(|(name, _)| format!("<code>{}</code>", escape(name))).collect();
+            members(&response["headers"]).map(|(name, _)| format!("<code>{}</code>", escaped(name))).collect();
         if names.is_empty() { String::new() } else { format!("<p class=\"soft\">Headers: {}</p>", names.join(", ")) }
     }
 
     fn problem(&self, status: &str, response: &'a Value) -> String {
         let codes = members(&response["content"]["application/problem+json"]["examples"]).map(|(name, _)| {
             let suffix = ErrorCode::ALL.iter().find(|code| code.as_str() == name).map_or("", |code| code.suffix());
-            format!("<a href=\"/docs/errors/{suffix}\"><code>{}</code></a>", escape(name))
+            format!("<a href=\"/docs/errors/{suffix}\"><code>{}</code></a>", escaped(name))
         });
         let texts = members(&response["content"]["application/json"]["examples"])
-            .map(|(_, example)| format!("<code>{}</code>", escape(text(&example["summary"]))));
+            .map(|(_, example)| format!("<code>{}</code>", escaped(text(&example["summary"]))));
         let own = ["Allow", "Retry-After", "WWW-Authenticate"];
         let headers: Vec<String> = members(&response["headers"])
             .filter(|(name, _)| own.contains(name))
@@ -322,54 +284,5 @@ impl<'a> Reader<'a> {
             codes.chain(texts).collect::<Vec<_>>().join(", "),
             headers.join(", ")
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::render;
-
-    fn page(openapi: &str, base: &str) -> String {
-        let document: serde_json::Value = serde_json::from_str(openapi).unwrap();
-        let page = render(&document, base, "https://yard.test");
-        let mut count = 0;
-        for item in document["paths"].as_object().unwrap().values() {
-            for operation in item.as_object().unwrap().values() {
-                let id = operation["operationId"].as_str().unwrap();
-                assert!(page.contains(&format!("<article id=\"{id}\">")), "{id}");
-                assert!(page.contains(&format!("href=\"#{id}\"")), "{id}");
-                count += 1;
-            }
-        }
-        assert_eq!(page.matches("<h4>Example</h4>").count(), count);
-        assert_eq!(page.matches("<h4>Errors</h4>").count(), count);
-        assert!(page.contains(&format!("href=\"{base}/openapi.json\"")));
-        assert!(page.contains(&format!("curl 'https://yard.test{base}/user'")));
-        for foreign in ["<script", "src=", "=\"http://", "@import", "url(", " style=", "onclick"] {
-            assert!(!page.contains(foreign), "{foreign}");
-        }
-        page
-    }
-
-    #[test]
-    fn every_operation_of_v2_is_on_its_page_with_its_parts() {
-        let page = page(&branchyard_api_v2::openapi(), branchyard_api_v2::BASE);
-        assert!(page.contains("/docs/errors/idempotency-key-reused"));
-    }
-
-    #[test]
-    fn every_operation_of_hosted_v1_is_on_its_page_with_its_parts() {
-        let page = page(&branchyard_api_hosted_v1::openapi(), branchyard_api_hosted_v1::BASE);
-        assert!(page.contains("/docs/errors/spending-limit-exceeded"));
-    }
-
-    #[test]
-    fn every_operation_of_v1alpha1_is_on_its_page_with_its_parts() {
-        let page = page(&branchyard_api_v1alpha1::openapi(), branchyard_api_v1alpha1::BASE);
-        assert!(page.contains("<code>branch not found: &lt;name&gt;</code>"), "errors by their texts");
-        assert!(page.contains("curl 'https://yard.test/csv/ada/rivers/main/gauges'"));
-        let upload = page.split("<article id=\"upload\">").nth(1).unwrap();
-        assert!(upload.contains("-F 'file=@file'"), "uploads are forms");
-        assert!(!page.contains("ada/{"), "every path is filled in");
     }
 }

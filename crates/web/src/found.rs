@@ -1,0 +1,70 @@
+//! What of a table was asked for, and what was found.
+
+use std::time::Duration;
+
+use branchyard_api_common::AppState;
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Read};
+use branchyard_domain::entities::TableSchema;
+use branchyard_domain::errors::ReadError;
+use branchyard_domain::ports::{Canceled, RowOrder, Selection};
+use branchyard_domain::usecases::LookEnd;
+use branchyard_domain::values::CommitHash;
+
+use crate::looking::Looking;
+use crate::place::Place;
+use crate::rows::Grid;
+
+/// A page of rows, to be found.
+pub(crate) struct Wanted<'a> {
+    pub(crate) state: &'a AppState,
+    pub(crate) access: &'a DatabaseAccess<Read>,
+    pub(crate) commit: &'a CommitHash,
+    /// The name of the table or view.
+    pub(crate) table: &'a str,
+    pub(crate) looking: &'a Looking,
+    /// Rows of a page.
+    pub(crate) page_rows: u64,
+    /// Characters of a cell.
+    pub(crate) characters: usize,
+}
+
+/// The page.
+pub(crate) struct Found {
+    /// All tables of the commit.
+    pub(crate) schemas: Vec<TableSchema>,
+    /// The one that was asked for.
+    pub(crate) schema: TableSchema,
+    pub(crate) place: Place,
+    /// The rows; the last one first where `place` is read backwards.
+    pub(crate) grid: Grid,
+    pub(crate) ended: LookEnd,
+}
+
+impl Wanted<'_> {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// No such table, or the engine's.
+    pub(crate) fn find(&self, hub: &Hub) -> Result<Found, ReadError> {
+        let Self { state, access, commit, looking, .. } = *self;
+        let schemas = hub.history().tables(access, commit)?;
+        let schema = hub.browse().table(access, commit, self.table)?;
+        let place = Place::asked(state, access.database().id, &schema, looking, self.page_rows);
+        let after = place.cells();
+        let wanted = Selection {
+            table: &schema.name,
+            tests: &looking.tests,
+            order: looking.sort.as_deref().map(|column| RowOrder { column, descending: looking.descending }),
+            backwards: place.backwards,
+            after: after.as_deref(),
+            skip: place.skip,
+            limit: self.page_rows,
+            timeout: Duration::from_millis(state.config.sql.default_timeout_ms),
+            canceled: Canceled::default(),
+        };
+        let mut grid = Grid::cutting(self.characters);
+        let ended = hub.browse().rows(access, commit, &wanted, &mut grid)?;
+        Ok(Found { schemas, schema, place, grid, ended })
+    }
+}

@@ -1,0 +1,29 @@
+//! `/docs/api/{name}`: an API, operation by operation.
+
+use std::sync::Arc;
+
+use actix_web::web;
+use askama::Template;
+
+use crate::error_page::Stop;
+use crate::layout::Shell;
+use crate::reference::{Made, Reference};
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "docs/api.html")]
+struct ApiPage<'a> {
+    shell: Shell,
+    made: &'a Made,
+    document: String,
+    address: String,
+}
+
+/// `GET /docs/api/{name}`
+pub(crate) async fn show(visit: Visit, references: web::Data<Vec<Reference>>) -> Answer {
+    let name = visit.segment("name");
+    let references = Arc::clone(&references);
+    let wanted = references.iter().find(|reference| reference.name() == name).ok_or_else(Stop::nothing_here)?;
+    let (made, document, address) = (wanted.made(), wanted.document(), wanted.address());
+    visit.page(|shell| ApiPage { shell, made, document, address })
+}

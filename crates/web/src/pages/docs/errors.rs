@@ -1,0 +1,40 @@
+//! `/docs/errors`: the pages that problem documents point to.
+
+use askama::Template;
+use branchyard_problem_details::{ErrorCode, Explanation};
+
+use crate::error_page::Stop;
+use crate::format::Markup;
+use crate::layout::Shell;
+use crate::prose;
+use crate::visit::{Answer, Visit};
+
+#[derive(Template)]
+#[template(path = "docs/errors.html")]
+struct ErrorsPage {
+    shell: Shell,
+    codes: &'static [ErrorCode],
+}
+
+#[derive(Template)]
+#[template(path = "docs/error.html")]
+struct ErrorPage {
+    shell: Shell,
+    code: ErrorCode,
+    told: Explanation,
+}
+
+fn inline(text: &str) -> Markup {
+    Markup::trusted(prose::inline(text))
+}
+
+/// `GET /docs/errors`
+pub(crate) async fn list(visit: Visit) -> Answer {
+    visit.page(|shell| ErrorsPage { shell, codes: ErrorCode::ALL })
+}
+
+/// `GET /docs/errors/{suffix}`
+pub(crate) async fn show(visit: Visit) -> Answer {
+    let code = ErrorCode::from_suffix(&visit.segment("suffix")).ok_or_else(Stop::nothing_here)?;
+    visit.page(|shell| ErrorPage { shell, code, told: code.explanation() })
+}

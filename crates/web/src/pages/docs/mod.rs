@@ -1,0 +1,4 @@
+//! `/docs/…`: what the server says of itself.
+
+pub(super) mod api;
+pub(super) mod errors;

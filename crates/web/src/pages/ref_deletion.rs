@@ -1,0 +1,135 @@
+//! `/{owner}/{database}/branches/{branch}/delete` and `…/tags/{tag}/delete`: a question first, and then only what was asked about.
+
+use branchyard_domain::Hub;
+use branchyard_domain::access::{DatabaseAccess, Write};
+use branchyard_domain::entities::{Branch, Tag};
+use branchyard_domain::errors::RefError;
+use branchyard_domain::values::CommitHash;
+
+use super::confirm::{self, Question};
+use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
+use crate::format;
+use crate::forms::{Filled, Posted};
+use crate::visit::{Answer, Visit};
+
+/// A branch or a tag.
+pub(super) trait Ref: Sized + Send + 'static {
+    /// What it is called in texts, and in the route.
+    const WORD: &'static str;
+    /// The page that lists them.
+    const LIST: &'static str;
+    /// What the button says.
+    const BUTTON: &'static str;
+
+    fn get(hub: &Hub, access: &DatabaseAccess<Write>, name: &str) -> Result<Self, RefError>;
+
+    /// Deletes it, if it still names this commit.
+    fn delete(hub: &Hub, access: &DatabaseAccess<Write>, name: &str, commit: &str) -> Result<Self, RefError>;
+
+    fn name(&self) -> &str;
+
+    fn commit(&self) -> &CommitHash;
+
+    /// What follows from the deletion.
+    fn consequence(&self) -> String;
+}
+
+impl Ref for Branch {
+    const WORD: &'static str = "branch";
+    const LIST: &'static str = "branches";
+    const BUTTON: &'static str = "Delete branch";
+
+    fn get(hub: &Hub, access: &DatabaseAccess<Write>, name: &str) -> Result<Self, RefError> {
+        hub.branches().get(access, name)
+    }
+
+    fn delete(hub: &Hub, access: &DatabaseAccess<Write>, name: &str, commit: &str) -> Result<Self, RefError> {
+        hub.branches().delete(access, name, Some(&|branch: &Self| branch.head.as_str() == commit))
+    }
+
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn commit(&self) -> &CommitHash {
+        &self.head
+    }
+
+    fn consequence(&self) -> String {
+        let head = format::short(&self.head);
+        format!("Its commits stay reachable only through other branches and tags. Its head is {head}.")
+    }
+}
+
+impl Ref for Tag {
+    const WORD: &'static str = "tag";
+    const LIST: &'static str = "tags";
+    const BUTTON: &'static str = "Delete tag";
+
+    fn get(hub: &Hub, access: &DatabaseAccess<Write>, name: &str) -> Result<Self, RefError> {
+        hub.tags().get(access, name)
+    }
+
+    fn delete(hub: &Hub, access: &DatabaseAccess<Write>, name: &str, commit: &str) -> Result<Self, RefError> {
+        hub.tags().delete(access, name, Some(&|tag: &Self| tag.commit.as_str() == commit))
+    }
+
+    fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    fn commit(&self) -> &CommitHash {
+        &self.commit
+    }
+
+    fn consequence(&self) -> String {
+        format!("Nothing names commit {} by this tag any more.", format::short(&self.commit))
+    }
+}
+
+fn list<R: Ref>(frame: &Frame) -> String {
+    format!("{}/{}", frame.path, R::LIST)
+}
+
+fn question<R: Ref>(frame: &Frame, named: &R) -> Question {
+    Question {
+        title: format!("Delete {} {}?", R::WORD, named.name()),
+        text: named.consequence(),
+        button: R::BUTTON,
+        back: list::<R>(frame),
+        hidden: vec![("commit", named.commit().to_string())],
+    }
+}
+
+/// The database, and the branch or tag of the path.
+async fn named<R: Ref>(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, R), Stop> {
+    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
+    let (name, seen) = (visit.segment(R::WORD), access.clone());
+    let named = visit.read(move |hub| R::get(hub, &seen, &name)).await?;
+    Ok((access, frame, named))
+}
+
+/// `GET`
+pub(super) async fn ask<R: Ref>(visit: Visit) -> Answer {
+    let (_, frame, named) = named::<R>(&visit).await?;
+    let question = question(&frame, &named);
+    confirm::ask(&visit, frame, question)
+}
+
+/// `POST`
+pub(super) async fn delete<R: Ref>(posted: Posted) -> Answer {
+    let (access, frame, named) = named::<R>(&posted).await?;
+    let (name, commit) = (named.name().to_owned(), posted.form.line("commit"));
+    match posted.write(move |hub| R::delete(hub, &access, &name, &commit)).await {
+        Ok(deleted) => {
+            let mut word = R::WORD.to_owned();
+            word[..1].make_ascii_uppercase();
+            posted.redirect_saying(&list::<R>(&frame), &format!("{word} {} was deleted.", deleted.name()))
+        }
+        Err(failure) => {
+            let (question, form) = (question(&frame, &named), Filled::default().refused(failure, &[])?);
+            confirm::ask_again(&posted, frame, question, form)
+        }
+    }
+}
