@@ -96,7 +96,7 @@ pub(super) fn forms() -> Vec<Vec<u8>> {
     vec![
         whole.clone().into_bytes(),
         format!("{file}{}--x--", part("params", "", "{")).into_bytes(),
-        whole[..80].as_bytes().to_vec(),
+        whole.as_bytes()[..80].to_vec(),
     ]
 }
 
