@@ -98,7 +98,7 @@ impl Book {
             Effect::Merge { pull, mark } => {
                 self.rows.insert(mark, times);
                 if succeeded {
-                    self.pulls.get_mut(&pull).expect("a pull that was opened").0 = "merged".to_owned();
+                    self.pulls.get_mut(&pull).unwrap().0 = "merged".to_owned();
                     self.event(Event::Pull { number: pull, action: "Merged".to_owned() });
                     *self.pushes.entry("main".to_owned()).or_default() += 1;
                 }

@@ -75,6 +75,7 @@ fn what_was_acknowledged_survives_every_fault() {
     println!("{tally}");
 }
 
+#[expect(clippy::print_stdout, reason = "a run of hours says how far it is")]
 fn episode(plan: &Plan, folder: &Path, postgres: Option<&Postgres>, tally: &mut Tally) {
     let store = match plan.store {
         StoreKind::Sqlite => None,

@@ -115,7 +115,7 @@ impl Plan {
     /// Odd seeds are for SQLite, even ones for Postgres where there is one. Without a small disk to fill, files that cannot grow take its place.
     pub(super) fn new(seed: u64, faults: usize, postgres: bool, small_disks: bool) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let store = if seed % 2 == 0 && postgres { StoreKind::Postgres } else { StoreKind::Sqlite };
+        let store = if seed.is_multiple_of(2) && postgres { StoreKind::Postgres } else { StoreKind::Sqlite };
         let deployment = seed % 4 < 2;
         let mut kinds = EVERYWHERE.to_vec();
         if store == StoreKind::Postgres {

@@ -181,7 +181,7 @@ impl Worker {
     fn delete_token(&mut self, scene: &Scene) {
         let Some(id) = self.tokens.pop() else { return };
         deleted(&scene.client.delete(&format!("/user/tokens/{id}")));
-        scene.book.lock().unwrap().tokens.get_mut(&id).expect("a token that was made").live = false;
+        scene.book.lock().unwrap().tokens.get_mut(&id).unwrap().live = false;
     }
 
     /// Hooks that come and go; what those that go still had to tell is nobody's business.
