@@ -12,7 +12,7 @@ fn a_token_is_known_after_it_was_checked_and_unknown_once_deleted() {
     let tokens = world.hub.tokens();
     let expiry = TokenExpiry::ALL[0];
     let minted = tokens.create(user(&world.ada), "laptop", expiry, tokens.mint(), None).unwrap();
-    let hash = minted.token.hash.clone();
+    let hash = minted.token.hash;
     assert!(tokens.known(&hash).is_none(), "nobody has asked so far");
     assert_eq!(tokens.check(&hash).unwrap().unwrap().1.id, user(&world.ada).id);
     assert_eq!(tokens.known(&hash).unwrap().0.id, minted.token.id);
@@ -27,7 +27,7 @@ fn a_token_that_expires_is_not_known_any_more() {
     let tokens = world.hub.tokens();
     let expiry = TokenExpiry::ALL[0];
     let minted = tokens.create(user(&world.ada), "laptop", expiry, tokens.mint(), None).unwrap();
-    let hash = minted.token.hash.clone();
+    let hash = minted.token.hash;
     tokens.check(&hash).unwrap().unwrap();
     world.fakes.clock.advance_seconds(i64::from(expiry.days()) * 86_400);
     assert!(tokens.known(&hash).is_none());

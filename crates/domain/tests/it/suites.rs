@@ -59,7 +59,7 @@ impl suites::provisioner::Stage for Books {
 #[test]
 fn the_provisioner_in_memory_keeps_every_promise() {
     let blobs = Arc::new(MemoryBlobs::default());
-    let provisioner = Arc::new(MemoryProvisioner::new(Arc::clone(&blobs)));
+    let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
     provisioner.connect(Arc::new(Nobody));
     suites::provisioner::run_all(&Books { provisioner, blobs, port: AtomicU16::new(20_000) });
 }
