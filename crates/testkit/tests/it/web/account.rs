@@ -212,5 +212,5 @@ fn addresses_come_go_and_one_is_in_commits() {
     for number in 1..10 {
         add(&bob, &format!("b{number}@example.test")).expect(303);
     }
-    add(&bob, "b10@example.test").expect(422).shows("a user may have 10 addresses; remove one first");
+    add(&bob, "b10@example.test").expect(422).shows("A user may have 10 addresses; remove one first");
 }

@@ -38,6 +38,6 @@ fn the_home_page_tells_what_happened_where_one_works() {
     ada.submit(&page, "/ada/rivers/settings/collaborators", &[("username", "bob"), ("role", "read")]).expect(303);
     bob.get("/").expect(200).shows("pull #1");
     let page = ada.get("/ada/rivers/settings/collaborators").expect(200);
-    ada.submit(&page, "/ada/rivers/settings/collaborators/remove", &[]).expect(303);
+    ada.submit(&page, "/ada/rivers/settings/collaborators/remove", &[("username", "bob")]).expect(303);
     silent(bob.get("/").expect(200));
 }

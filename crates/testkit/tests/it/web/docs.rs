@@ -51,6 +51,6 @@ fn every_error_has_a_page() {
         browser.get(&format!("/docs/errors/{suffix}")).expect(200).shows("What a client does");
         count += 1;
     }
-    assert!(count > 20, "{count}");
+    assert!(count >= 20, "{count}");
     browser.get("/docs/errors/nothing").expect(404).shows("<h1>");
 }
