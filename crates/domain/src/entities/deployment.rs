@@ -218,8 +218,14 @@ mod tests {
             }
         }
         use RunState::{Started, Starting, Stopped, Stopping};
-        let expected =
-            [(Starting, Started), (Starting, Stopping), (Started, Starting), (Started, Stopping), (Stopping, Stopped)];
+        let expected = [
+            (Starting, Started),
+            (Starting, Stopping),
+            (Started, Starting),
+            (Started, Stopping),
+            (Stopping, Stopped),
+            (Stopped, Starting),
+        ];
         assert_eq!(moves, expected);
     }
 }

