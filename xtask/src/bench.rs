@@ -18,8 +18,8 @@ const VARIABLE: &str = "XTASK_DATASETTE";
 
 /// In the order of the table.
 const TOPICS: &[&str] = &[
-    "start", "reads", "tokens", "pages", "streams", "writes", "imports", "forks", "merges", "lists", "hooks", "hrana",
-    "overload",
+    "start", "reads", "tokens", "pages", "streams", "writes", "imports", "forks", "merges", "lists", "web", "hooks",
+    "hrana", "overload",
 ];
 
 /// What was asked for.

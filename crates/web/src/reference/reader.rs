@@ -30,7 +30,7 @@ fn pretty(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),
     };
-    format!("<pre><code>{}</code></pre>", escaped(&shown))
+    format!("<pre tabindex=\"0\"><code>{}</code></pre>", escaped(&shown))
 }
 
 /// Reads a document whose references lead within it.
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         } else if content.get("application/octet-stream").is_some() {
             lines.push("--data-binary @part".to_owned());
         }
-        format!("<h4>Example</h4><pre><code>{}</code></pre>", escaped(&lines.join(" \\\n  ")))
+        format!("<h4>Example</h4><pre tabindex=\"0\"><code>{}</code></pre>", escaped(&lines.join(" \\\n  ")))
     }
 
     fn answers(&self, operation: &'a Value) -> String {

@@ -12,6 +12,7 @@ mod reads;
 mod start;
 mod streams;
 mod tokens;
+mod web;
 mod writes;
 
 use crate::flags::Flags;
@@ -32,6 +33,7 @@ pub(crate) const TOPICS: &[Topic] = &[
     ("forks", forks::run),
     ("merges", merges::run),
     ("lists", lists::run),
+    ("web", web::run),
     ("hooks", hooks::run),
     ("hrana", hrana::run),
     ("overload", overload::run),

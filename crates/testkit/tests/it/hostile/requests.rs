@@ -74,7 +74,8 @@ pub(super) fn key(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
 }
 
 pub(super) fn parts() -> Vec<Vec<u8>> {
-    vec![b"id,name\n".to_vec(), vec![0; 100]]
+    // A thousand bytes were announced.
+    vec![b"id,name\n".to_vec(), vec![0; 1_000], vec![0; 1_001], Vec::new()]
 }
 
 /// As a part of an upload, sent twice, until its address expires.
@@ -152,7 +153,11 @@ pub(super) fn markdown(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     // Whatever is text has its `<` escaped, and what is in quotes its quotes.
     let lower = shown.text.to_lowercase();
     let scripts = lower.matches("<script").count();
-    for bad in ["<img", "<iframe", "<svg onload", "href=\"javascript:", "href=\"data:", "href=\"vbscript:"] {
+    let images = lower.matches("<img").count();
+    if images != lower.matches("<img src=\"/static/").count() {
+        return Err(format!("the page has an image that is not the layout's: {}", shown.text));
+    }
+    for bad in ["<iframe", "<svg onload", "href=\"javascript:", "href=\"data:", "href=\"vbscript:"] {
         if lower.contains(bad) {
             return Err(format!("the page has {bad}: {}", shown.text));
         }
