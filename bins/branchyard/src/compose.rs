@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use branchyard_api_common::LongLane;
 use branchyard_deployments::LocalSettings;
 use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
+use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
@@ -37,13 +38,32 @@ pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn Blobs>) -> Arc<dyn Provisioner> + 
 impl Default for World {
     fn default() -> Self {
         Self {
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::default()),
             ids: Arc::new(SystemIds),
             program: std::env::current_exe().unwrap_or_default(),
             provisioner: None,
         }
     }
 }
+
+/// Has time go on from the newest record, where the machine's clock was set back behind it.
+fn reach(clock: &dyn Clock, latest: Timestamp) {
+    let now = clock.now();
+    let ahead_seconds = latest.as_micros().saturating_sub(now.as_micros()) / 1_000_000;
+    if latest > now.plus_seconds(LEAD_SECONDS) {
+        tracing::warn!(ahead_seconds, "records lie more than a day ahead of this machine's clock, which is believed");
+        return;
+    }
+    if ahead_seconds >= LEAD_NOTED_SECONDS {
+        tracing::warn!(ahead_seconds, "this machine's clock is behind the records: time goes on from them");
+    }
+    clock.reach(latest);
+}
+
+/// How far the records may be ahead of the machine's clock and be taken for right. Beyond that, it was wrong when they were made.
+const LEAD_SECONDS: i64 = 86_400;
+/// From how far on that is worth a line in the log. Clocks of two machines with one store differ by less.
+const LEAD_NOTED_SECONDS: i64 = 10;
 
 /// The stores of a data folder, opened.
 pub struct Stores {
@@ -89,6 +109,10 @@ impl Stores {
                 metadata.migrate(world.clock.now()).context("cannot bring the metadata store up to date")?;
             }
             Pending::Refuse => metadata.require_current()?,
+        }
+        let latest = metadata.latest().context("cannot tell how far time has come")?;
+        if let Some(latest) = latest {
+            reach(world.clock.as_ref(), latest);
         }
         let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
             .context("cannot open the folders of uploads and backups")?;

@@ -38,6 +38,7 @@ mod file;
 mod hooks;
 mod instances;
 mod json;
+mod latest;
 mod ledger;
 mod members;
 mod migrations;

@@ -47,6 +47,11 @@ impl Server {
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 
+    /// Starts a server that lives by a clock of the test's.
+    pub fn with_clock(clock: Arc<FixedClock>) -> Self {
+        Self::start_in(World { clock, ..World::default() }, false, |_| {})
+    }
+
     /// Starts a server whose deployments run nothing: what would be processes is written into the books that come with it, where
     /// tests can make an instance say something or crash.
     pub fn with_books(change: impl FnOnce(&mut Config)) -> (Self, Arc<MemoryProvisioner>) {

@@ -18,7 +18,7 @@ pub(super) fn run(config: &Config, check: bool) -> anyhow::Result<()> {
         }
         return print("the metadata store is up to date");
     }
-    let done = store.migrate(SystemClock.now())?;
+    let done = store.migrate(SystemClock::default().now())?;
     if done.is_empty() {
         print("the metadata store is up to date")
     } else {

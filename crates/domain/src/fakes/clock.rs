@@ -25,7 +25,7 @@ impl FixedClock {
         Self { now: AtomicI64::new(time.as_micros()), step: AtomicI64::new(0) }
     }
 
-    /// Sets the time.
+    /// Sets the time, back too.
     pub fn set(&self, time: Timestamp) {
         self.now.store(time.as_micros(), Ordering::SeqCst);
     }
@@ -44,5 +44,9 @@ impl FixedClock {
 impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.now.fetch_add(self.step.load(Ordering::SeqCst), Ordering::SeqCst))
+    }
+
+    fn reach(&self, at: Timestamp) {
+        self.now.fetch_max(at.as_micros(), Ordering::SeqCst);
     }
 }

@@ -6,8 +6,12 @@ use crate::values::Timestamp;
 
 /// The time. There is no other way to learn it in the domain.
 pub trait Clock: Send + Sync {
-    /// Now, in whole microseconds.
+    /// Now, in whole microseconds. Never before what was given earlier, so that what is to be done at a time is not put off when somebody sets
+    /// the machine's clock back.
     fn now(&self) -> Timestamp;
+
+    /// From now on, [`Clock::now`] gives nothing before `at`: what others recorded is not to lie ahead.
+    fn reach(&self, at: Timestamp);
 }
 
 /// Fresh identifiers and secrets.

@@ -10,6 +10,7 @@
 mod dump;
 mod file;
 mod home;
+mod latest;
 mod migrations;
 mod postgres;
 mod suite;

@@ -7,6 +7,7 @@
     reason = "helpers of tests fail where the test would"
 )]
 
+mod clock;
 mod connection;
 mod crowds;
 mod files;
