@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::Answer;
 
+/// How long a connection waits for its next request: shorter than the server keeps it, else a request meets its end.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// Somebody who speaks HTTP to the server, with or without a token. Paths are below `/api/v2`.
 #[derive(Debug, Clone)]
 pub struct Actor {
@@ -20,7 +23,8 @@ pub struct Actor {
 impl Actor {
     /// Somebody at this server.
     pub fn new(origin: String, token: Option<String>, name: &str) -> Self {
-        let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(120)).build().unwrap();
+        let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(120));
+        let client = client.pool_idle_timeout(IDLE).build().unwrap();
         Self { origin, token, name: name.to_owned(), request_id: None, client }
     }
 

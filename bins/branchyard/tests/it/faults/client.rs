@@ -1,7 +1,7 @@
 //! A client that follows the advice to clients: what was lost or refused for now is asked again, with the same idempotency key.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,31 @@ use serde_json::Value;
 /// The longest that a request may go without a final answer. Longer than any fault lasts, and than the server may need to recover.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// How long a connection waits for its next request. Shorter than the server keeps it, as clients are to hold it: else a request meets its end.
+const IDLE: Duration = Duration::from_secs(2);
+
 /// Whether a fault lasts, and what was answered meanwhile.
 #[derive(Default)]
 pub(super) struct Weather {
-    bad: AtomicBool,
+    /// How often it has changed: odd while a fault lasts.
+    changes: AtomicUsize,
     seen: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Weather {
     pub(super) fn set_bad(&self, bad: bool) {
-        self.bad.store(bad, Ordering::SeqCst);
+        if self.changes().is_multiple_of(2) == bad {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
     }
 
-    fn is_bad(&self) -> bool {
-        self.bad.load(Ordering::SeqCst)
+    fn changes(&self) -> usize {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Whether it was bad at any time since there had been so many changes: a server can be back before who lost it looks at the weather.
+    fn was_bad_since(&self, changes: usize) -> bool {
+        !changes.is_multiple_of(2) || self.changes() != changes
     }
 
     fn note(&self, what: String) {
@@ -83,7 +94,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(origin: Arc<RwLock<String>>, token: String) -> Self {
-        let http = Http::builder().no_proxy().timeout(Duration::from_secs(30)).build().unwrap();
+        let http = Http::builder().no_proxy().timeout(Duration::from_secs(30)).pool_idle_timeout(IDLE).build().unwrap();
         Self { http, origin, token, weather: Arc::default() }
     }
 
@@ -149,9 +160,9 @@ impl Client {
         let began = Instant::now();
         let mut repeated = false;
         loop {
-            let was_bad = self.weather.is_bad();
+            let changes = self.weather.changes();
             let answer = self.once(ask);
-            let bad = was_bad || self.weather.is_bad();
+            let bad = self.weather.was_bad_since(changes);
             match answer {
                 // 409 with a time to wait: an attempt with the same key, given up here, is still under way there.
                 Some((reply, retry_after)) if reply.status < 429 && !(reply.status == 409 && retry_after) => {
@@ -203,4 +214,16 @@ impl Client {
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         Some((Reply { status, body, etag, repeated: false }, retry_after))
     }
+}
+
+#[test]
+fn a_request_that_outlasts_a_fault_met_it() {
+    let weather = Weather::default();
+    let begun = weather.changes();
+    assert!(!weather.was_bad_since(begun));
+    weather.set_bad(true);
+    assert!(weather.was_bad_since(begun));
+    weather.set_bad(false);
+    assert!(weather.was_bad_since(begun), "it was lost before the server came back");
+    assert!(!weather.was_bad_since(weather.changes()));
 }

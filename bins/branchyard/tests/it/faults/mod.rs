@@ -10,6 +10,7 @@
 mod book;
 mod check;
 mod client;
+mod clock;
 mod disk;
 mod plan;
 mod postgres;
@@ -23,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plan::{Plan, StoreKind};
+use plan::{Means, Plan, StoreKind};
 use postgres::Postgres;
 use yard::Yard;
 
@@ -49,6 +50,11 @@ fn what_was_acknowledged_survives_every_fault() {
     let postgres = Postgres::start();
     let required = std::env::var_os("BRANCHYARD_TEST_REQUIRE_POSTGRES").is_some();
     assert!(postgres.is_some() || !required, "no Postgres server to make a cluster with");
+    let means =
+        Means { postgres: postgres.is_some(), small_disks: disk::small_disks(), clocks: clock::library().is_some() };
+    if !means.clocks {
+        println!("clocks do not jump: there is no libfaketime (Debian's package `faketime`)");
+    }
     let until = Instant::now() + Duration::from_secs(60 * minutes.unwrap_or(0));
     let mut tally = Tally::default();
     // A short run has an episode on each kind of store.
@@ -58,8 +64,7 @@ fn what_was_acknowledged_survives_every_fault() {
         None => tally.episodes < short,
     } {
         let seed = seed + tally.episodes as u64;
-        let plan =
-            Plan::new(seed, if minutes.is_some() { LONG } else { SHORT }, postgres.is_some(), disk::small_disks());
+        let plan = Plan::new(seed, if minutes.is_some() { LONG } else { SHORT }, means);
         println!("seed {seed}: {plan}");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}"));
         let episode = catch_unwind(AssertUnwindSafe(|| episode(&plan, &folder, postgres.as_ref(), &mut tally)));

@@ -45,6 +45,10 @@ pub(super) enum Kind {
     StoreCut,
     /// SIGKILL to the process of a deployment.
     KillInstance,
+    /// The clock is set an hour forward.
+    ClockForward,
+    /// The clock is set an hour back.
+    ClockBack,
 }
 
 impl Kind {
@@ -64,6 +68,8 @@ impl Kind {
             Self::StoreGone => "Postgres refuses connections",
             Self::StoreCut => "Postgres drops connections",
             Self::KillInstance => "kill a deployment's process",
+            Self::ClockForward => "clock forward an hour",
+            Self::ClockBack => "clock back an hour",
         }
     }
 }
@@ -83,6 +89,14 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} after {} ms", self.kind.name(), self.after.as_millis())
     }
+}
+
+/// What faults need of the machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Means {
+    pub(super) postgres: bool,
+    pub(super) small_disks: bool,
+    pub(super) clocks: bool,
 }
 
 /// An episode.
@@ -108,14 +122,17 @@ const EVERYWHERE: &[Kind] = &[
     Kind::DiskFull,
     Kind::DiskFullKill,
     Kind::ReadOnly,
+    Kind::ClockForward,
+    Kind::ClockBack,
 ];
 const ON_POSTGRES: &[Kind] = &[Kind::StoreRestart, Kind::StoreCrash, Kind::StoreGone, Kind::StoreCut];
 
 impl Plan {
-    /// Odd seeds are for SQLite, even ones for Postgres where there is one. Without a small disk to fill, files that cannot grow take its place.
-    pub(super) fn new(seed: u64, faults: usize, postgres: bool, small_disks: bool) -> Self {
+    /// Odd seeds are for SQLite, even ones for Postgres where there is one. Without a small disk to fill, files that cannot grow take its place;
+    /// without a clock to set, SIGKILL does.
+    pub(super) fn new(seed: u64, faults: usize, means: Means) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let store = if seed.is_multiple_of(2) && postgres { StoreKind::Postgres } else { StoreKind::Sqlite };
+        let store = if seed.is_multiple_of(2) && means.postgres { StoreKind::Postgres } else { StoreKind::Sqlite };
         let deployment = seed % 4 < 2;
         let mut kinds = EVERYWHERE.to_vec();
         if store == StoreKind::Postgres {
@@ -126,8 +143,9 @@ impl Plan {
         }
         let fault = |_| {
             let kind = match kinds.choose(&mut random).copied().unwrap_or(Kind::Kill) {
-                Kind::DiskFull | Kind::ReadOnly if !small_disks => Kind::FilesFull,
-                Kind::DiskFullKill if !small_disks => Kind::Kill,
+                Kind::DiskFull | Kind::ReadOnly if !means.small_disks => Kind::FilesFull,
+                Kind::DiskFullKill if !means.small_disks => Kind::Kill,
+                Kind::ClockForward | Kind::ClockBack if !means.clocks => Kind::Kill,
                 kind => kind,
             };
             let mut millis = |from, to| Duration::from_millis(random.random_range(from..to));
@@ -142,6 +160,11 @@ impl Plan {
         };
         let faults = (0..faults).map(fault).collect();
         Self { seed, store, deployment, faults }
+    }
+
+    /// Whether the server is to live by a clock of ours.
+    pub(super) fn sets_the_clock(&self) -> bool {
+        self.faults.iter().any(|fault| matches!(fault.kind, Kind::ClockForward | Kind::ClockBack))
     }
 }
 
@@ -158,7 +181,8 @@ impl fmt::Display for Plan {
 
 #[test]
 fn a_seed_gives_one_plan() {
-    let shown = |seed| format!("{:?}", Plan::new(seed, 12, true, true));
+    let means = Means { postgres: true, small_disks: true, clocks: true };
+    let shown = |seed| format!("{:?}", Plan::new(seed, 12, means));
     assert_eq!(shown(7), shown(7));
     assert_ne!(shown(7), shown(9));
 }

@@ -12,6 +12,8 @@ use super::yard::Yard;
 
 /// How long a server that drains may take: its limit for requests under way, and some.
 const DRAIN: Duration = Duration::from_secs(45);
+/// How far a clock is set.
+const HOUR_SECONDS: i64 = 3_600;
 
 impl Yard<'_> {
     /// Lets traffic run, strikes, brings all back, and lets traffic run again.
@@ -78,6 +80,8 @@ impl Yard<'_> {
                     }
                 }
             }
+            Kind::ClockForward => self.clock.as_mut().unwrap().set_forward(HOUR_SECONDS),
+            Kind::ClockBack => self.clock.as_mut().unwrap().set_forward(-HOUR_SECONDS),
         }
         if self.server.is_none() {
             self.start();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::book::{Book, Effect};
 use super::client::{Ask, Body, Client};
+use super::clock::{self, Clock};
 use super::disk::{Disk, small_disks};
 use super::plan::Plan;
 use super::postgres::Postgres;
@@ -25,6 +26,7 @@ const ALL_EVENTS: [&str; 3] = ["good", "failing", "dropping"];
 pub(super) struct Yard<'a> {
     folder: PathBuf,
     pub(super) disk: Option<Disk>,
+    pub(super) clock: Option<Clock>,
     pub(super) postgres: Option<&'a Postgres>,
     /// Name and address of the episode's database in it.
     database: Option<(String, String)>,
@@ -48,12 +50,14 @@ impl<'a> Yard<'a> {
             let url = postgres.fresh(&name);
             (name, url)
         });
+        let clock = clock::library().filter(|_| plan.sets_the_clock()).map(|library| Clock::new(library, &folder));
         // Apart from those that other tests, and other runs, take at the same time.
         let first = 24_000 + std::process::id() % 80 * 100;
         let origin = Arc::new(RwLock::new(String::new()));
         Self {
             folder,
             disk,
+            clock,
             postgres,
             database,
             deployment: plan.deployment,
@@ -105,6 +109,11 @@ impl<'a> Yard<'a> {
         );
         command.env("BRANCHYARD_HOOKS__ALLOWED_CIDRS", "127.0.0.0/8").env("BRANCHYARD_HOOKS__TIMEOUT_MS", "500");
         command.env("BRANCHYARD_HOOKS__RETRY_DELAYS_MS", "[0,50,50,100,100,200,200,400,400,800,800,1000]");
+        if let Some(clock) = &self.clock {
+            clock.rule(&mut command);
+            // An upload does not outlive an hour that is skipped, unless it may.
+            command.env("BRANCHYARD_IMPORTS__SESSION_TTL", "24h").env("BRANCHYARD_IMPORTS__URL_TTL", "24h");
+        }
         command
     }
 
