@@ -18,6 +18,7 @@ use crate::data_dir::DataDir;
 use crate::deployments;
 use crate::formats::FileFormats;
 use crate::system::{SystemClock, SystemIds};
+use crate::turns::Turns;
 
 /// What tests put in the place of the machine's clock and randomness.
 #[derive(Clone)]
@@ -95,7 +96,7 @@ impl Stores {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
         let lane = LongLane::new(config.pools.long());
-        let long = Long { after: config.pools.long_after(), ask: Arc::new(move |canceled| lane.enter(canceled)) };
+        let long = Long { every: config.pools.long_look(), turns: Arc::new(Turns(lane)) };
         let options = branchyard_engine_doltlite::Options {
             long: Some(long),
             statement_memory: config.sql.max_memory_bytes,

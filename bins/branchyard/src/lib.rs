@@ -21,4 +21,5 @@ mod metrics;
 pub mod serve;
 mod sqlite;
 pub mod system;
+mod turns;
 mod workers;

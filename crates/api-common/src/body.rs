@@ -57,3 +57,35 @@ pub(crate) fn declared(request: &HttpRequest) -> Option<u64> {
 fn content_type(request: &HttpRequest) -> &str {
     request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use actix_web::dev::Payload;
+    use actix_web::error::PayloadError;
+    use actix_web::test::TestRequest;
+    use actix_web::web::Bytes;
+    use futures_util::StreamExt as _;
+    use futures_util::stream;
+
+    use super::read_json;
+    use crate::manners::BodyTypes;
+
+    /// Brings a byte every few milliseconds.
+    fn slow(bytes: usize) -> Payload {
+        let slowed = stream::iter(0..bytes).then(|_| async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok::<_, PayloadError>(Bytes::from_static(b" "))
+        });
+        Payload::from(slowed.boxed_local())
+    }
+
+    #[actix_web::test]
+    async fn a_body_that_comes_a_byte_at_a_time_has_to_be_there_in_time() {
+        let request = TestRequest::default().insert_header(("content-type", "application/json")).to_http_request();
+        let read = |bytes, patience| read_json(&request, slow(bytes), BodyTypes::Json, 10_000, patience);
+        assert_eq!(read(3, Duration::from_secs(60)).await.ok().map(|body| body.len()), Some(3));
+        assert!(read(10_000, Duration::from_millis(50)).await.is_err());
+    }
+}

@@ -1,8 +1,10 @@
 //! Calls that compute for long, apart from the short ones: so many of them at once as there are places, whatever there is to do.
 //!
-//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. Once it has computed for a while the engine asks
-//! [`LongLane::enter`] on its thread; the call leaves its place to the next one and takes turns with the other long ones. A long call that waits for its
-//! client computes nothing and holds up nobody. When there are too many, or a turn is too long in coming, the call is refused: the server is overloaded.
+//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its thread now and then; once
+//! the call has computed for a while it leaves its place to the next one and takes turns with the other long ones. A statement like one that went
+//! that way lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A
+//! long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too long in
+//! coming, the call is refused: the server is overloaded.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,14 +12,22 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Canceled, Flow};
+use quick_cache::sync::Cache;
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// How often one who waits looks whether anybody still wants its result.
 const LOOK: Duration = Duration::from_millis(50);
+/// Shapes of long statements that are known.
+const SHAPES: usize = 1_024;
+/// How long a shape is known; then a statement may show anew how long it takes.
+const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// How many long calls there may be.
 #[derive(Debug, Clone)]
 pub struct LongLaneSizes {
+    /// Processor time after which a call is a long one.
+    pub after: Duration,
     /// Long calls that compute at once.
     pub places: usize,
     /// Long calls there are at once: those that compute, wait for their turn, or for their client.
@@ -31,7 +41,13 @@ pub struct LongLaneSizes {
 impl Default for LongLaneSizes {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { places: cores, calls: 64, wait: Duration::from_secs(5), turn: Duration::from_millis(500) }
+        Self {
+            after: Duration::from_millis(50),
+            places: cores,
+            calls: 64,
+            wait: Duration::from_secs(5),
+            turn: Duration::from_millis(500),
+        }
     }
 }
 
@@ -43,29 +59,55 @@ struct Lane {
     sizes: LongLaneSizes,
     state: Mutex<State>,
     changed: Condvar,
+    /// Shapes of statements that took long, and when.
+    known: Cache<u64, Instant>,
 }
 
 #[derive(Default)]
 struct State {
     calls: usize,
     computing: usize,
-    waiting: VecDeque<u64>,
+    /// Who waits for their first turn; they come first.
+    first: VecDeque<u64>,
+    /// Who waits for another one.
+    again: VecDeque<u64>,
     next: u64,
 }
 
-thread_local! {
-    static CALL: RefCell<Option<Place>> = const { RefCell::new(None) };
+impl State {
+    fn is_next(&self, ticket: u64) -> bool {
+        self.first.front().or(self.again.front()) == Some(&ticket)
+    }
 }
 
-/// Where the call of this thread is.
+thread_local! {
+    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+}
+
+/// The call of this thread.
+struct Call {
+    place: Place,
+    /// Processor time of the thread when it began.
+    began: Duration,
+    shape: Option<u64>,
+}
+
 enum Place {
-    Short(OwnedSemaphorePermit),
+    Short { _of: OwnedSemaphorePermit },
     Long(Stay),
+}
+
+/// Processor time this thread has used.
+fn computed() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+    Duration::new(seconds.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
 /// One of the long calls.
 struct Stay {
     lane: LongLane,
+    had_turn: bool,
     turn_began: Option<Instant>,
 }
 
@@ -78,7 +120,7 @@ pub(crate) fn run<T>(place: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> T
             CALL.take();
         }
     }
-    CALL.set(Some(Place::Short(place)));
+    CALL.set(Some(Call { place: Place::Short { _of: place }, began: computed(), shape: None }));
     let _left = Left;
     work()
 }
@@ -86,7 +128,7 @@ pub(crate) fn run<T>(place: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> T
 /// Runs something that waits for a client; a long call takes up no place meanwhile.
 pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
     CALL.with_borrow_mut(|call| {
-        if let Some(Place::Long(stay)) = call {
+        if let Some(Call { place: Place::Long(stay), .. }) = call {
             stay.end_turn();
         }
     });
@@ -96,33 +138,57 @@ pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
 impl LongLane {
     /// A lane.
     pub fn new(sizes: LongLaneSizes) -> Self {
-        Self(Arc::new(Lane { sizes, state: Mutex::default(), changed: Condvar::new() }))
+        Self(Arc::new(Lane { sizes, state: Mutex::default(), changed: Condvar::new(), known: Cache::new(SHAPES) }))
     }
 
-    /// To be asked by a call on its own thread whenever it has computed for a while. Calls that did not come through a pool may go on.
-    pub fn enter(&self, canceled: &Canceled) -> Flow {
-        let stay = match CALL.take() {
-            None => return Flow::Continue,
-            Some(Place::Long(stay)) => Some(stay),
-            Some(Place::Short(place)) => {
-                drop(place);
-                self.join()
-            }
-        };
-        let Some(mut stay) = stay else { return Flow::Stop };
-        let flow = stay.take_turn(canceled);
-        CALL.set(Some(Place::Long(stay)));
+    /// To be asked by a call on its own thread before a statement of this shape begins. Calls that did not come through a pool may go on.
+    pub fn begin(&self, shape: u64, canceled: &Canceled) -> Flow {
+        let Some(mut call) = CALL.take() else { return Flow::Continue };
+        call.shape = Some(shape);
+        let is_long = self.0.known.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED);
+        let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
+        CALL.set(Some(call));
         flow
     }
 
+    /// To be asked by a call on its own thread now and then while it computes. Calls that did not come through a pool may go on.
+    pub fn go_on(&self, canceled: &Canceled) -> Flow {
+        let Some(mut call) = CALL.take() else { return Flow::Continue };
+        let is_long = match call.place {
+            Place::Short { .. } => computed().saturating_sub(call.began) >= self.0.sizes.after,
+            Place::Long(_) => true,
+        };
+        if let (true, Place::Short { .. }, Some(shape)) = (is_long, &call.place, call.shape) {
+            self.0.known.insert(shape, Instant::now());
+        }
+        let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
+        CALL.set(Some(call));
+        flow
+    }
+
+    fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
+        if let Place::Short { .. } = call.place {
+            let Some(stay) = self.join() else { return Flow::Stop };
+            // Its short place is the next one's from here on.
+            call.place = Place::Long(stay);
+        }
+        match &mut call.place {
+            Place::Long(stay) => stay.take_turn(canceled),
+            Place::Short { .. } => Flow::Continue,
+        }
+    }
+
+    /// `None` when there are too many, or so many are before it that its turn would not come in time.
     fn join(&self) -> Option<Stay> {
+        let LongLaneSizes { places, calls, wait, turn, .. } = self.0.sizes;
         let mut state = self.lock();
-        if state.calls >= self.0.sizes.calls {
+        let before = u32::try_from(state.first.len() / places.max(1)).unwrap_or(u32::MAX);
+        if state.calls >= calls || turn.saturating_mul(before) > wait {
             return None;
         }
         state.calls += 1;
         drop(state);
-        Some(Stay { lane: self.clone(), turn_began: None })
+        Some(Stay { lane: self.clone(), had_turn: false, turn_began: None })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -139,15 +205,17 @@ impl Stay {
     /// Goes on with its turn, or waits for one.
     fn take_turn(&mut self, canceled: &Canceled) -> Flow {
         if let Some(began) = self.turn_began {
-            let others_wait = !self.lane.lock().waiting.is_empty();
+            let state = self.lane.lock();
+            let others_wait = !(state.first.is_empty() && state.again.is_empty());
+            drop(state);
             if !others_wait || began.elapsed() < self.lane.0.sizes.turn {
                 return Flow::Continue;
             }
             self.end_turn();
-            return self.wait_for_turn(canceled, None);
         }
-        let until = Instant::now() + self.lane.0.sizes.wait;
-        self.wait_for_turn(canceled, Some(until))
+        // Only who has had none yet is refused: what has begun to answer goes on.
+        let until = (!self.had_turn).then(|| Instant::now() + self.lane.0.sizes.wait);
+        self.wait_for_turn(canceled, until)
     }
 
     fn wait_for_turn(&mut self, canceled: &Canceled, until: Option<Instant>) -> Flow {
@@ -155,11 +223,12 @@ impl Stay {
         let mut state = self.lane.lock();
         let ticket = state.next;
         state.next += 1;
-        state.waiting.push_back(ticket);
+        let queue = if until.is_some() { &mut state.first } else { &mut state.again };
+        queue.push_back(ticket);
         let flow = loop {
-            if state.computing < lane.sizes.places && state.waiting.front() == Some(&ticket) {
+            if state.computing < lane.sizes.places && state.is_next(ticket) {
                 state.computing += 1;
-                self.turn_began = Some(Instant::now());
+                (self.had_turn, self.turn_began) = (true, Some(Instant::now()));
                 break Flow::Continue;
             }
             if canceled.is_canceled() || until.is_some_and(|until| Instant::now() >= until) {
@@ -167,7 +236,8 @@ impl Stay {
             }
             state = lane.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         };
-        state.waiting.retain(|waiting| *waiting != ticket);
+        state.first.retain(|waiting| *waiting != ticket);
+        state.again.retain(|waiting| *waiting != ticket);
         drop(state);
         // Whoever is first now may find a place as well.
         lane.changed.notify_all();
@@ -202,12 +272,12 @@ mod tests {
 
     fn lane(places: usize, calls: usize) -> LongLane {
         let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
-        LongLane::new(LongLaneSizes { places, calls, wait, turn })
+        LongLane::new(LongLaneSizes { after: Duration::ZERO, places, calls, wait, turn })
     }
 
     fn is_empty(lane: &LongLane) -> bool {
         let state = lane.lock();
-        state.calls == 0 && state.computing == 0 && state.waiting.is_empty()
+        state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
     }
 
     /// Runs `work` as a call that came through a pool of its own.
@@ -220,7 +290,7 @@ mod tests {
         let (lane, pool) = (lane(1, 1), Arc::new(Semaphore::new(1)));
         run(Arc::clone(&pool).try_acquire_owned().unwrap(), || {
             assert_eq!(pool.available_permits(), 0);
-            assert_eq!(lane.enter(&Canceled::default()), Flow::Continue);
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
             assert_eq!(pool.available_permits(), 1);
         });
         assert!(is_empty(&lane));
@@ -230,8 +300,8 @@ mod tests {
     fn calls_past_the_limit_are_refused_at_once() {
         let lane = lane(1, 1);
         call(|| {
-            assert_eq!(lane.enter(&Canceled::default()), Flow::Continue);
-            let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.enter(&Canceled::default()))).join());
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
             assert_eq!(refused.unwrap(), Flow::Stop);
         });
     }
@@ -240,12 +310,12 @@ mod tests {
     fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
         let lane = lane(1, 8);
         call(|| {
-            assert_eq!(lane.enter(&Canceled::default()), Flow::Continue);
-            let late = thread::scope(|scope| scope.spawn(|| call(|| lane.enter(&Canceled::default()))).join());
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
             assert_eq!(late.unwrap(), Flow::Stop);
             let canceled = Canceled::default();
             canceled.cancel();
-            let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.enter(&canceled))).join());
+            let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&canceled))).join());
             assert_eq!(unwanted.unwrap(), Flow::Stop);
         });
         assert!(is_empty(&lane));
@@ -257,20 +327,20 @@ mod tests {
         let (entered, was_entered) = mpsc::channel();
         thread::scope(|scope| {
             call(|| {
-                assert_eq!(lane.enter(&Canceled::default()), Flow::Continue);
+                assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
                 scope.spawn(|| {
                     call(|| {
-                        entered.send(lane.enter(&Canceled::default())).unwrap();
+                        entered.send(lane.go_on(&Canceled::default())).unwrap();
                         // Keeps its turn only until the first one asks again.
-                        while lane.lock().waiting.is_empty() {
+                        while lane.lock().again.is_empty() {
                             thread::yield_now();
                         }
                         thread::sleep(Duration::from_millis(2));
-                        assert_eq!(idle(|| lane.enter(&Canceled::default())), Flow::Continue);
+                        assert_eq!(idle(|| lane.go_on(&Canceled::default())), Flow::Continue);
                     });
                 });
                 idle(|| assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
-                assert_eq!(lane.enter(&Canceled::default()), Flow::Continue);
+                assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
             });
         });
         assert!(is_empty(&lane));
@@ -278,6 +348,73 @@ mod tests {
 
     #[test]
     fn what_did_not_come_through_a_pool_goes_on() {
-        assert_eq!(lane(0, 0).enter(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane(0, 0).go_on(&Canceled::default()), Flow::Continue);
+    }
+
+    #[test]
+    fn a_call_is_short_until_it_has_computed_for_so_long() {
+        let sizes = LongLaneSizes { after: Duration::from_millis(20), ..LongLaneSizes::default() };
+        let (lane, pool) = (LongLane::new(sizes), Arc::new(Semaphore::new(1)));
+        run(Arc::clone(&pool).try_acquire_owned().unwrap(), || {
+            thread::sleep(Duration::from_millis(30));
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            assert_eq!(pool.available_permits(), 0, "it slept");
+            let began = super::computed();
+            while super::computed() - began < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            assert_eq!(pool.available_permits(), 1);
+        });
+    }
+
+    #[test]
+    fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
+        const SLOW: u64 = 1;
+        const OTHER: u64 = 2;
+        let (lane, nobody) = (lane(1, 1), Canceled::default());
+        let begin = |shape| call(|| lane.begin(shape, &nobody));
+        assert_eq!(begin(SLOW), Flow::Continue);
+        call(|| {
+            assert_eq!(lane.begin(SLOW, &nobody), Flow::Continue);
+            assert_eq!(lane.lock().calls, 0, "nothing is known about it");
+            assert_eq!(lane.go_on(&nobody), Flow::Continue);
+            let (slow, other) =
+                thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
+            assert_eq!((slow.unwrap(), other.unwrap()), (Flow::Stop, Flow::Continue));
+        });
+        assert_eq!(begin(SLOW), Flow::Continue, "there is room again");
+        assert!(is_empty(&lane));
+    }
+
+    #[test]
+    fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
+        let sizes =
+            |wait| LongLaneSizes { after: Duration::ZERO, places: 1, calls: 8, wait, turn: Duration::from_secs(60) };
+        for (wait, refused) in [(Duration::from_secs(60), false), (Duration::from_secs(59), true)] {
+            let lane = LongLane::new(sizes(wait));
+            let canceled = Canceled::default();
+            thread::scope(|scope| {
+                call(|| {
+                    assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+                    scope.spawn(|| call(|| lane.go_on(&canceled)));
+                    while lane.lock().first.is_empty() {
+                        thread::yield_now();
+                    }
+                    assert_eq!(lane.join().is_none(), refused, "one turn of 60 s is before it");
+                    canceled.cancel();
+                });
+            });
+        }
+    }
+
+    #[test]
+    fn who_is_new_comes_before_who_had_a_turn() {
+        let lane = lane(1, 8);
+        let mut state = lane.lock();
+        state.again.push_back(1);
+        assert!(state.is_next(1));
+        state.first.push_back(2);
+        assert!(state.is_next(2) && !state.is_next(1));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
 use branchyard_domain::ports::{
-    ChangedRows, Engine, EngineError, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
+    ChangedRows, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
     RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -19,7 +19,7 @@ use crate::files::Files;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
-use crate::sql::errors;
+use crate::sql::{errors, shape};
 use crate::trial::{self, Trials};
 use crate::watchdog::Watchdog;
 
@@ -317,6 +317,11 @@ impl Engine for DoltliteEngine {
         query: &ReadQuery<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError> {
+        if let Some(long) = &self.options.long
+            && long.turns.begin(shape::shape(database, query.sql), &query.canceled) == Flow::Stop
+        {
+            return Err(EngineError::Busy);
+        }
         self.reading(database, at, |connection| crate::read::read(self, connection, query, sink))
     }
 

@@ -42,6 +42,6 @@ mod watchdog;
 mod write;
 
 pub use engine::DoltliteEngine;
-pub use long::Long;
+pub use long::{Long, Turns};
 pub use options::Options;
 pub use sqlite::{SqliteRows, SqliteTable};

@@ -6,20 +6,29 @@ use std::time::Duration;
 
 use branchyard_domain::ports::{Canceled, Flow};
 
-/// Whom to ask when a call of the engine computes for long, so that many of them cannot take the processor from short ones.
-///
-/// Asked on the thread of the call, each time it computed for `after` again. The answer may be a while in coming: the time it takes does not count
-/// against the call's limit. [`Flow::Stop`] ends the call with [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
+/// Whom to ask about calls of the engine that compute for long, so that many of them cannot take the processor from short ones.
 #[derive(Clone)]
 pub struct Long {
     /// Time computed between two questions.
-    pub after: Duration,
-    /// Gives whether the call may go on; not worth waiting for once nobody wants the result.
-    pub ask: Arc<dyn Fn(&Canceled) -> Flow + Send + Sync>,
+    pub every: Duration,
+    /// Who answers.
+    pub turns: Arc<dyn Turns>,
+}
+
+/// Gives turns to calls. Asked on the thread of the call; the answer may be a while in coming: the time it takes does not count against
+/// the call's limit, and is not worth waiting for once nobody wants the result. [`Flow::Stop`] ends the call with
+/// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
+pub trait Turns: Send + Sync {
+    /// A stranger's read is about to begin; nothing is held for it yet. Statements on a database that differ in literals, comments and
+    /// white space only have the same `shape`.
+    fn begin(&self, shape: u64, canceled: &Canceled) -> Flow;
+
+    /// A call has computed for [`Long::every`] again.
+    fn go_on(&self, canceled: &Canceled) -> Flow;
 }
 
 impl fmt::Debug for Long {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Long").field("after", &self.after).finish_non_exhaustive()
+        formatter.debug_struct("Long").field("every", &self.every).finish_non_exhaustive()
     }
 }

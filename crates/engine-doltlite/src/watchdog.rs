@@ -41,7 +41,7 @@ impl Deadline {
             due_nanos: AtomicU64::new(nanos(timeout)),
             expired: AtomicBool::new(false),
             canceled,
-            asks_nanos: AtomicU64::new(long.as_ref().map_or(STOPPED, |long| nanos(long.after))),
+            asks_nanos: AtomicU64::new(long.as_ref().map_or(STOPPED, |long| nanos(long.every))),
             long,
             refused: AtomicBool::new(false),
         }
@@ -58,8 +58,8 @@ impl Deadline {
         if nanos(computed) < self.asks_nanos.load(Ordering::Relaxed) {
             return false;
         }
-        let refused = self.stopped(|| (long.ask)(&self.canceled)) == Flow::Stop;
-        self.asks_nanos.store(nanos(computed + long.after), Ordering::Relaxed);
+        let refused = self.stopped(|| long.turns.go_on(&self.canceled)) == Flow::Stop;
+        self.asks_nanos.store(nanos(computed + long.every), Ordering::Relaxed);
         if refused {
             self.refused.store(true, Ordering::Relaxed);
             self.expired.store(true, Ordering::Relaxed);

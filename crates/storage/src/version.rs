@@ -1,49 +1,52 @@
-//! Whether anything has changed: SQLite counts the changes of others in `PRAGMA data_version`.
+//! Whether anything has changed, told without a transaction: the header of the index of SQLite's write-ahead log, a file, changes
+//! with each commit, and is what SQLite itself looks at to find out (<https://sqlite.org/walformat.html> §2.1).
 
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::mem::ManuallyDrop;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Mutex;
 
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
-use diesel::sql_types::Integer;
-use diesel::sqlite::Sqlite;
 
 use crate::error::OpenError;
 use crate::file;
 
-/// A connection that never writes, so that whoever writes is somebody else. It is never replaced by another: the numbers of two connections
-/// have nothing to do with each other.
-pub(crate) struct Version(Mutex<SqliteConnection>);
+/// The header, which is there twice so that a half-written one can be told.
+const HEADER: usize = 48;
+
+/// The index of the log, and a connection without which it would not stay the same file.
+pub(crate) struct Version {
+    /// Never closed: POSIX would give up what locks this process holds on the file, and SQLite's own are among them.
+    index: Option<ManuallyDrop<File>>,
+    /// Whoever closes the last connection removes the index, in this process or another. Used no more, and in no pool, which might replace it.
+    _keeper: Mutex<SqliteConnection>,
+}
 
 impl Version {
     pub(crate) fn open(path: &str) -> Result<Self, OpenError> {
         let failed = |reason: String| OpenError::Connect { reason };
-        let mut conn = SqliteConnection::establish(&file::uri(path)).map_err(|error| failed(error.to_string()))?;
-        conn.batch_execute("PRAGMA query_only = ON").map_err(|error| failed(error.to_string()))?;
-        Ok(Self(Mutex::new(conn)))
+        let mut keeper = SqliteConnection::establish(&file::uri(path)).map_err(|error| failed(error.to_string()))?;
+        // SQLite opens the log with the first read.
+        let looked = keeper.batch_execute("PRAGMA query_only = ON; SELECT count(*) FROM sqlite_schema");
+        looked.map_err(|error| failed(error.to_string()))?;
+        // There is none where the file system has no shared memory and SQLite did without the log.
+        let index = File::open(format!("{path}-shm")).ok().map(ManuallyDrop::new);
+        Ok(Self { index, _keeper: Mutex::new(keeper) })
     }
 
     /// `None` when it cannot be told just now; whoever wants to know then looks.
     pub(crate) fn now(&self) -> Option<u64> {
-        let mut conn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let version: i32 = DataVersion.get_result(&mut *conn).ok()?;
-        u64::try_from(version).ok()
-    }
-}
-
-/// As a query of its own kind and not as text, so that it is prepared once.
-#[derive(QueryId)]
-struct DataVersion;
-
-impl Query for DataVersion {
-    type SqlType = Integer;
-}
-
-impl RunQueryDsl<SqliteConnection> for DataVersion {}
-
-impl QueryFragment<Sqlite> for DataVersion {
-    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
-        out.push_sql("PRAGMA data_version");
-        Ok(())
+        let mut both = [0; 2 * HEADER];
+        self.index.as_ref()?.read_exact_at(&mut both, 0).ok()?;
+        let (first, second) = both.split_at(HEADER);
+        if first != second {
+            return None;
+        }
+        // It holds a count of changes, salts, and checksums of the last frame and of itself.
+        let mut hasher = DefaultHasher::new();
+        hasher.write(first);
+        Some(hasher.finish())
     }
 }

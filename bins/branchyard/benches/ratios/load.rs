@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often one who waits for it looks whether that is over.
@@ -108,6 +111,23 @@ pub(crate) fn get(into: &mut Vec<u8>, path: &str, head: &str) {
     write!(into, "GET {path} HTTP/1.1\r\nHost: bench\r\n{head}\r\n").unwrap();
 }
 
+/// Ids in no order, each as likely as another, the same for the same seed.
+pub(crate) struct Ids {
+    random: StdRng,
+    count: u64,
+}
+
+impl Ids {
+    /// From 1 to `count`.
+    pub(crate) fn new(seed: u64, count: u64) -> Self {
+        Self { random: StdRng::seed_from_u64(seed), count }
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.random.random_range(1..=self.count)
+    }
+}
+
 /// Requests per second.
 pub(crate) fn rate(question: &Question<'_>, connections: u64, seconds: f64, ids: u64) -> f64 {
     let done = AtomicU64::new(0);
@@ -119,9 +139,9 @@ pub(crate) fn rate(question: &Question<'_>, connections: u64, seconds: f64, ids:
             scope.spawn(move || {
                 let mut connection = Connection::open(question.address);
                 let (mut request, mut proof) = (Vec::new(), Vec::new());
-                let mut id = number * 131;
+                let mut ids_asked = Ids::new(number, ids);
                 while !stop.load(Ordering::Relaxed) {
-                    id = (id * 48_271 + 11) % ids + 1;
+                    let id = ids_asked.next();
                     request.clear();
                     proof.clear();
                     (question.request)(id, &mut request);

@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 use crate::load::Connection;
 use crate::table::Table;
 
+/// No result of a read is kept.
+pub(crate) const NO_RESULTS: (&str, &str) = ("SQL__RESULT_CACHE_BYTES", "0");
+const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
+
 /// A data folder with a user, `bench`.
 pub(crate) struct Yard {
     dir: tempfile::TempDir,
@@ -46,9 +50,15 @@ impl Yard {
         command
     }
 
-    /// Starts the server for one caller who makes all the load: without limits of requests and of reads per caller.
+    /// Starts the server for one caller who makes all the load: without limits of requests and of reads per caller. Every read is made: no
+    /// result is kept for the next.
     pub(crate) fn start(&self) -> Server {
-        self.start_with(&[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")])
+        self.start_with(&[ONE_CALLER, &[NO_RESULTS]].concat())
+    }
+
+    /// The same, and results are kept as they are by default.
+    pub(crate) fn start_keeping_results(&self) -> Server {
+        self.start_with(ONE_CALLER)
     }
 
     /// Starts it with these settings.

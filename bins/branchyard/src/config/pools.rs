@@ -40,7 +40,7 @@ impl Default for Pools {
             uploads: pools.uploads,
             queue_length: pools.queue,
             queue_wait_ms: millis(pools.wait),
-            long_after_ms: 50,
+            long_after_ms: millis(long.after),
             long_places: 0,
             long_calls: long.calls,
             long_wait_ms: millis(long.wait),
@@ -68,6 +68,7 @@ impl Pools {
     /// Sizes of the lane of long calls.
     pub fn long(&self) -> LongLaneSizes {
         LongLaneSizes {
+            after: Duration::from_millis(self.long_after_ms),
             places: if self.long_places == 0 { LongLaneSizes::default().places } else { self.long_places },
             calls: self.long_calls,
             wait: Duration::from_millis(self.long_wait_ms),
@@ -75,8 +76,8 @@ impl Pools {
         }
     }
 
-    /// After how much computing a call is a long one.
-    pub fn long_after(&self) -> Duration {
-        Duration::from_millis(self.long_after_ms)
+    /// How often the engine asks about a call that computes: often enough for those that are to be long ones.
+    pub fn long_look(&self) -> Duration {
+        Duration::from_millis(self.long_after_ms) / 5
     }
 }

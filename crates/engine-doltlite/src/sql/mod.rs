@@ -2,4 +2,5 @@
 
 pub(crate) mod errors;
 pub(crate) mod quote;
+pub(crate) mod shape;
 pub(crate) mod tokens;

@@ -1,14 +1,14 @@
 //! Making, reading, writing, copying.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{Canceled, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Long, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, Long, Options, Turns};
 
 use crate::support::{LONG, Taken, Yard, ada, id, text};
 
@@ -227,17 +227,36 @@ fn a_read_that_nobody_waits_for_ends() {
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
-/// Asks three times, and says no the third time.
-#[test]
-fn a_call_that_computes_for_long_asks_whether_it_may() {
-    let asked = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&asked);
-    let ask = move |_: &Canceled| {
+/// Says no the third time it is asked, and to every read of a shape that it said no to.
+#[derive(Default)]
+struct Strict {
+    asked: AtomicU32,
+    shape: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Turns for Strict {
+    fn begin(&self, shape: u64, _: &Canceled) -> Flow {
+        self.shape.store(shape, Ordering::Relaxed);
+        if self.refused.load(Ordering::Relaxed) == shape { Flow::Stop } else { Flow::Continue }
+    }
+
+    fn go_on(&self, _: &Canceled) -> Flow {
         // Waiting for the answer does not count.
         thread::sleep(Duration::from_millis(300));
-        if count.fetch_add(1, Ordering::Relaxed) == 2 { Flow::Stop } else { Flow::Continue }
-    };
-    let long = Long { after: Duration::from_millis(30), ask: Arc::new(ask) };
+        if self.asked.fetch_add(1, Ordering::Relaxed) < 2 {
+            return Flow::Continue;
+        }
+        self.refused.store(self.shape.load(Ordering::Relaxed), Ordering::Relaxed);
+        Flow::Stop
+    }
+}
+
+#[test]
+fn a_call_that_computes_for_long_asks_whether_it_may() {
+    let strict = Arc::new(Strict::default());
+    let asked = &strict.asked;
+    let long = Long { every: Duration::from_millis(30), turns: strict.clone() };
     let yard = Yard::with(Options { long: Some(long), ..Options::default() });
 
     yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
@@ -248,6 +267,13 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     let ended = yard.engine.read(id(1), &yard.base, &query, &mut Taken::default());
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3);
+
+    let again =
+        ReadQuery::new("with recursive n(x) as (select 2 union all select x + 3 from n)\nselect sum(x) from n", LONG);
+    let ended = yard.engine.read(id(1), &yard.base, &again, &mut Taken::default());
+    assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
+    assert_eq!(asked.load(Ordering::Relaxed), 3, "it did not begin");
+    yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
 }
 
 #[test]

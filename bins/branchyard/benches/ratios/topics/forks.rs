@@ -1,4 +1,8 @@
-//! A fork of a large database beside one of a small one: it should cost what is copied, and little of that by the row.
+//! A fork of a large database beside a copy of its file, and beside a fork of a small one: it should cost what is copied, and little of that by the row.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::json;
 
@@ -6,17 +10,18 @@ use crate::flags::Flags;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{Yard, finish};
+use crate::yard::{Server, Yard, finish, write};
 
 const SMALL: u64 = 1_000;
+/// Rows of a kilobyte that a statement inserts.
+const BATCH: u64 = 100_000;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns) = (flags.count("--rows"), flags.count("--columns"));
+    let (megabytes, repeats) = (flags.count("--fork-mb"), flags.count("--repeats"));
     let yard = Yard::new();
     let token = yard.user("forker");
     let server = yard.start();
-    server.database(&yard.token, "small", Table::new(SMALL, columns));
-    server.database(&yard.token, "large", Table::new(rows, columns));
     let forker = server.actor("forker", &token);
     let fork = |name: &str| {
         let body = json!({"owner": "forker"});
@@ -24,7 +29,56 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         forker.delete(&format!("/databases/forker/{name}")).expect(200);
         time
     };
-    let done = alternate(flags.count("--repeats"), || fork("large"), || fork("small"));
-    let what = format!("fork of {rows} rows, until succeeded");
-    vec![done.row("fork", what, &format!("of {SMALL} rows"), "ms", Aim::AtMost(3.0))]
+
+    heavy(&server, &yard.token, megabytes);
+    let (file, copy) = (largest(&yard.path().join("databases")), yard.path().join("copy"));
+    let cp = |is_durable: bool| {
+        let time = millis(|| {
+            assert!(Command::new("cp").arg(&file).arg(&copy).status().unwrap().success());
+            if is_durable {
+                File::open(&copy).unwrap().sync_all().unwrap();
+            }
+        });
+        std::fs::remove_file(&copy).unwrap();
+        time
+    };
+    let what = format!("fork of {} MiB, until succeeded", std::fs::metadata(&file).unwrap().len() >> 20);
+    let plain = alternate(repeats, || fork("heavy"), || cp(false));
+    let durable = alternate(repeats, || fork("heavy"), || cp(true));
+
+    server.database(&yard.token, "small", Table::new(SMALL, columns));
+    server.database(&yard.token, "large", Table::new(rows, columns));
+    let done = alternate(repeats, || fork("large"), || fork("small"));
+    vec![
+        plain.row("fork", what.clone(), "cp of its file", "ms", Aim::AtMost(1.3)),
+        durable.row("fork, durable", what, "cp of its file and fsync", "ms", Aim::None),
+        done.row(
+            "fork, rows",
+            format!("fork of {rows} rows, until succeeded"),
+            &format!("of {SMALL} rows"),
+            "ms",
+            Aim::AtMost(3.0),
+        ),
+    ]
+}
+
+/// A database that takes up about so much.
+fn heavy(server: &Server, token: &str, megabytes: u64) {
+    let bench = server.actor("bench", token);
+    bench.database("heavy");
+    let run = |statement: &str| finish(&bench, "/databases/bench/heavy/sql-writes", &write(statement));
+    run("create table t (id integer primary key, body text)");
+    let rows = megabytes * 1_000;
+    for first in (1..=rows).step_by(usize::try_from(BATCH).unwrap()) {
+        let last = rows.min(first + BATCH - 1);
+        run(&format!(
+            "insert into t with recursive n(i) as (select {first} union all select i + 1 from n where i < {last}) \
+             select i, hex(randomblob(500)) from n"
+        ));
+    }
+}
+
+fn largest(folder: &Path) -> PathBuf {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    files.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path()
 }

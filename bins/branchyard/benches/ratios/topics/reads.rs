@@ -77,8 +77,9 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         "/s",
         Aim::AtLeast(0.7),
     ));
-    drop(bare);
+    drop((bare, server));
 
+    let server = yard.start_keeping_results();
     let mut same = Vec::new();
     get(&mut same, &path.replace("{id}", "7"), &head);
     let bytes = Bytes::copy_from_slice(Connection::open(server.address).ask(&same).unwrap().body);
