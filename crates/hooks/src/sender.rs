@@ -198,10 +198,39 @@ impl HttpSender {
     }
 }
 
+/// With what browsers leave in paths and queries though no URI holds it (RFC 3986 §2) escaped.
+fn escaped(mut url: Url) -> Url {
+    let path = escape(url.path());
+    url.set_path(&path);
+    let query = url.query().map(escape);
+    url.set_query(query.as_deref());
+    url
+}
+
+fn escape(part: &str) -> String {
+    let mut escaped = String::with_capacity(part.len());
+    for (at, character) in part.char_indices() {
+        let is_escape = || part.as_bytes().get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+        match character {
+            '[' => escaped.push_str("%5B"),
+            '\\' => escaped.push_str("%5C"),
+            ']' => escaped.push_str("%5D"),
+            '^' => escaped.push_str("%5E"),
+            '`' => escaped.push_str("%60"),
+            '{' => escaped.push_str("%7B"),
+            '|' => escaped.push_str("%7C"),
+            '}' => escaped.push_str("%7D"),
+            '%' if !is_escape() => escaped.push_str("%25"),
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
 impl Sender for HttpSender {
     fn check(&self, text: &str) -> Result<String, AddressError> {
         let invalid = |why: &str| Err(AddressError::Invalid(why.to_owned()));
-        let Ok(url) = Url::parse(text) else {
+        let Ok(url) = Url::parse(text).map(escaped) else {
             return invalid("must be an absolute URL, such as https://ci.example.com/hook");
         };
         if text.len() > URL_BYTES || url.as_str().len() > URL_BYTES {

@@ -210,6 +210,11 @@ fn addresses_that_are_no_urls_for_hooks() {
         ("https://hook.test:443/a/../b?x=ü", "https://hook.test/b?x=%C3%BC"),
         ("  https://bücher.test/ ", "https://xn--bcher-kva.test/"),
         ("HTTPS://hook.test:8443/", "https://hook.test:8443/"),
+        // No URI holds these (RFC 3986 §2); what is escaped already stays as it is.
+        (
+            "https://hook.test/a[1]^{x}|%zz%41?b=[2]|\\`{c}%%42",
+            "https://hook.test/a%5B1%5D%5E%7Bx%7D%7C%25zz%41?b=%5B2%5D%7C%5C%60%7Bc%7D%25%42",
+        ),
     ] {
         assert_eq!(sender.check(written).as_deref(), Ok(kept), "{written}");
     }
