@@ -1,13 +1,13 @@
 //! Calls that compute for long, apart from the short ones: so many of them at once as there are places, whatever there is to do.
 //!
 //! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its thread now and then; once
-//! the call has computed for a while it leaves its place to the next one and takes turns with the other long ones. A statement like one that went
-//! that way lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A
+//! the call, or all that run the like of its statement together, has computed for a while it leaves its place to the next one and takes turns with the
+//! other long ones. A statement like one that went that way lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A
 //! long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too long in
 //! coming, the call is refused: the server is overloaded.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 /// How many long calls there may be.
 #[derive(Debug, Clone)]
 pub struct LongLaneSizes {
-    /// Processor time after which a call is a long one.
+    /// Processor time after which a call is a long one; calls with statements alike use it up together, since a crowd of them would have to share
+    /// the processor until the first has used it up alone.
     pub after: Duration,
     /// Long calls that compute at once.
     pub places: usize,
@@ -61,6 +62,8 @@ struct Lane {
     changed: Condvar,
     /// Shapes of statements that took long, and when.
     known: Cache<u64, Instant>,
+    /// Processor time of short calls under way, by the shape of their statements.
+    under_way: Mutex<HashMap<u64, Duration>>,
 }
 
 #[derive(Default)]
@@ -90,6 +93,37 @@ struct Call {
     /// Processor time of the thread when it began.
     began: Duration,
     shape: Option<u64>,
+    counted: Option<Counted>,
+}
+
+/// Processor time of a short call, counted with that of others under way.
+struct Counted {
+    lane: LongLane,
+    shape: u64,
+    used: Duration,
+}
+
+impl Counted {
+    /// Gives the time of all together.
+    fn count(&mut self, used: Duration) -> Duration {
+        let mut under_way = self.lane.under_way();
+        let together = under_way.entry(self.shape).or_default();
+        *together += used.saturating_sub(self.used);
+        self.used = used;
+        *together
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut under_way = self.lane.under_way();
+        if let Some(together) = under_way.get_mut(&self.shape) {
+            *together = together.saturating_sub(self.used);
+            if together.is_zero() {
+                under_way.remove(&self.shape);
+            }
+        }
+    }
 }
 
 enum Place {
@@ -120,7 +154,7 @@ pub(crate) fn run<T>(place: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> T
             CALL.take();
         }
     }
-    CALL.set(Some(Call { place: Place::Short { _of: place }, began: computed(), shape: None }));
+    CALL.set(Some(Call { place: Place::Short { _of: place }, began: computed(), shape: None, counted: None }));
     let _left = Left;
     work()
 }
@@ -138,15 +172,21 @@ pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
 impl LongLane {
     /// A lane.
     pub fn new(sizes: LongLaneSizes) -> Self {
-        Self(Arc::new(Lane { sizes, state: Mutex::default(), changed: Condvar::new(), known: Cache::new(SHAPES) }))
+        let known = Cache::new(SHAPES);
+        Self(Arc::new(Lane {
+            sizes,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            known,
+            under_way: Mutex::default(),
+        }))
     }
 
     /// To be asked by a call on its own thread before a statement of this shape begins. Calls that did not come through a pool may go on.
     pub fn begin(&self, shape: u64, canceled: &Canceled) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         call.shape = Some(shape);
-        let is_long = self.0.known.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED);
-        let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
+        let flow = if self.knows(shape) { self.take_turn(&mut call, canceled) } else { Flow::Continue };
         CALL.set(Some(call));
         flow
     }
@@ -155,15 +195,31 @@ impl LongLane {
     pub fn go_on(&self, canceled: &Canceled) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         let is_long = match call.place {
-            Place::Short { .. } => computed().saturating_sub(call.began) >= self.0.sizes.after,
+            Place::Short { .. } => self.has_become_long(&mut call),
             Place::Long(_) => true,
         };
-        if let (true, Place::Short { .. }, Some(shape)) = (is_long, &call.place, call.shape) {
-            self.0.known.insert(shape, Instant::now());
-        }
         let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
         CALL.set(Some(call));
         flow
+    }
+
+    fn knows(&self, shape: u64) -> bool {
+        self.0.known.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+
+    fn has_become_long(&self, call: &mut Call) -> bool {
+        let used = computed().saturating_sub(call.began);
+        let Some(shape) = call.shape else { return used >= self.0.sizes.after };
+        let fresh = || Counted { lane: self.clone(), shape, used: Duration::ZERO };
+        if call.counted.get_or_insert_with(fresh).count(used) >= self.0.sizes.after {
+            self.0.known.insert(shape, Instant::now());
+            return true;
+        }
+        self.knows(shape)
+    }
+
+    fn under_way(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Duration>> {
+        self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
@@ -171,6 +227,7 @@ impl LongLane {
             let Some(stay) = self.join() else { return Flow::Stop };
             // Its short place is the next one's from here on.
             call.place = Place::Long(stay);
+            call.counted = None;
         }
         match &mut call.place {
             Place::Long(stay) => stay.take_turn(canceled),
@@ -260,8 +317,8 @@ impl Drop for Stay {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc;
+    use std::sync::{Arc, Barrier};
     use std::thread;
     use std::time::Duration;
 
@@ -359,13 +416,51 @@ mod tests {
             thread::sleep(Duration::from_millis(30));
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
             assert_eq!(pool.available_permits(), 0, "it slept");
-            let began = super::computed();
-            while super::computed() - began < Duration::from_millis(20) {
-                std::hint::spin_loop();
-            }
+            compute(Duration::from_millis(20));
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
             assert_eq!(pool.available_permits(), 1);
         });
+    }
+
+    fn compute(time: Duration) {
+        let began = super::computed();
+        while super::computed() - began < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn calls_with_statements_alike_become_long_ones_together() {
+        const SLOW: u64 = 1;
+        let after = Duration::from_millis(40);
+        let lane = LongLane::new(LongLaneSizes { after, ..LongLaneSizes::default() });
+        let nobody = Canceled::default();
+        let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                call(|| {
+                    lane.begin(SLOW, &nobody);
+                    compute(after / 2);
+                    assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                    begun.wait();
+                    go_on.wait();
+                    assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                    assert_eq!(lane.lock().calls, 2, "the like of it has become a long one");
+                    seen.wait();
+                });
+            });
+            begun.wait();
+            call(|| {
+                lane.begin(SLOW, &nobody);
+                compute(after / 2);
+                assert_eq!(lane.lock().calls, 0);
+                assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                assert_eq!(lane.lock().calls, 1);
+                go_on.wait();
+                seen.wait();
+            });
+        });
+        assert!(is_empty(&lane) && lane.under_way().is_empty());
     }
 
     #[test]

@@ -78,7 +78,11 @@ fn heavy(server: &Server, token: &str, megabytes: u64) {
     }
 }
 
+/// The largest file in a folder and its folders.
 fn largest(folder: &Path) -> PathBuf {
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    files.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path()
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.map(|path| if path.is_dir() { largest(&path) } else { path });
+    files
+        .max_by_key(|path| path.metadata().map_or(0, |file| if file.is_file() { file.len() } else { 0 }))
+        .unwrap_or_default()
 }

@@ -100,7 +100,8 @@ fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> 
     // Failing leaves it as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let wanted = flags.count("--idle").min(files.saturating_sub(1_024));
+    // Each takes up two files of the server, which keeps some for itself; the readers have theirs.
+    let wanted = flags.count("--idle").min(files.saturating_sub(1_024) / 2 - flags.count("--crowd"));
     // Silence before the first head would end them while they are measured.
     let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ("HTTP__HEAD_TIMEOUT_MS", "600000"), NO_RESULTS]);
     let scene = Scene { server: &server, tokens, flags, rows };
