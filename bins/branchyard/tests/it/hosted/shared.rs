@@ -38,6 +38,12 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
         json!([instance["state"], instance["restarts"], instance["started_at"], instance["port"]])
     };
 
+    let until_started = |yard: &Yard| {
+        while seen(yard, "pumps")[0] != "started" {
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+
     let gauges = one.create(&json!({}));
     let before = seen(&one, "gauges");
     assert_eq!(before[1], 0);
@@ -45,9 +51,7 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     let mut wanted = json!({"owner": "ada", "name": "pumps", "cloud": "local", "zone": "local"});
     wanted.as_object_mut().unwrap().extend(size().as_object().unwrap().clone());
     assert_eq!(two.api("POST", "/deployments", Some(&wanted)).0, 202);
-    while seen(&one, "pumps")[0] != "started" {
-        thread::sleep(Duration::from_millis(100));
-    }
+    until_started(&one);
     // The other server knows of it, and says that it does not reach it.
     assert_eq!(two.until("started")["state"], "started");
     let gateway = format!("{}/api/v1/deployments/ada/gauges/sql/v2/pipeline", two.server.origin);
@@ -60,11 +64,11 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     let (_, pumps) = two.api("GET", "/deployments/ada/pumps", None);
     two.server.terminate();
     two.server = serve(&store, &there);
+    // Killed while a process starts, it would find the port taken by one it knows nothing of, and take another once that is given up.
+    until_started(&two);
     two.server.kill();
     two.server = serve(&store, &there);
-    while seen(&two, "pumps")[0] != "started" {
-        thread::sleep(Duration::from_millis(100));
-    }
+    until_started(&two);
     thread::sleep(Duration::from_millis(500));
     assert_eq!(seen(&one, "gauges"), before);
     one.sql(gauges["direct_url"].as_str().unwrap(), "insert into t values (1)");
