@@ -1,10 +1,11 @@
 //! Calls that compute for long, apart from the short ones: so many of them at once as there are places, whatever there is to do.
 //!
-//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its thread now and then; once
-//! the call, or all that run the like of its statement together, has computed for a while it leaves its place to the next one and takes turns with the
-//! other long ones. A statement like one that went that way lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A
-//! long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too long in
-//! coming, the call is refused: the server is overloaded.
+//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its
+//! thread now and then; once the call, or all that run the like of its statement together, has computed for a while it leaves its place
+//! to the next one and takes turns with the other long ones. A statement like one that went that way lately goes it from its beginning
+//! ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A long call that waits for its
+//! client computes nothing and holds up nobody. When there are too many, or a first turn would be too long in coming, the call is
+//! refused: the server is overloaded.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
