@@ -6,6 +6,7 @@
 mod convert;
 mod handlers;
 mod openapi;
+mod prefer;
 mod routes;
 mod stream;
 mod wire;

@@ -90,6 +90,17 @@ pub(crate) enum Purpose {
     Write,
 }
 
+/// Whether SQLite writes a log ahead, by what a `PRAGMA journal_mode` answers.
+pub(crate) fn has_log(conn: &mut SqliteConnection, pragma: &str) -> QueryResult<bool> {
+    #[derive(QueryableByName)]
+    struct Mode {
+        #[diesel(sql_type = diesel::sql_types::Text)]
+        journal_mode: String,
+    }
+    let Mode { journal_mode } = diesel::sql_query(pragma).get_result(conn)?;
+    Ok(journal_mode == "wal")
+}
+
 #[derive(Debug)]
 struct SetUp {
     purpose: Purpose,
@@ -102,10 +113,11 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
         let wait = self.wait.as_millis();
         match &mut conn.any {
             AnyConnection::Sqlite(sqlite) => {
-                // The first: what follows may meet a lock. `FULL`: an acknowledged change survives a power cut in WAL mode too.
-                sqlite.batch_execute(&format!(
-                    "PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-                ))?;
+                // The first: what follows may meet a lock.
+                sqlite.batch_execute(&format!("PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON"))?;
+                // An acknowledged change survives a power cut: in WAL mode by a sync of the log that units share (`log`).
+                let level = if has_log(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
+                sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
                 if self.purpose == Purpose::Read {
                     sqlite.batch_execute("PRAGMA query_only = ON")?;
                 }

@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use crate::connection::{AnyConnection, Purpose};
 use crate::error::MigrationError;
 use crate::store::Store;
-use crate::unit::SqlUnit;
 
 /// Every table, each after those it refers to.
 const TABLES: &[&str] = &[
@@ -137,7 +136,7 @@ impl Store {
     /// [`DumpError`].
     pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
         let migrations = self.check()?.applied;
-        let mut unit = SqlUnit::begin(&self.readers, Purpose::Read)?;
+        let mut unit = self.unit(Purpose::Read)?;
         write_line(out, &Head { branchyard_dump: FORMAT, migrations })?;
         let mut rows = 0;
         for table in TABLES {
@@ -172,7 +171,7 @@ impl Store {
         if let Some(newer) = head.migrations.into_iter().find(|version| !known.contains(version)) {
             return Err(DumpError::Newer(newer));
         }
-        let mut unit = Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?);
+        let mut unit = Box::new(self.unit(Purpose::Write)?);
         defer_constraints(unit.connection()).map_err(in_table("databases"))?;
         if holds_anything(unit.connection())? {
             return Err(DumpError::NotEmpty);
@@ -186,7 +185,7 @@ impl Store {
     /// # Errors
     /// [`MetadataError`].
     pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
-        let mut unit = Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?);
+        let mut unit = Box::new(self.unit(Purpose::Write)?);
         let id = unit.run("name the installation", |conn| {
             use crate::schema::installation::dsl;
             let found: Option<String> = dsl::installation.select(dsl::id).first(conn).optional()?;

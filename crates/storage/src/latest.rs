@@ -8,7 +8,6 @@ use diesel::sql_types::{BigInt, Nullable};
 use crate::connection::Purpose;
 use crate::convert::time;
 use crate::store::Store;
-use crate::unit::SqlUnit;
 
 /// What is recorded with each piece of work: the end of an index each, but for attempts at deliveries that are to be made again, which are few.
 /// Times that lie ahead, as of a next attempt, are none of these.
@@ -38,7 +37,7 @@ impl Store {
     /// # Errors
     /// [`MetadataError`].
     pub fn latest(&self) -> Result<Option<Timestamp>, MetadataError> {
-        let mut unit = SqlUnit::begin(&self.readers, Purpose::Read)?;
+        let mut unit = self.unit(Purpose::Read)?;
         let row: LatestRow =
             unit.run("tell how far time has come", |conn| Ok(diesel::sql_query(LATEST).get_result(conn)?))?;
         Ok(row.at.map(time))

@@ -40,6 +40,7 @@ mod instances;
 mod json;
 mod latest;
 mod ledger;
+mod log;
 mod members;
 mod migrations;
 mod operations;

@@ -1,6 +1,7 @@
 //! The store: pools, and the units they give.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
@@ -8,6 +9,7 @@ use branchyard_domain::ports::{Metadata, MetadataError, Unit};
 use crate::connection::{Pool, Purpose, Target};
 use crate::error::OpenError;
 use crate::file;
+use crate::log::Log;
 use crate::unit::SqlUnit;
 use crate::version::Version;
 
@@ -36,6 +38,7 @@ pub struct Store {
     pub(crate) readers: Pool,
     pub(crate) writers: Pool,
     version: Option<Version>,
+    log: Option<Arc<Log>>,
 }
 
 impl Store {
@@ -60,7 +63,16 @@ impl Store {
             Target::Sqlite { path } => Some(Version::open(path)?),
             Target::Postgres(_) => None,
         };
-        Ok(Self { readers, writers, version })
+        let log = match (&target, &version) {
+            (Target::Sqlite { path }, Some(version)) if version.has_log() => Some(Arc::new(Log::open(path)?)),
+            _ => None,
+        };
+        Ok(Self { readers, writers, version, log })
+    }
+
+    pub(crate) fn unit(&self, purpose: Purpose) -> Result<SqlUnit, MetadataError> {
+        let pool = if purpose == Purpose::Read { &self.readers } else { &self.writers };
+        SqlUnit::begin(pool, purpose, self.log.as_ref())
     }
 
     /// Its connections now.
@@ -89,11 +101,11 @@ pub struct Load {
 
 impl Metadata for Store {
     fn read(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
-        Ok(Box::new(SqlUnit::begin(&self.readers, Purpose::Read)?))
+        Ok(Box::new(self.unit(Purpose::Read)?))
     }
 
     fn write(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
-        Ok(Box::new(SqlUnit::begin(&self.writers, Purpose::Write)?))
+        Ok(Box::new(self.unit(Purpose::Write)?))
     }
 
     fn version(&self) -> Option<u64> {

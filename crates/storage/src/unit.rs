@@ -9,22 +9,30 @@
 //! on two busy cores, debug build, local server: 1,000 small units a second, with one thread as with eight). When that is too little, the key
 //! of the lock can become the database's, and the few units that span databases take two in order.
 
+use std::sync::Arc;
+
 use branchyard_domain::ports::{MetadataError, Unit};
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 
 use crate::connection::{AnyConnection, Pool, PooledConnection, Purpose, begin};
 use crate::error::{Failed, is_passing};
+use crate::log::{Log, Seen};
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
 
 /// The key of the writers' lock in Postgres: "branchya".
 const WRITE_LOCK: &str = "SELECT pg_advisory_xact_lock(7093839489804040545)";
 
+const SAVE: &str = "save a unit";
+
 pub(crate) struct SqlUnit {
     conn: PooledConnection,
     open: bool,
     failed: bool,
+    log: Option<Arc<Log>>,
+    /// The last field: dropped when the connection is back in its pool.
+    _seen: Seen,
 }
 
 /// Something in the unit failed before.
@@ -33,7 +41,7 @@ pub(crate) struct SqlUnit {
 struct Spoiled;
 
 impl SqlUnit {
-    pub(crate) fn begin(pool: &Pool, purpose: Purpose) -> Result<Self, MetadataError> {
+    pub(crate) fn begin(pool: &Pool, purpose: Purpose, log: Option<&Arc<Log>>) -> Result<Self, MetadataError> {
         let mut tries = pool.size();
         loop {
             let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
@@ -45,7 +53,8 @@ impl SqlUnit {
             };
             match begun {
                 Ok(()) => {
-                    let mut unit = Self { conn, open: true, failed: false };
+                    let seen = Seen(log.filter(|_| purpose == Purpose::Read).cloned());
+                    let mut unit = Self { conn, open: true, failed: false, log: log.cloned(), _seen: seen };
                     if purpose == Purpose::Write {
                         unit.lock()?;
                     }
@@ -105,6 +114,23 @@ impl SqlUnit {
         error.into_port(context)
     }
 
+    fn commit(&mut self) -> Result<(), MetadataError> {
+        if self.failed {
+            return Err(MetadataError::Fault { context: SAVE, source: Box::new(Spoiled) });
+        }
+        let result = Tm::commit_transaction(&mut self.conn.any);
+        // Whether a transaction is still open after an error depends on the error; the connection is not asked.
+        self.open = false;
+        self.conn.broken |= result.is_err();
+        result.map_err(|error| {
+            if is_passing(&error) {
+                MetadataError::Unavailable(Box::new(error))
+            } else {
+                MetadataError::Fault { context: SAVE, source: Box::new(error) }
+            }
+        })
+    }
+
     fn roll_back(&mut self) {
         self.open = false;
         if let Err(error) = Tm::rollback_transaction(&mut self.conn.any) {
@@ -117,27 +143,21 @@ impl SqlUnit {
 
 impl Unit for SqlUnit {
     fn save(mut self: Box<Self>) -> Result<(), MetadataError> {
-        const CONTEXT: &str = "save a unit";
-        if self.failed {
-            return Err(MetadataError::Fault { context: CONTEXT, source: Box::new(Spoiled) });
+        let Some(log) = self.log.clone() else { return self.commit() };
+        log.begin()?;
+        let result = self.commit();
+        let committed = log.end();
+        // The next writer need not wait for the disk.
+        drop(self);
+        result.and_then(|()| log.wait_for(committed))
+    }
+
+    fn save_unsynced(mut self: Box<Self>) -> Result<(), MetadataError> {
+        if let AnyConnection::Pg(conn) = &mut self.conn.any {
+            let relaxed = conn.batch_execute("SET LOCAL synchronous_commit = off");
+            relaxed.map_err(|error| Failed::Sql(error).into_port(SAVE))?;
         }
-        let result = Tm::commit_transaction(&mut self.conn.any);
-        match result {
-            Ok(()) => {
-                self.open = false;
-                Ok(())
-            }
-            Err(error) => {
-                // Whether a transaction is still open depends on the error; the connection is not asked.
-                self.open = false;
-                self.conn.broken = true;
-                Err(if is_passing(&error) {
-                    MetadataError::Unavailable(Box::new(error))
-                } else {
-                    MetadataError::Fault { context: CONTEXT, source: Box::new(error) }
-                })
-            }
-        }
+        self.commit()
     }
 }
 

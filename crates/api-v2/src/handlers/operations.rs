@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::time::Duration;
+
 use branchyard_api_common::{Answer, Call, Failure, bound, page};
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{Operation, OperationKind};
@@ -5,8 +8,14 @@ use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
 
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
 use super::{Outcome, page_of, urls};
-use crate::convert;
+use crate::{convert, prefer};
+
+/// How often somebody who waits looks for the end of an operation that another server runs.
+const LOOK: Duration = Duration::from_secs(1);
 
 const STATES: &[(&str, OperationState)] = &[
     ("queued", OperationState::Queued),
@@ -97,26 +106,46 @@ fn answer(operation: &Operation, sees: bool) -> Answer {
 /// `GET /operations/{operation_id}`
 pub(crate) async fn get_operation(call: Call) -> Outcome {
     call.signed_in()?;
-    let named = named_by(&call)?;
-    let caller = call.caller.clone();
-    let (operation, sees) = call
-        .read(move |hub| -> Result<_, OperationError> {
-            let operation = hub.operations().get(&caller, named.id)?;
-            if !named.is(&operation) {
-                return Err(OperationError::NoSuchOperation);
-            }
-            let sees = hub.operations().sees_result(&caller, &operation)?;
-            Ok((operation, sees))
-        })
-        .await?;
-    Ok(answer(&operation, sees))
+    let named = Arc::new(named_by(&call)?);
+    let wait = prefer::wait(call.header("prefer"));
+    let until = wait.map(|wait| Instant::now() + wait);
+    loop {
+        let (tell, told) = oneshot::channel();
+        let watch = until.map(|_| {
+            call.state.hub.operations().watch(named.id, move || {
+                // It fails when who waited has gone away.
+                let _ = tell.send(());
+            })
+        });
+        let (operation, sees) = look(&call, &named).await?;
+        let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+        if operation.settled() || left.is_zero() {
+            return Ok(answer(&operation, sees));
+        }
+        // Its end, or time to look anew: another server may end it.
+        let _ = timeout(left.min(LOOK), told).await;
+        drop(watch);
+    }
+}
+
+async fn look(call: &Call, named: &Arc<Named>) -> Result<(Operation, bool), Failure> {
+    let (caller, named) = (call.caller.clone(), Arc::clone(named));
+    call.read(move |hub| -> Result<_, OperationError> {
+        let operation = hub.operations().get(&caller, named.id)?;
+        if !named.is(&operation) {
+            return Err(OperationError::NoSuchOperation);
+        }
+        let sees = hub.operations().sees_result(&caller, &operation)?;
+        Ok((operation, sees))
+    })
+    .await
 }
 
 /// `POST /operations/{operation_id}/cancel`
 pub(crate) async fn cancel_operation(call: Call) -> Outcome {
     let user = call.signed_in()?;
     let named = named_by(&call)?;
-    let (caller, asker, id) = (call.caller.clone(), std::sync::Arc::clone(&user), named.id);
+    let (caller, asker, id) = (call.caller.clone(), Arc::clone(&user), named.id);
     call.read(move |hub| -> Result<_, OperationError> {
         // Another database's name in the path is no operation at all, whoever asks.
         if !named.is(&hub.operations().get(&caller, named.id)?) {

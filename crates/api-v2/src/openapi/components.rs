@@ -237,6 +237,7 @@ fn parameters() -> Value {
         "Idempotency-Key": parameter("Idempotency-Key", "header", false, &constraints::idempotency_key(), "1 to 255 printable ASCII characters, with or without quotes around them. Makes repeating the request harmless for 24 h."),
         "If-None-Match": parameter("If-None-Match", "header", false, &text, "Answer 304 if it still has this ETag; lists and `*` are allowed."),
         "Content-MD5": parameter("Content-MD5", "header", false, &constraints::md5(), "Base64 of the MD5 of the part, which is then verified."),
+        "Prefer": parameter("Prefer", "header", false, &text, "`wait=<seconds>`: answer once the operation has ended, or so many seconds have passed; 20 at most. What is not understood is ignored (RFC 7240)."),
         "If-Match": parameter("If-Match", "header", false, &text, "Change it only if it still has this ETag."),
     })
 }

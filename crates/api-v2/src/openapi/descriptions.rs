@@ -78,7 +78,7 @@ pub(super) fn of(id: &str) -> Option<&'static str> {
             "Runs as an operation: all of the file becomes one commit, or nothing changes. `file_parts_md5` is the base64 of the MD5 over the concatenated base64 texts of the MD5s of the parts, in order."
         }
         "getOperation" => {
-            "Poll it until `status` is `succeeded` or `failed`: at once, then after 1 s doubling to 10 s."
+            "Ask with `Prefer: wait=20` until `status` is `succeeded` or `failed`; or without, at once, then after 1 s doubling to 10 s."
         }
         "cancelOperation" => "Only while it is `queued`.",
         "getOpenapiDocument" => "This document.",

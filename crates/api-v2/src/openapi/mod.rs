@@ -59,6 +59,9 @@ fn operation(docs: &Docs) -> Value {
     if responses::may_be_unmodified(docs) {
         parameters.push(components::reference("parameters", "If-None-Match"));
     }
+    if docs.id == "getOperation" {
+        parameters.push(components::reference("parameters", "Prefer"));
+    }
     if docs.id == "putImportPart" {
         parameters.push(components::reference("parameters", "Content-MD5"));
     }

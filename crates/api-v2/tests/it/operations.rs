@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use crate::world::World;
 use serde_json::json;
 
@@ -56,6 +58,35 @@ async fn an_operation_succeeds() {
     assert_eq!(world.get(Some(&ada), &format!("{path}?status=failed")).await.data(), json!([]));
     world.get(Some(&ada), &format!("{path}?status=x")).await.refused_at(400, "status");
     world.get(None, path).await.refused(404, "NOT_FOUND");
+}
+
+#[actix_web::test]
+async fn who_prefers_to_wait_is_answered_when_the_operation_has_ended() {
+    let (world, ada, bob, id) = accepted().await;
+    let path = format!("/operations/{id}");
+    let waiting = |who, wait| World::request(Some(who), "GET", &path).insert_header(("Prefer", wait));
+    let began = Instant::now();
+    let work = async {
+        actix_web::rt::time::sleep(Duration::from_millis(100)).await;
+        world.work();
+    };
+    let (answer, ()) = futures_util::future::join(world.send(waiting(&ada, "wait=20")), work).await;
+    assert_eq!(answer.expect(200).data()["status"], "succeeded");
+    assert!(began.elapsed() < Duration::from_secs(10), "as soon as it ended");
+    // It has ended: there is nothing to wait for. Nor is there for those who may not see it.
+    world.send(waiting(&ada, "wait=20")).await.expect(200);
+    world.send(waiting(&bob, "wait=20")).await.refused(404, "NOT_FOUND");
+    assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+#[actix_web::test]
+async fn who_waits_in_vain_is_told_how_it_stands() {
+    let (world, ada, _, id) = accepted().await;
+    let began = Instant::now();
+    let request = World::request(Some(&ada), "GET", &format!("/operations/{id}")).insert_header(("Prefer", "wait=1"));
+    let answer = world.send(request).await.expect(200);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert_eq!((answer.data()["status"].as_str(), answer.header("retry-after")), (Some("queued"), "1"));
 }
 
 #[actix_web::test]

@@ -44,8 +44,8 @@ pub trait RowSource {
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError>;
 }
 
-/// A file that was read once, to know its columns.
-pub trait ImportFile {
+/// A file that was read once, to know its columns. Its rows may be read on another thread.
+pub trait ImportFile: Send {
     /// Its columns, in file order.
     fn columns(&self) -> &[InferredColumn];
 
@@ -62,7 +62,7 @@ pub trait ImportFile {
 }
 
 /// Opens the bytes of a file from the start; called once per pass. A reader fails once the time of the import is over.
-pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn ReadSeek>> + 'a;
+pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn ReadSeek>> + Send + 'a;
 
 /// A file to be read.
 pub struct FormatInput<'a> {

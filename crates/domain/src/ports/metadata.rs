@@ -93,6 +93,13 @@ pub trait Unit:
     /// # Errors
     /// [`MetadataError`]; then nothing was changed.
     fn save(self: Box<Self>) -> Result<()>;
+
+    /// The same, but for a moment a power cut may take it back. For what then has to be done anew in any case, such as leases of work that
+    /// has not begun: it need not wait for the disk.
+    ///
+    /// # Errors
+    /// [`MetadataError`]; then nothing was changed.
+    fn save_unsynced(self: Box<Self>) -> Result<()>;
 }
 
 /// Users and organizations.

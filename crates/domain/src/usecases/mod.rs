@@ -25,6 +25,7 @@ mod remembered;
 mod revisions;
 mod run;
 mod sessions;
+mod settled;
 mod show;
 mod sql;
 mod stars;
@@ -58,6 +59,7 @@ pub use people::{NewUser, People, Profile};
 pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use sessions::{Client, OpenedSession, Sessions};
+pub use settled::Watch;
 pub use sql::{ReadEnd, Sql};
 pub use stars::Stars;
 pub use tags::{NewTag, Tags};
@@ -187,6 +189,7 @@ pub(crate) struct Inner {
     pub(crate) fleet: operations::Wake,
     pub(crate) remembered: remembered::Remembered,
     pub(crate) progress: progress::Progress,
+    pub(crate) settled: Arc<settled::Settled>,
 }
 
 impl Inner {
@@ -277,6 +280,7 @@ impl Hub {
                 fleet: operations::Wake::default(),
                 remembered: remembered::Remembered::default(),
                 progress: progress::Progress::default(),
+                settled: Arc::default(),
             }),
         }
     }

@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
+use super::settled::Watch;
 use super::{Inner, Once, once, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
@@ -38,7 +39,7 @@ pub enum Ended {
     Unsettled,
 }
 
-/// Wakes idle workers when there is something to do.
+/// Wakes an idle worker when there is something to do.
 #[derive(Default)]
 pub(crate) struct Wake {
     queued: Mutex<u64>,
@@ -48,7 +49,7 @@ pub(crate) struct Wake {
 impl Wake {
     pub(crate) fn one(&self) {
         *self.queued.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.signal.notify_all();
+        self.signal.notify_one();
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -185,6 +186,12 @@ impl<'a> Operations<'a> {
         Ok(readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0)
     }
 
+    /// Has `tell` called when an operation ends in this process, once, unless the watch was dropped before. Watched before it is looked at, no end
+    /// is missed; what ends in another process is seen by looking only.
+    pub fn watch(&self, id: OperationId, tell: impl FnOnce() + Send + 'static) -> Watch {
+        self.0.settled.watch(id, Box::new(tell))
+    }
+
     /// An operation that this user may cancel, should it still be queued.
     ///
     /// # Errors
@@ -243,6 +250,7 @@ impl<'a> Operations<'a> {
         }
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
+        self.0.settled.tell(id);
         Ok(operation)
     }
 
@@ -300,12 +308,11 @@ impl<'a> Operations<'a> {
         let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
             return Ok(None);
         };
-        unit.save()?;
+        // Taken back, it is queued again, as if this process had ended.
+        unit.save_unsynced()?;
         let kind = operation.work.kind();
-        let ended = run::run(self.0, operation, holder)?;
-        // The next one of this database may be waiting for a worker that went to sleep.
-        self.0.wake.one();
-        Ok(Some((kind, ended)))
+        // Who ran it looks for the next one of this database: nobody else has to be woken for it.
+        Ok(Some((kind, run::run(self.0, operation, holder)?)))
     }
 
     /// Prolongs the lease of an operation being run.
@@ -315,7 +322,7 @@ impl<'a> Operations<'a> {
     pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
         let held = unit.operation_extend(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
-        unit.save()?;
+        unit.save_unsynced()?;
         Ok(held)
     }
 

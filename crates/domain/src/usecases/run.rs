@@ -4,6 +4,7 @@
 //! A crash before it leaves at most a commit that no ref names; the operation runs again from the ref's present head. A crash
 //! after it finds the operation settled.
 
+mod ahead;
 mod fork;
 mod import;
 mod merge;
@@ -178,6 +179,7 @@ impl Run<'_> {
             return Err(Stop::Lost);
         }
         unit.save()?;
+        self.inner.settled.tell(self.operation.id);
         self.inner.outbox.one();
         Ok(())
     }
@@ -190,6 +192,7 @@ impl Run<'_> {
             return Ok(Ended::Unsettled);
         }
         unit.save()?;
+        self.inner.settled.tell(self.operation.id);
         Ok(Ended::Failed)
     }
 

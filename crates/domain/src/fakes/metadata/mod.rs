@@ -127,6 +127,10 @@ impl Unit for MemoryUnit<'_> {
             Some(_) => Err(MetadataError::Unavailable(Box::new(Refused("a fault that a test planned")))),
         }
     }
+
+    fn save_unsynced(self: Box<Self>) -> Result<()> {
+        self.save()
+    }
 }
 
 /// Keeps what comes after a key, at most so many.

@@ -93,8 +93,13 @@ impl<'a> Dispatch<'a> {
             return Ok(Vec::new());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        let events = fan_out(self.0, unit.as_mut())?;
-        unit.save()?;
+        let FannedOut { events, deliveries } = fan_out(self.0, unit.as_mut())?;
+        match deliveries {
+            // Nobody wanted any of it, which would be found again.
+            0 => unit.save_unsynced()?,
+            // The ids of deliveries stay the same from here on: receivers know by them what they have already.
+            _ => unit.save()?,
+        }
         Ok(events)
     }
 
@@ -136,7 +141,11 @@ impl<'a> Dispatch<'a> {
                 unit.delivery_lease(holder, now, until, Places { hooks, failing: failing_places, run: RUN_LENGTH })?
             }
         };
-        unit.save()?;
+        match done {
+            // Only leases, and deliveries that are due as before when they are taken back.
+            [] => unit.save_unsynced()?,
+            _ => unit.save()?,
+        }
         Ok(Turn { leases, disabled, delivered, failed })
     }
 
@@ -299,8 +308,14 @@ fn recorded_at(event: EventId) -> Option<Timestamp> {
     Some(seconds.plus_millis(u64::from(nanos / 1_000_000)))
 }
 
+/// The events of a step, and how many deliveries they became.
+struct FannedOut {
+    events: Vec<EventName>,
+    deliveries: usize,
+}
+
 /// See [`Dispatch::fan_out`].
-fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<Vec<EventName>, Fault> {
+fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<FannedOut, Fault> {
     let (mut events, mut deliveries) = (Vec::new(), 0);
     for event in unit.event_waiting(EVENTS_AT_ONCE)? {
         let now = inner.now();
@@ -318,11 +333,11 @@ fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<Vec<EventName>, Fault> 
             break;
         }
     }
-    Ok(events)
+    Ok(FannedOut { events, deliveries })
 }
 
 /// Makes the deliveries of all that has happened so far: a hook that is about to listen gets nothing of it.
 pub(super) fn settle_waiting(inner: &Inner, unit: &mut dyn Unit) -> Result<(), Fault> {
-    while !fan_out(inner, unit)?.is_empty() {}
+    while !fan_out(inner, unit)?.events.is_empty() {}
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io;
 
 use super::super::deadline::{Deadline, Timed};
 use super::super::pulls;
+use super::ahead::ahead;
 use super::{Run, Stop, blame, failed};
 use crate::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
@@ -99,7 +100,6 @@ fn bring_in(
     let plan = plan(request, file.as_ref(), existing)?;
     let targets: Vec<TargetColumn> =
         plan.columns.iter().map(|column| TargetColumn::Typed(column.declared_type.clone())).collect();
-    let mut rows = file.rows(&targets).map_err(|error| blame(EngineError::Import(error)))?;
     let job = ImportJob {
         base,
         table: existing.map_or(request.table.as_str(), |table| table.name.as_str()),
@@ -109,8 +109,10 @@ fn bring_in(
         author: &author,
         timeout: deadline.left(),
     };
-    let mut rows = inner.progress.counting(run.operation.id, rows.as_mut());
-    engine.import(database.id, &job, &mut rows).map_err(blame)
+    ahead(file, &targets, |rows| {
+        let mut rows = inner.progress.counting(run.operation.id, rows);
+        engine.import(database.id, &job, &mut rows).map_err(blame)
+    })
 }
 
 /// Where each file column goes, and what happens to the table.

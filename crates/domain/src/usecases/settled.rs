@@ -1,0 +1,101 @@
+//! Tells who waits for an operation that it has ended. In memory only, and only of what ends in this process: who waits looks now and then by
+//! themselves.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::values::OperationId;
+
+type Tell = Box<dyn FnOnce() + Send>;
+
+/// Who waits for which operation.
+#[derive(Default)]
+pub(crate) struct Settled(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    operations: HashMap<OperationId, Vec<(u64, Tell)>>,
+}
+
+impl Settled {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn watch(self: &Arc<Self>, id: OperationId, tell: Tell) -> Watch {
+        let mut waiting = self.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.operations.entry(id).or_default().push((number, tell));
+        Watch { settled: Arc::clone(self), id, number }
+    }
+
+    /// To be called when what settles the operation can be seen.
+    pub(super) fn tell(&self, id: OperationId) {
+        let told = self.lock().operations.remove(&id);
+        for (_, tell) in told.into_iter().flatten() {
+            tell();
+        }
+    }
+}
+
+/// Waits for the end of an operation until it is dropped.
+pub struct Watch {
+    settled: Arc<Settled>,
+    id: OperationId,
+    number: u64,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let mut waiting = self.settled.lock();
+        let Some(of_operation) = waiting.operations.get_mut(&self.id) else { return };
+        of_operation.retain(|(number, _)| *number != self.number);
+        if of_operation.is_empty() {
+            waiting.operations.remove(&self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, LazyLock};
+
+    use super::{Settled, Watch};
+    use crate::values::OperationId;
+
+    static ONE: LazyLock<OperationId> = LazyLock::new(|| OperationId::from_uuid(uuid::Uuid::from_u128(1)));
+    static TWO: LazyLock<OperationId> = LazyLock::new(|| OperationId::from_uuid(uuid::Uuid::from_u128(2)));
+
+    fn count(settled: &Arc<Settled>, id: OperationId) -> (Arc<AtomicU32>, Watch) {
+        let told = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&told);
+        let watch = settled.watch(id, Box::new(move || drop(counted.fetch_add(1, Ordering::SeqCst))));
+        (told, watch)
+    }
+
+    #[test]
+    fn all_who_wait_for_an_operation_are_told_once() {
+        let settled = Arc::new(Settled::default());
+        let (first, _first) = count(&settled, *ONE);
+        let (second, _second) = count(&settled, *ONE);
+        let (other, _other) = count(&settled, *TWO);
+        settled.tell(*ONE);
+        settled.tell(*ONE);
+        assert_eq!([first, second, other].map(|told| told.load(Ordering::SeqCst)), [1, 1, 0]);
+    }
+
+    #[test]
+    fn who_waits_no_more_leaves_nothing_behind() {
+        let settled = Arc::new(Settled::default());
+        let (gone, watch) = count(&settled, *ONE);
+        let (still, _still) = count(&settled, *ONE);
+        drop(watch);
+        settled.tell(*ONE);
+        assert_eq!([gone, still].map(|told| told.load(Ordering::SeqCst)), [0, 1]);
+        drop(count(&settled, *TWO));
+        assert!(settled.lock().operations.is_empty());
+    }
+}

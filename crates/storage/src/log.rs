@@ -1,0 +1,233 @@
+//! SQLite's write-ahead log, brought to disk for all who wait for it at once.
+//!
+//! Under `PRAGMA synchronous = NORMAL` a commit is written to the log and not waited for (<https://sqlite.org/pragma.html#pragma_synchronous>).
+//! Whoever saves a unit waits for the disk here, when the one writer of the file is free for the next already: the first to come syncs the
+//! log for everybody who has committed until then, and those who come meanwhile share the next sync. Frames follow each other in the log, so
+//! what is on disk is always a beginning of what happened.
+//!
+//! A unit that reads may see a commit that is not on disk yet. It waits for it when it ends: what is told to anybody outlasts a power cut.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use branchyard_domain::ports::MetadataError;
+
+use crate::error::OpenError;
+
+type Sync = dyn Fn() -> io::Result<()> + Send + std::marker::Sync;
+
+/// Who has committed, and how far the log is on disk.
+pub(crate) struct Log {
+    sync: Box<Sync>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commits under way: they may be visible already.
+    committing: u32,
+    /// How many have committed, and how many of these are on disk.
+    committed: u64,
+    on_disk: u64,
+    syncing: bool,
+    /// A sync failed. What was not on disk then may never be, whatever a later sync says: the system forgets about it.
+    failed: Option<Arc<io::Error>>,
+}
+
+/// The log could not be brought to disk.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the log of the metadata store could not be brought to disk, and nothing is saved until the server is started again"
+)]
+struct NotOnDisk(#[source] Arc<io::Error>);
+
+impl State {
+    fn check(&self) -> Result<(), MetadataError> {
+        match &self.failed {
+            None => Ok(()),
+            Some(error) => Err(MetadataError::Unavailable(Box::new(NotOnDisk(Arc::clone(error))))),
+        }
+    }
+}
+
+impl Log {
+    /// The log of a file, which is there while a connection is.
+    pub(crate) fn open(path: &str) -> Result<Self, OpenError> {
+        let open = || {
+            // SQLite makes its name durable when it first waits for the disk, which may be long after the first commit.
+            let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+            File::open(format!("{path}-wal"))
+        };
+        let log = open().map_err(|source| OpenError::File { path: path.to_owned(), source })?;
+        Ok(Self::with(move || log.sync_data()))
+    }
+
+    fn with(sync: impl Fn() -> io::Result<()> + Send + std::marker::Sync + 'static) -> Self {
+        Self { sync: Box::new(sync), state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called before a commit that shall be waited for.
+    pub(crate) fn begin(&self) -> Result<(), MetadataError> {
+        let mut state = self.lock();
+        state.check()?;
+        state.committing += 1;
+        Ok(())
+    }
+
+    /// To be called when it has ended; gives what to wait for.
+    pub(crate) fn end(&self) -> u64 {
+        let mut state = self.lock();
+        state.committing -= 1;
+        state.committed += 1;
+        state.committed
+    }
+
+    /// Waits until a commit is on disk.
+    pub(crate) fn wait_for(&self, commit: u64) -> Result<(), MetadataError> {
+        let mut state = self.lock();
+        while state.on_disk < commit {
+            state.check()?;
+            if state.syncing {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.syncing = true;
+            let until = state.committed;
+            drop(state);
+            let result = (self.sync)();
+            state = self.lock();
+            state.syncing = false;
+            match result {
+                Ok(()) => state.on_disk = until,
+                Err(error) => {
+                    tracing::error!(%error, "the log of the metadata store could not be brought to disk");
+                    state.failed = Some(Arc::new(error));
+                }
+            }
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// Waits until all that can be seen now is on disk.
+    fn wait_for_all(&self) -> Result<(), MetadataError> {
+        let mut state = self.lock();
+        if state.committing > 0 {
+            // Whether it can be seen yet is not known: as if it were a commit of one's own.
+            state.committed += 1;
+        }
+        let last = state.committed;
+        drop(state);
+        self.wait_for(last)
+    }
+}
+
+/// What a unit has seen. Dropped after its connection, which is of use to others meanwhile.
+pub(crate) struct Seen(pub(crate) Option<Arc<Log>>);
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        if let Some(log) = &self.0 {
+            // Whoever saves is told that it failed; reading goes on.
+            let _ = log.wait_for_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Barrier, mpsc};
+    use std::thread;
+
+    use branchyard_domain::ports::MetadataError;
+
+    use super::{Log, Seen};
+
+    fn commit(log: &Log) -> u64 {
+        log.begin().unwrap();
+        log.end()
+    }
+
+    #[test]
+    fn who_comes_while_the_log_is_synced_shares_the_next_sync() {
+        const MANY: usize = 8;
+        let (entered, was_entered) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let (entered, may_go_on) = (entered, std::sync::Mutex::new(may_go_on));
+        let log = Log::with(move || {
+            entered.send(()).unwrap();
+            may_go_on.lock().unwrap().recv().unwrap();
+            Ok(())
+        });
+        let committed = Barrier::new(MANY + 1);
+        thread::scope(|scope| {
+            let first = commit(&log);
+            scope.spawn({
+                let log = &log;
+                move || log.wait_for(first).unwrap()
+            });
+            was_entered.recv().unwrap();
+            for _ in 0..MANY {
+                scope.spawn(|| {
+                    let mine = commit(&log);
+                    committed.wait();
+                    log.wait_for(mine).unwrap();
+                });
+            }
+            committed.wait();
+            go_on.send(()).unwrap();
+            go_on.send(()).unwrap();
+        });
+        assert_eq!(was_entered.try_iter().count(), 1, "one more for all of them");
+        assert_eq!(log.lock().on_disk, 1 + MANY as u64);
+    }
+
+    #[test]
+    fn who_has_read_waits_for_what_may_have_been_seen() {
+        let syncs = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&syncs);
+        let log = Arc::new(Log::with(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        }));
+        let read = || drop(Seen(Some(Arc::clone(&log))));
+        read();
+        assert_eq!(syncs.load(Ordering::SeqCst), 0, "nothing was committed");
+        log.begin().unwrap();
+        read();
+        assert_eq!(syncs.load(Ordering::SeqCst), 1, "it may be visible");
+        let mine = log.end();
+        read();
+        read();
+        assert_eq!(syncs.load(Ordering::SeqCst), 2);
+        log.wait_for(mine).unwrap();
+        assert_eq!(syncs.load(Ordering::SeqCst), 2, "the reader saw to it");
+    }
+
+    #[test]
+    fn after_a_failed_sync_nothing_is_saved() {
+        let tries = AtomicU32::new(0);
+        let log = Log::with(move || match tries.fetch_add(1, Ordering::SeqCst) {
+            0 => Ok(()),
+            1 => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            _ => panic!("what a later sync says means nothing"),
+        });
+        log.wait_for(commit(&log)).unwrap();
+        let lost = commit(&log);
+        for _ in 0..2 {
+            assert!(matches!(log.wait_for(lost), Err(MetadataError::Unavailable(_))));
+        }
+        assert!(log.begin().is_err());
+        drop(Seen(Some(Arc::new(log))));
+    }
+}
