@@ -64,6 +64,7 @@ struct Desk {
     holder: String,
     concurrency: usize,
     metrics: Arc<Metrics>,
+    /// Leases that threads hold, or that wait for one.
     running: usize,
     /// How many of those are for hooks whose last attempt failed.
     failing: usize,
@@ -118,7 +119,13 @@ impl Desk {
             self.failing -= usize::from(failing);
             self.done.extend(run);
         }
-        self.metrics.hooks.in_flight(self.running);
+        self.metrics.hooks.in_flight(self.running.min(self.concurrency));
+    }
+
+    /// How many more leases to take: for the threads that are free, and as many as have ended since the last turn, which will be free before the
+    /// next. Where receivers are slow, few have, and no lease waits for long.
+    fn places(&self) -> usize {
+        (self.concurrency + self.done.len()).saturating_sub(self.running)
     }
 
     /// Makes deliveries of events, records what ended, begins what is due. Gives whether there was anything to do.
@@ -127,7 +134,7 @@ impl Desk {
         let events = if stopping { Vec::new() } else { dispatch.fan_out()? };
         events.iter().for_each(|event| self.metrics.hooks.recorded(*event));
         let fanned = !events.is_empty();
-        let places = if stopping { 0 } else { self.concurrency - self.running };
+        let places = if stopping { 0 } else { self.places() };
         if self.done.is_empty() && (places == 0 || !dispatch.is_due()?) {
             return Ok(fanned);
         }
@@ -150,9 +157,9 @@ impl Desk {
             let failing = lease.hook.failing_since.is_some();
             self.running += 1;
             self.failing += usize::from(failing);
-            self.pool.attempt(lease, self.running);
+            self.pool.attempt(lease, self.running.min(self.concurrency));
         }
-        self.metrics.hooks.in_flight(self.running);
+        self.metrics.hooks.in_flight(self.running.min(self.concurrency));
         Ok(progress)
     }
 }

@@ -158,10 +158,14 @@ impl Caller {
 
     /// Sends a request to a path below the origin; it must be a success.
     pub(crate) fn ask(&mut self, method: Method, path: &str, body: &str) -> Value {
+        self.ask_with(method, path, "", body)
+    }
+
+    fn ask_with(&mut self, method: Method, path: &str, headers: &str, body: &str) -> Value {
         let length = body.len();
         let head = &self.head;
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{head}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{method} {path} HTTP/1.1\r\nHost: bench\r\n{head}{headers}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         let answer = match self.connection.ask(request.as_bytes()) {
             Ok(answer) => answer,
@@ -181,17 +185,12 @@ impl Caller {
         let path = href.split_once("://").map_or(href, |(_, rest)| &rest[rest.find('/').unwrap()..]).to_owned();
         let began = Instant::now();
         loop {
-            let operation = self.ask(Method::GET, &path, "");
+            let operation = self.ask_with(Method::GET, &path, "Prefer: wait=20\r\n", "");
             match operation["data"]["status"].as_str().unwrap() {
                 "succeeded" => return,
                 "failed" => panic!("{operation}"),
                 _ => assert!(began.elapsed() < Duration::from_secs(600), "still not settled: {operation}"),
             }
-            std::thread::sleep(if began.elapsed() < Duration::from_millis(50) {
-                Duration::from_micros(500)
-            } else {
-                Duration::from_millis(5)
-            });
         }
     }
 }
