@@ -123,9 +123,10 @@ impl Desk {
     }
 
     /// How many more leases to take: for the threads that are free, and as many as have ended since the last turn, which will be free before the
-    /// next. Where receivers are slow, few have, and no lease waits for long.
+    /// next. Where receivers are slow few have, so few leases wait for a thread.
     fn places(&self) -> usize {
-        (self.concurrency + self.done.len()).saturating_sub(self.running)
+        let ahead = self.done.len().min(self.concurrency);
+        (self.concurrency + ahead).saturating_sub(self.running)
     }
 
     /// Makes deliveries of events, records what ended, begins what is due. Gives whether there was anything to do.

@@ -1,6 +1,6 @@
 //! What tells a supervisor how the server is.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use actix_web::{HttpResponse, web};
 use branchyard_api_common::AppState;
@@ -15,8 +15,8 @@ async fn healthz() -> HttpResponse {
 }
 
 /// The metadata store answers, and the server is not about to end.
-async fn readyz(state: web::Data<AppState>, draining: web::Data<AtomicBool>) -> HttpResponse {
-    if draining.load(Ordering::Relaxed) {
+async fn readyz(state: web::Data<AppState>) -> HttpResponse {
+    if state.draining.load(Ordering::Relaxed) {
         return text(HttpResponse::ServiceUnavailable(), "draining\n");
     }
     let hub = state.hub.clone();

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::{Server, ServerHandle};
@@ -64,7 +64,7 @@ pub struct Running {
     pub hub: Hub,
     address: SocketAddr,
     public_url: String,
-    draining: Arc<AtomicBool>,
+    state: AppState,
     workers: Workers,
     dispatcher: Dispatcher,
     fleet: Fleet,
@@ -112,7 +112,6 @@ impl Running {
         let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
         let state =
             AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
-        let draining = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let patience = Patience {
             head: Duration::from_millis(config.http.head_timeout_ms),
@@ -132,7 +131,7 @@ impl Running {
                 Some(metrics)
             }
         };
-        let shared = Shared { state, alpha, hosted, draining: Arc::clone(&draining), metrics: Arc::clone(&measured) };
+        let shared = Shared { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured) };
         let server = runtime.block_on(async { listen(listener, shared, patience) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
@@ -147,7 +146,7 @@ impl Running {
             hub,
             address,
             public_url,
-            draining,
+            state,
             workers,
             dispatcher,
             fleet,
@@ -199,7 +198,7 @@ impl Running {
     }
 
     fn drain(self, signals: Option<Signals>) -> anyhow::Result<()> {
-        self.draining.store(true, Ordering::Relaxed);
+        self.state.draining.store(true, Ordering::Relaxed);
         let (hurry, mut hurried) = watch::channel(false);
         if let Some(mut signals) = signals {
             let hub = self.hub.clone();
@@ -241,13 +240,11 @@ struct Shared {
     state: AppState,
     alpha: branchyard_api_v1alpha1::Settings,
     hosted: branchyard_api_hosted_v1::Settings,
-    draining: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
 }
 
 fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io::Result<Server> {
-    let Shared { state, alpha, hosted, draining, metrics } = shared;
-    let draining = web::Data::from(draining);
+    let Shared { state, alpha, hosted, metrics } = shared;
     let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
     let guesses = gateway::guesses();
@@ -259,7 +256,6 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
             .app_data(web::Data::new(state.clone()))
             .app_data(web::Data::new(alpha.clone()))
             .app_data(web::Data::new(hosted.clone()))
-            .app_data(draining.clone())
             .app_data(metrics.clone())
             .app_data(references.clone())
             .wrap(from_fn(metrics::count))

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use actix_web::HttpRequest;
 use branchyard_domain::Hub;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub keys: ServerKeys,
     /// Limits and addresses.
     pub config: HttpConfig,
+    /// Whether the server is about to end: nobody is to be kept waiting.
+    pub draining: AtomicBool,
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
@@ -63,6 +66,7 @@ impl AppState {
             sql_slots: Slots::new(sql.max_concurrent_reads_per_caller),
             hub,
             keys,
+            draining: AtomicBool::new(false),
             in_flight: InFlight::default(),
             sign_ins: Attempts::new(config.sign_ins),
             rates: Rates::new(config.rate_limits.as_ref()),

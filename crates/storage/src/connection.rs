@@ -91,7 +91,7 @@ pub(crate) enum Purpose {
 }
 
 /// Whether SQLite writes a log ahead, by what a `PRAGMA journal_mode` answers.
-pub(crate) fn has_log(conn: &mut SqliteConnection, pragma: &str) -> QueryResult<bool> {
+pub(crate) fn writes_ahead(conn: &mut SqliteConnection, pragma: &str) -> QueryResult<bool> {
     #[derive(QueryableByName)]
     struct Mode {
         #[diesel(sql_type = diesel::sql_types::Text)]
@@ -116,7 +116,7 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
                 // The first: what follows may meet a lock.
                 sqlite.batch_execute(&format!("PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON"))?;
                 // An acknowledged change survives a power cut: in WAL mode by a sync of the log that units share (`log`).
-                let level = if has_log(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
+                let level = if writes_ahead(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
                 sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
                 if self.purpose == Purpose::Read {
                     sqlite.batch_execute("PRAGMA query_only = ON")?;

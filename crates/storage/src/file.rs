@@ -29,6 +29,14 @@ pub(crate) fn prepare(path: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// The file itself, where `path` is a link to it.
+pub(crate) fn resolved(path: &str) -> Result<String, OpenError> {
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    let resolved = std::fs::canonicalize(path).map_err(failed)?;
+    // A name that is no text can still be reached by the one that was given.
+    Ok(resolved.into_os_string().into_string().unwrap_or_else(|_| path.to_owned()))
+}
+
 fn check(mut file: File, path: &Path) -> Result<(), OpenError> {
     let mut head = [0; MAGIC.len()];
     match file.read_exact(&mut head) {

@@ -5,7 +5,8 @@
 //! log for everybody who has committed until then, and those who come meanwhile share the next sync. Frames follow each other in the log, so
 //! what is on disk is always a beginning of what happened.
 //!
-//! A unit that reads may see a commit that is not on disk yet. It waits for it when it ends: what is told to anybody outlasts a power cut.
+//! A unit may see commits that are not on disk yet. It waits for them when it ends: what is told to anybody outlasts a power cut. Only leases
+//! ([`Unit::save_unsynced`](branchyard_domain::ports::Unit::save_unsynced)) are seen without that.
 
 use std::fs::File;
 use std::io;
@@ -16,11 +17,12 @@ use branchyard_domain::ports::MetadataError;
 
 use crate::error::OpenError;
 
-type Sync = dyn Fn() -> io::Result<()> + Send + std::marker::Sync;
+type SyncLog = dyn Fn() -> io::Result<()> + Send + Sync;
 
 /// Who has committed, and how far the log is on disk.
 pub(crate) struct Log {
-    sync: Box<Sync>,
+    path: String,
+    sync: Box<SyncLog>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -63,15 +65,25 @@ impl Log {
             File::open(format!("{path}-wal"))
         };
         let log = open().map_err(|source| OpenError::File { path: path.to_owned(), source })?;
-        Ok(Self::with(move || log.sync_data()))
+        Ok(Self::with(path, move || log.sync_data()))
     }
 
-    fn with(sync: impl Fn() -> io::Result<()> + Send + std::marker::Sync + 'static) -> Self {
-        Self { sync: Box::new(sync), state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn with(path: &str, sync: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self { path: path.to_owned(), sync: Box::new(sync), state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Brings what is in it to disk, whoever wrote it.
+    pub(crate) fn sync(&self) -> Result<(), OpenError> {
+        (self.sync)().map_err(|source| OpenError::File { path: self.path.clone(), source })
+    }
+
+    /// Whether anything can be saved.
+    pub(crate) fn check(&self) -> Result<(), MetadataError> {
+        self.lock().check()
     }
 
     /// To be called before a commit that shall be waited for.
@@ -148,6 +160,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, Barrier, mpsc};
     use std::thread;
+    use std::time::Duration;
 
     use branchyard_domain::ports::MetadataError;
 
@@ -164,9 +177,9 @@ mod tests {
         let (entered, was_entered) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
         let (entered, may_go_on) = (entered, std::sync::Mutex::new(may_go_on));
-        let log = Log::with(move || {
+        let log = Log::with("a test", move || {
             entered.send(()).unwrap();
-            may_go_on.lock().unwrap().recv().unwrap();
+            may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
             Ok(())
         });
         let committed = Barrier::new(MANY + 1);
@@ -196,7 +209,7 @@ mod tests {
     fn who_has_read_waits_for_what_may_have_been_seen() {
         let syncs = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&syncs);
-        let log = Arc::new(Log::with(move || {
+        let log = Arc::new(Log::with("a test", move || {
             counted.fetch_add(1, Ordering::SeqCst);
             Ok(())
         }));
@@ -217,7 +230,7 @@ mod tests {
     #[test]
     fn after_a_failed_sync_nothing_is_saved() {
         let tries = AtomicU32::new(0);
-        let log = Log::with(move || match tries.fetch_add(1, Ordering::SeqCst) {
+        let log = Log::with("a test", move || match tries.fetch_add(1, Ordering::SeqCst) {
             0 => Ok(()),
             1 => Err(io::Error::from(io::ErrorKind::StorageFull)),
             _ => panic!("what a later sync says means nothing"),

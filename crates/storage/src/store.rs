@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
+use diesel::connection::SimpleConnection as _;
 
 use crate::connection::{Pool, Purpose, Target};
 use crate::error::OpenError;
@@ -38,7 +39,7 @@ pub struct Store {
     pub(crate) readers: Pool,
     pub(crate) writers: Pool,
     version: Option<Version>,
-    log: Option<Arc<Log>>,
+    pub(crate) log: Option<Arc<Log>>,
 }
 
 impl Store {
@@ -48,10 +49,12 @@ impl Store {
     /// # Errors
     /// [`OpenError`] says what to do about it.
     pub fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let target = Target::parse(url)?;
+        let mut target = Target::parse(url)?;
         let mut writers = options.writers;
-        if let Target::Sqlite { path } = &target {
+        if let Target::Sqlite { path } = &mut target {
             file::prepare(Path::new(path))?;
+            // SQLite keeps the log beside the file itself, also where this is a link to it.
+            *path = file::resolved(path)?;
             writers = 1;
         }
         // The writer first: it is the one that turns a new file to WAL mode.
@@ -64,10 +67,26 @@ impl Store {
             Target::Postgres(_) => None,
         };
         let log = match (&target, &version) {
-            (Target::Sqlite { path }, Some(version)) if version.has_log() => Some(Arc::new(Log::open(path)?)),
+            (Target::Sqlite { path }, Some(version)) if version.writes_ahead() => Some(Arc::new(Log::open(path)?)),
             _ => None,
         };
-        Ok(Self { readers, writers, version, log })
+        let store = Self { readers, writers, version, log };
+        store.settle_log()?;
+        Ok(store)
+    }
+
+    /// Brings into the file what a process that was killed, or whose disk failed, left in the log. From here on all that can be read is on disk.
+    fn settle_log(&self) -> Result<(), OpenError> {
+        let Some(log) = &self.log else { return Ok(()) };
+        log.sync()?;
+        let failed = |reason: String| OpenError::Connect { reason };
+        let mut writer = self.writers.get().map_err(|error| failed(error.to_string()))?;
+        // It waits for nobody: what others read just now is left in the log, which is on disk.
+        if let Err(error) = writer.any.batch_execute("PRAGMA wal_checkpoint(PASSIVE)") {
+            // So it is in a folder that can only be read. Whoever saves is told.
+            tracing::warn!(%error, "the log of the metadata store could not be brought into its file");
+        }
+        Ok(())
     }
 
     pub(crate) fn unit(&self, purpose: Purpose) -> Result<SqlUnit, MetadataError> {

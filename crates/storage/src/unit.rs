@@ -32,7 +32,7 @@ pub(crate) struct SqlUnit {
     failed: bool,
     log: Option<Arc<Log>>,
     /// The last field: dropped when the connection is back in its pool.
-    _seen: Seen,
+    seen: Seen,
 }
 
 /// Something in the unit failed before.
@@ -53,9 +53,11 @@ impl SqlUnit {
             };
             match begun {
                 Ok(()) => {
-                    let seen = Seen(log.filter(|_| purpose == Purpose::Read).cloned());
-                    let mut unit = Self { conn, open: true, failed: false, log: log.cloned(), _seen: seen };
+                    let seen = Seen(log.cloned());
+                    let mut unit = Self { conn, open: true, failed: false, log: log.cloned(), seen };
                     if purpose == Purpose::Write {
+                        // What could not be saved need not begin.
+                        log.map_or(Ok(()), |log| log.check())?;
                         unit.lock()?;
                     }
                     return Ok(unit);
@@ -147,17 +149,18 @@ impl Unit for SqlUnit {
         log.begin()?;
         let result = self.commit();
         let committed = log.end();
-        // The next writer need not wait for the disk.
+        // Which is waited for with all before it, and the next writer need not.
+        self.seen.0 = None;
         drop(self);
         result.and_then(|()| log.wait_for(committed))
     }
 
     fn save_unsynced(mut self: Box<Self>) -> Result<(), MetadataError> {
-        if let AnyConnection::Pg(conn) = &mut self.conn.any {
-            let relaxed = conn.batch_execute("SET LOCAL synchronous_commit = off");
-            relaxed.map_err(|error| Failed::Sql(error).into_port(SAVE))?;
+        match &self.conn.any {
+            AnyConnection::Sqlite(_) => self.commit(),
+            // A server of its own can lose it while this process lives on and counts on it.
+            AnyConnection::Pg(_) => self.save(),
         }
-        self.commit()
     }
 }
 
@@ -167,5 +170,87 @@ impl Drop for SqlUnit {
         if self.open && !std::thread::panicking() {
             self.roll_back();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use branchyard_domain::ports::{Metadata as _, MetadataError};
+    use branchyard_domain::values::Timestamp;
+
+    use crate::log::Log;
+    use crate::{Options, Store};
+
+    /// A store whose log is brought to disk by a count, which fails from a number on.
+    fn store(folder: &tempfile::TempDir, fails_from: u32) -> (Store, Arc<AtomicU32>) {
+        let path = folder.path().join("metadata.sqlite");
+        let mut store = Store::open(path.to_str().unwrap(), &Options::default()).unwrap();
+        store.migrate(Timestamp::from_micros(1)).unwrap();
+        assert!(store.log.is_some(), "SQLite writes a log ahead");
+        let syncs = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&syncs);
+        let sync = move || match counted.fetch_add(1, Ordering::SeqCst) + 1 {
+            number if number >= fails_from => Err(io::Error::other("a test wants it")),
+            _ => Ok(()),
+        };
+        store.log = Some(Arc::new(Log::with("a test", sync)));
+        (store, syncs)
+    }
+
+    #[test]
+    fn who_saves_waits_for_the_disk_and_leases_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, syncs) = store(&folder, u32::MAX);
+        let count = || syncs.load(Ordering::SeqCst);
+        store.write().unwrap().save().unwrap();
+        assert_eq!(count(), 1);
+        store.write().unwrap().save_unsynced().unwrap();
+        drop(store.read().unwrap());
+        drop(store.write().unwrap());
+        assert_eq!(count(), 1, "nothing is waited for");
+    }
+
+    #[test]
+    fn whoever_has_seen_a_commit_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, syncs) = store(&folder, u32::MAX);
+        // As in the middle of somebody's `save`.
+        let log = store.log.as_ref().unwrap();
+        let ends: [fn(&Store); 3] = [
+            |store| drop(store.read().unwrap()),
+            |store| drop(store.write().unwrap()),
+            |store| store.write().unwrap().save_unsynced().unwrap(),
+        ];
+        for (number, end) in (1..).zip(ends) {
+            log.begin().unwrap();
+            log.end();
+            end(&store);
+            assert_eq!(syncs.load(Ordering::SeqCst), number);
+        }
+    }
+
+    #[test]
+    fn after_a_failed_sync_units_read_and_nothing_is_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, _) = store(&folder, 2);
+        store.write().unwrap().save().unwrap();
+        assert!(matches!(store.write().unwrap().save(), Err(MetadataError::Unavailable(_))));
+        assert!(matches!(store.write().err(), Some(MetadataError::Unavailable(_))), "it need not begin");
+        store.read().unwrap().database_ids(None, 1).unwrap();
+    }
+
+    #[test]
+    fn a_link_to_the_file_is_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("metadata.sqlite"), folder.path().join("link"));
+        drop(Store::open(file.to_str().unwrap(), &Options::default()).unwrap());
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let store = Store::open(link.to_str().unwrap(), &Options::default()).unwrap();
+        store.migrate(Timestamp::from_micros(1)).unwrap();
+        assert!(store.log.is_some() && store.version().is_some());
     }
 }

@@ -20,7 +20,7 @@ const HEADER: usize = 48;
 pub(crate) struct Version {
     /// Never closed: POSIX would give up what locks this process holds on the file, and SQLite's own are among them.
     index: Option<ManuallyDrop<File>>,
-    has_log: bool,
+    writes_ahead: bool,
     /// Whoever closes the last connection removes the index, in this process or another. Used no more, and in no pool, which might replace it.
     _keeper: Mutex<SqliteConnection>,
 }
@@ -32,16 +32,16 @@ impl Version {
         // SQLite opens the log with the first read.
         let looked = keeper.batch_execute("PRAGMA query_only = ON; SELECT count(*) FROM sqlite_schema");
         looked.map_err(|error| failed(error.to_string()))?;
-        let has_log = connection::has_log(&mut keeper, "PRAGMA journal_mode");
-        let has_log = has_log.map_err(|error| failed(error.to_string()))?;
+        let writes_ahead = connection::writes_ahead(&mut keeper, "PRAGMA journal_mode");
+        let writes_ahead = writes_ahead.map_err(|error| failed(error.to_string()))?;
         // There is none where the file system has no shared memory and SQLite did without the log.
         let index = File::open(format!("{path}-shm")).ok().map(ManuallyDrop::new);
-        Ok(Self { index, has_log, _keeper: Mutex::new(keeper) })
+        Ok(Self { index, writes_ahead, _keeper: Mutex::new(keeper) })
     }
 
     /// Whether there is a log, which then stays the same file too.
-    pub(crate) fn has_log(&self) -> bool {
-        self.has_log
+    pub(crate) fn writes_ahead(&self) -> bool {
+        self.writes_ahead
     }
 
     /// `None` when it cannot be told just now; whoever wants to know then looks.

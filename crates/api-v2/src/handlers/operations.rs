@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use branchyard_api_common::{Answer, Call, Failure, bound, page};
@@ -119,10 +120,10 @@ pub(crate) async fn get_operation(call: Call) -> Outcome {
         });
         let (operation, sees) = look(&call, &named).await?;
         let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
-        if operation.settled() || left.is_zero() {
+        if operation.settled() || left.is_zero() || call.state.draining.load(Ordering::Relaxed) {
             return Ok(answer(&operation, sees));
         }
-        // Its end, or time to look anew: another server may end it.
+        // Its end, or time to look anew: another server may end it, and this one may be about to.
         let _ = timeout(left.min(LOOK), told).await;
         drop(watch);
     }

@@ -91,14 +91,14 @@ pub trait Unit:
     /// Makes everything done in it visible to others and durable.
     ///
     /// # Errors
-    /// [`MetadataError`]; then nothing was changed.
+    /// [`MetadataError`]; then nothing was changed, or, with [`MetadataError::Unavailable`], it is not known whether it was.
     fn save(self: Box<Self>) -> Result<()>;
 
-    /// The same, but for a moment a power cut may take it back. For what then has to be done anew in any case, such as leases of work that
-    /// has not begun: it need not wait for the disk.
+    /// The same, but for a moment a power cut, which ends this process too, may take it back. For what then has to be done anew in any case, such
+    /// as leases of work that has not begun: it need not wait for the disk.
     ///
     /// # Errors
-    /// [`MetadataError`]; then nothing was changed.
+    /// As [`Unit::save`].
     fn save_unsynced(self: Box<Self>) -> Result<()>;
 }
 

@@ -290,12 +290,12 @@ impl Hub {
         self.inner.ports.provisioner.connect(Arc::new(deployments::Callers::of(&self.inner)));
     }
 
-    /// Whether the metadata store answers.
+    /// Whether the metadata store answers, and would take something to be saved.
     ///
     /// # Errors
     /// [`Fault`] when it does not.
     pub fn ready(&self) -> Result<(), Fault> {
-        self.inner.ports.metadata.read()?.database_ids(None, 1)?;
+        self.inner.ports.metadata.write()?.database_ids(None, 1)?;
         Ok(())
     }
 

@@ -7,9 +7,9 @@ use std::thread;
 use crate::entities::Cell;
 use crate::ports::{FormatError, ImportFile, RowSource, TargetColumn};
 
-/// A batch is full at so many rows, or bytes of values.
+/// A batch is full at so many rows, or bytes of them.
 const ROWS: usize = 1_024;
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 256 << 10;
 /// Batches there are: one being filled, one being emptied, and those between.
 const BATCHES: usize = 4;
 /// As the threads of workers have: converters of nested formats recurse.
@@ -38,7 +38,8 @@ pub(super) fn ahead<T>(
     let (give, take) = mpsc::sync_channel(BATCHES);
     let (hand_back, empty) = mpsc::channel();
     thread::scope(|scope| {
-        (0..BATCHES).for_each(|_| hand_back.send(Batch::default()).unwrap_or_default());
+        // With the one that is being emptied.
+        (1..BATCHES).for_each(|_| hand_back.send(Batch::default()).unwrap_or_default());
         let reader = thread::Builder::new().name("import".to_owned()).stack_size(STACK);
         // Without a thread there is nobody to say that the file has ended, which is a fault, told below.
         let _ = reader.spawn_scoped(scope, move || match file.rows(targets) {
@@ -79,13 +80,14 @@ fn fill(source: &mut dyn RowSource, batch: &mut Batch) -> Option<Read> {
             Ok(None) => return Some(Read::End),
             Err(error) => return Some(Read::Failed(error)),
         }
-        bytes += row.iter().map(size).sum::<usize>();
+        bytes += row.iter().map(|cell| size_of::<Cell>() + values(cell)).sum::<usize>();
         batch.filled += 1;
     }
     None
 }
 
-fn size(cell: &Cell) -> usize {
+/// Bytes outside of the cell.
+fn values(cell: &Cell) -> usize {
     match cell {
         Cell::Null | Cell::Integer(_) | Cell::Real(_) => 0,
         Cell::Text(bytes) | Cell::Blob(bytes) => bytes.len(),
@@ -131,12 +133,13 @@ mod tests {
     use crate::entities::Cell;
     use crate::ports::{FormatError, ImportFile, InferredColumn, RowSource, TargetColumn};
 
-    /// So many rows, of which each holds its number and so many bytes; then an error, if there is to be one.
+    /// So many rows, of which each holds its number and so many bytes, and so many empty cells; then an error, if there is to be one.
     #[derive(Clone)]
     struct Numbers {
         read: Arc<AtomicUsize>,
         last: usize,
         bytes: usize,
+        cells: usize,
         end: fn() -> Result<Option<u64>, FormatError>,
     }
 
@@ -159,6 +162,7 @@ mod tests {
             row.clear();
             row.push(Cell::Integer(next as i64));
             row.push(Cell::Blob(vec![0; self.bytes]));
+            row.resize(2 + self.cells, Cell::Null);
             Ok(Some(next as u64 + 1))
         }
     }
@@ -170,7 +174,7 @@ mod tests {
     }
 
     fn numbers(last: usize) -> Numbers {
-        Numbers { read: Arc::default(), last, bytes: 0, end: || Ok(None) }
+        Numbers { read: Arc::default(), last, bytes: 0, cells: 0, end: || Ok(None) }
     }
 
     fn ahead<T>(file: &Numbers, work: impl FnOnce(&mut dyn RowSource) -> T) -> T {
@@ -213,14 +217,21 @@ mod tests {
     fn nobody_reads_on_when_no_more_is_wanted() {
         let source = numbers(1_000 * ROWS);
         ahead(&source, |rows| assert_eq!(rows.next(&mut Vec::new()).unwrap(), Some(2)));
-        assert!(source.read() <= (BATCHES + 1) * ROWS, "{} rows", source.read());
+        assert!(source.read() <= BATCHES * ROWS, "{} rows", source.read());
     }
 
     #[test]
     fn large_rows_are_read_ahead_by_their_bytes() {
         let source = Numbers { bytes: BYTES / 2, ..numbers(1_000) };
         ahead(&source, |rows| assert_eq!(rows.next(&mut Vec::new()).unwrap(), Some(2)));
-        assert!(source.read() <= 2 * (BATCHES + 1), "{} rows", source.read());
+        assert!(source.read() <= 2 * BATCHES, "{} rows", source.read());
+    }
+
+    #[test]
+    fn cells_count_too() {
+        let source = Numbers { cells: BYTES / size_of::<Cell>() / 2, ..numbers(1_000) };
+        ahead(&source, |rows| assert_eq!(rows.next(&mut Vec::new()).unwrap(), Some(2)));
+        assert!(source.read() <= 2 * BATCHES, "{} rows", source.read());
     }
 
     #[test]
