@@ -161,6 +161,8 @@ pub struct Sql {
     pub write_timeout_ms: u64,
     /// Reads at once.
     pub max_concurrent_reads: usize,
+    /// Of them, those that compute at once; 0 = two per core.
+    pub max_computing_reads: usize,
     /// Reads at once of one caller.
     pub max_concurrent_reads_per_caller: usize,
     /// Reads that wait for a slot.
@@ -248,6 +250,7 @@ impl Default for Sql {
             timeout_cap_ms: 60_000,
             write_timeout_ms: 60_000,
             max_concurrent_reads: 64,
+            max_computing_reads: 0,
             max_concurrent_reads_per_caller: 8,
             read_queue_length: 256,
             read_queue_wait_ms: 5_000,

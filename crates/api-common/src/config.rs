@@ -77,8 +77,10 @@ pub struct SqlLimits {
     pub max_statement_bytes: usize,
     /// Bytes of a statement in a query string.
     pub max_statement_bytes_get: usize,
-    /// Reads at once, over all callers.
+    /// Reads at once, over all callers, also those that wait for their client.
     pub max_concurrent_reads: usize,
+    /// Of them, those that compute at once.
+    pub max_computing_reads: usize,
     /// Reads at once of one caller, or of one address without a credential.
     pub max_concurrent_reads_per_caller: usize,
     /// Reads waiting for one of those places.
@@ -91,6 +93,7 @@ pub struct SqlLimits {
 
 impl Default for SqlLimits {
     fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             default_limit: 1_000,
             row_cap: 10_000,
@@ -101,6 +104,7 @@ impl Default for SqlLimits {
             max_statement_bytes: 1 << 20,
             max_statement_bytes_get: 32 << 10,
             max_concurrent_reads: 64,
+            max_computing_reads: 2 * cores,
             max_concurrent_reads_per_caller: 8,
             read_queue_length: 256,
             read_queue_wait: Duration::from_secs(5),

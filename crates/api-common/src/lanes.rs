@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{Canceled, Flow};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::runtime::Handle;
+
+use crate::pool::PoolPlace;
+use crate::threads;
 
 /// How often one who waits looks whether anybody still wants its result.
 const LOOK: Duration = Duration::from_millis(50);
@@ -76,9 +79,24 @@ struct State {
     /// Who waits for another one.
     again: VecDeque<u64>,
     next: u64,
+    /// How long a turn has lasted of late for those who waited: on a busy machine who computes notices its end late.
+    pace: Duration,
 }
 
 impl State {
+    /// Somebody has waited for so long while others had so many turns.
+    fn waited(&mut self, turns: u32, time: Duration, wait: Duration) {
+        if turns > 0 {
+            // Somebody has to be let in, or nobody would find out that turns are shorter again.
+            self.pace = ((self.pace * 3 + time / turns) / 4).min(wait / 2);
+        }
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
     fn is_next(&self, ticket: u64) -> bool {
         self.first.front().or(self.again.front()) == Some(&ticket)
     }
@@ -128,7 +146,7 @@ impl Drop for Counted {
 }
 
 enum Place {
-    Short { _of: OwnedSemaphorePermit },
+    Short(PoolPlace),
     Long(Stay),
 }
 
@@ -142,12 +160,21 @@ fn computed() -> Duration {
 /// One of the long calls.
 struct Stay {
     lane: LongLane,
-    had_turn: bool,
+    /// Until the first turn comes or is given up.
+    first: Option<First>,
     turn_began: Option<Instant>,
 }
 
+/// Somebody who waits for its first turn.
+struct First {
+    ticket: u64,
+    /// Turns of others that came before it, as far as was known then.
+    turns: u32,
+    since: Instant,
+}
+
 /// Runs a call that holds a place.
-pub(crate) fn run<T>(place: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> T {
+pub(crate) fn run<T>(place: PoolPlace, work: impl FnOnce() -> T) -> T {
     /// Also when the call panics: the thread lives on.
     struct Left;
     impl Drop for Left {
@@ -155,19 +182,26 @@ pub(crate) fn run<T>(place: OwnedSemaphorePermit, work: impl FnOnce() -> T) -> T
             CALL.take();
         }
     }
-    CALL.set(Some(Call { place: Place::Short { _of: place }, began: computed(), shape: None, counted: None }));
+    CALL.set(Some(Call { place: Place::Short(place), began: computed(), shape: None, counted: None }));
     let _left = Left;
     work()
 }
 
-/// Runs something that waits for a client; a long call takes up no place meanwhile.
-pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
+/// Runs something that waits for a client; others compute meanwhile. Blocks after it until the call may compute again; a long one is
+/// asked to wait when it next asks.
+pub(crate) fn idle<T>(runtime: &Handle, wait: impl FnOnce() -> T) -> T {
+    CALL.with_borrow_mut(|call| match call.as_mut().map(|call| &mut call.place) {
+        Some(Place::Short(place)) => place.pause(),
+        Some(Place::Long(stay)) => stay.end_turn(),
+        None => {}
+    });
+    let result = wait();
     CALL.with_borrow_mut(|call| {
-        if let Some(Call { place: Place::Long(stay), .. }) = call {
-            stay.end_turn();
+        if let Some(Call { place: Place::Short(place), .. }) = call {
+            place.resume(runtime);
         }
     });
-    wait()
+    result
 }
 
 impl LongLane {
@@ -196,7 +230,7 @@ impl LongLane {
     pub fn go_on(&self, canceled: &Canceled) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         let is_long = match call.place {
-            Place::Short { .. } => self.has_become_long(&mut call),
+            Place::Short(_) => self.has_become_long(&mut call),
             Place::Long(_) => true,
         };
         let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
@@ -224,15 +258,16 @@ impl LongLane {
     }
 
     fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
-        if let Place::Short { .. } = call.place {
+        if let Place::Short(_) = call.place {
             let Some(stay) = self.join() else { return Flow::Stop };
             // Its short place is the next one's from here on.
             call.place = Place::Long(stay);
+            threads::give_way();
             call.counted = None;
         }
         match &mut call.place {
             Place::Long(stay) => stay.take_turn(canceled),
-            Place::Short { .. } => Flow::Continue,
+            Place::Short(_) => Flow::Continue,
         }
     }
 
@@ -240,13 +275,18 @@ impl LongLane {
     fn join(&self) -> Option<Stay> {
         let LongLaneSizes { places, calls, wait, turn, .. } = self.0.sizes;
         let mut state = self.lock();
-        let before = u32::try_from(state.first.len() / places.max(1)).unwrap_or(u32::MAX);
-        if state.calls >= calls || turn.saturating_mul(before) > wait {
+        // Those who compute now have up to a whole turn before them.
+        let turns = u32::try_from((state.computing + state.first.len()) / places.max(1)).unwrap_or(u32::MAX);
+        // Turns end a little late, so one that is due at the very end of the wait would come after it.
+        let too_late = turns > 0 && turn.max(state.pace).saturating_mul(turns) >= wait;
+        if state.calls >= calls || too_late {
             return None;
         }
         state.calls += 1;
+        let ticket = state.ticket();
+        state.first.push_back(ticket);
         drop(state);
-        Some(Stay { lane: self.clone(), had_turn: false, turn_began: None })
+        Some(Stay { lane: self.clone(), first: Some(First { ticket, turns, since: Instant::now() }), turn_began: None })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -271,22 +311,26 @@ impl Stay {
             }
             self.end_turn();
         }
-        // Only who has had none yet is refused: what has begun to answer goes on.
-        let until = (!self.had_turn).then(|| Instant::now() + self.lane.0.sizes.wait);
-        self.wait_for_turn(canceled, until)
+        self.wait_for_turn(canceled)
     }
 
-    fn wait_for_turn(&mut self, canceled: &Canceled, until: Option<Instant>) -> Flow {
+    fn wait_for_turn(&mut self, canceled: &Canceled) -> Flow {
         let lane = &self.lane.0;
         let mut state = self.lane.lock();
-        let ticket = state.next;
-        state.next += 1;
-        let queue = if until.is_some() { &mut state.first } else { &mut state.again };
-        queue.push_back(ticket);
+        // Only who has had no turn yet is refused: what has begun to answer goes on.
+        let first = self.first.take();
+        let until = first.as_ref().map(|first| first.since + lane.sizes.wait);
+        let ticket = if let Some(first) = &first {
+            first.ticket
+        } else {
+            let ticket = state.ticket();
+            state.again.push_back(ticket);
+            ticket
+        };
         let flow = loop {
             if state.computing < lane.sizes.places && state.is_next(ticket) {
                 state.computing += 1;
-                (self.had_turn, self.turn_began) = (true, Some(Instant::now()));
+                self.turn_began = Some(Instant::now());
                 break Flow::Continue;
             }
             if canceled.is_canceled() || until.is_some_and(|until| Instant::now() >= until) {
@@ -296,6 +340,11 @@ impl Stay {
         };
         state.first.retain(|waiting| *waiting != ticket);
         state.again.retain(|waiting| *waiting != ticket);
+        if let Some(First { turns, since, .. }) = first
+            && !canceled.is_canceled()
+        {
+            state.waited(turns, since.elapsed(), lane.sizes.wait);
+        }
         drop(state);
         // Whoever is first now may find a place as well.
         lane.changed.notify_all();
@@ -312,21 +361,26 @@ impl Stay {
 impl Drop for Stay {
     fn drop(&mut self) {
         self.end_turn();
-        self.lane.lock().calls -= 1;
+        let mut state = self.lane.lock();
+        state.calls -= 1;
+        if let Some(first) = &self.first {
+            state.first.retain(|waiting| *waiting != first.ticket);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
     use std::sync::mpsc;
-    use std::sync::{Arc, Barrier};
     use std::thread;
     use std::time::Duration;
 
     use branchyard_domain::ports::{Canceled, Flow};
-    use tokio::sync::Semaphore;
+    use tokio::runtime::{Builder, Runtime};
 
     use super::{LongLane, LongLaneSizes, idle, run};
+    use crate::pool::{Pool, PoolPlace};
 
     fn lane(places: usize, calls: usize) -> LongLane {
         let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
@@ -338,18 +392,30 @@ mod tests {
         state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
     }
 
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_time().build().unwrap()
+    }
+
+    fn pool() -> Pool {
+        Pool::new(1, 0, Duration::ZERO)
+    }
+
+    fn place(pool: &Pool) -> PoolPlace {
+        runtime().block_on(pool.place()).unwrap()
+    }
+
     /// Runs `work` as a call that came through a pool of its own.
     fn call<T>(work: impl FnOnce() -> T) -> T {
-        run(Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap(), work)
+        run(place(&pool()), work)
     }
 
     #[test]
     fn a_long_call_leaves_its_place_to_the_next() {
-        let (lane, pool) = (lane(1, 1), Arc::new(Semaphore::new(1)));
-        run(Arc::clone(&pool).try_acquire_owned().unwrap(), || {
-            assert_eq!(pool.available_permits(), 0);
+        let (lane, pool) = (lane(1, 1), pool());
+        run(place(&pool), || {
+            assert_eq!(pool.load().busy, 1);
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-            assert_eq!(pool.available_permits(), 1);
+            assert_eq!(pool.load().busy, 0);
         });
         assert!(is_empty(&lane));
     }
@@ -383,6 +449,7 @@ mod tests {
     fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
         let lane = lane(1, 8);
         let (entered, was_entered) = mpsc::channel();
+        let runtime = runtime();
         thread::scope(|scope| {
             call(|| {
                 assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
@@ -394,10 +461,10 @@ mod tests {
                             thread::yield_now();
                         }
                         thread::sleep(Duration::from_millis(2));
-                        assert_eq!(idle(|| lane.go_on(&Canceled::default())), Flow::Continue);
+                        assert_eq!(idle(runtime.handle(), || lane.go_on(&Canceled::default())), Flow::Continue);
                     });
                 });
-                idle(|| assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
+                idle(runtime.handle(), || assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
                 assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
             });
         });
@@ -412,14 +479,14 @@ mod tests {
     #[test]
     fn a_call_is_short_until_it_has_computed_for_so_long() {
         let sizes = LongLaneSizes { after: Duration::from_millis(20), ..LongLaneSizes::default() };
-        let (lane, pool) = (LongLane::new(sizes), Arc::new(Semaphore::new(1)));
-        run(Arc::clone(&pool).try_acquire_owned().unwrap(), || {
+        let (lane, pool) = (LongLane::new(sizes), pool());
+        run(place(&pool), || {
             thread::sleep(Duration::from_millis(30));
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-            assert_eq!(pool.available_permits(), 0, "it slept");
+            assert_eq!(pool.load().busy, 1, "it slept");
             compute(Duration::from_millis(20));
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-            assert_eq!(pool.available_permits(), 1);
+            assert_eq!(pool.load().busy, 0);
         });
     }
 
@@ -485,23 +552,43 @@ mod tests {
 
     #[test]
     fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
-        let sizes =
-            |wait| LongLaneSizes { after: Duration::ZERO, places: 1, calls: 8, wait, turn: Duration::from_secs(60) };
-        for (wait, refused) in [(Duration::from_secs(60), false), (Duration::from_secs(59), true)] {
-            let lane = LongLane::new(sizes(wait));
+        let turn = Duration::from_secs(60);
+        let let_in = |wait| {
+            let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
             let canceled = Canceled::default();
-            thread::scope(|scope| {
-                call(|| {
-                    assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-                    scope.spawn(|| call(|| lane.go_on(&canceled)));
-                    while lane.lock().first.is_empty() {
-                        thread::yield_now();
-                    }
-                    assert_eq!(lane.join().is_none(), refused, "one turn of 60 s is before it");
-                    canceled.cancel();
-                });
+            let computing = [lane.join(), lane.join()].map(|stay| {
+                let mut stay = stay.expect("a place is free");
+                assert_eq!(stay.take_turn(&canceled), Flow::Continue);
+                stay
             });
-        }
+            let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+            let let_in = waiting.len();
+            drop((computing, waiting));
+            assert!(is_empty(&lane));
+            let_in
+        };
+        assert_eq!(let_in(Duration::ZERO), 0);
+        assert_eq!(let_in(turn), 0, "a turn of those who compute is before the first one");
+        assert_eq!(let_in(turn + Duration::from_millis(1)), 2);
+        assert_eq!(let_in(5 * turn), 8);
+    }
+
+    #[test]
+    fn turns_that_last_longer_than_they_should_let_in_fewer() {
+        let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
+        let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
+        let let_in = || {
+            let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+            waiting.len()
+        };
+        assert_eq!(let_in(), 20, "one for whom a place is free, and those who wait less than 2 s");
+        let waited = |time| (0..20).for_each(|_| lane.lock().waited(2, time, wait));
+        waited(Duration::from_millis(1_100));
+        assert_eq!(let_in(), 4, "a turn takes more than half a second");
+        waited(Duration::from_secs(60));
+        assert_eq!(let_in(), 2, "one waits in any case");
+        waited(2 * turn);
+        assert_eq!(let_in(), 20, "they are as they should be again");
     }
 
     #[test]

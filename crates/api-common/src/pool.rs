@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::lanes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use crate::threads::Threads;
+use tokio::runtime::Handle;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Why a call did not run, or did not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,11 +27,35 @@ pub enum PoolError {
 #[derive(Clone)]
 pub struct Pool {
     places: Arc<Semaphore>,
+    /// A permit for each call that may compute at the same time.
+    computing: Arc<Semaphore>,
+    threads: Threads,
     waiting: Arc<AtomicUsize>,
     refused: Arc<AtomicU64>,
     size: usize,
     queue: usize,
     wait: Duration,
+}
+
+/// What a call holds while it is short: a place, and while it waits for nobody a permit to compute.
+pub struct PoolPlace {
+    _place: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
+    computing: Arc<Semaphore>,
+}
+
+impl PoolPlace {
+    /// Lets another one compute.
+    pub(crate) fn pause(&mut self) {
+        self.permit = None;
+    }
+
+    /// Waits until it may compute again; blocks. There is no limit, because those who compute are short: they end, pause or become long ones.
+    pub(crate) fn resume(&mut self, runtime: &Handle) {
+        if self.permit.is_none() {
+            self.permit = runtime.block_on(Arc::clone(&self.computing).acquire_owned()).ok();
+        }
+    }
 }
 
 /// How a pool does.
@@ -58,8 +84,23 @@ impl Pool {
     /// `size` places; `queue` calls wait for one, each at most `wait`.
     pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
         let size = size.max(1);
-        let places = Arc::new(Semaphore::new(size));
-        Self { places, waiting: Arc::default(), refused: Arc::default(), size, queue, wait }
+        let semaphore = || Arc::new(Semaphore::new(size));
+        Self {
+            places: semaphore(),
+            computing: semaphore(),
+            threads: Threads::default(),
+            waiting: Arc::default(),
+            refused: Arc::default(),
+            size,
+            queue,
+            wait,
+        }
+    }
+
+    /// Only so many of those who have a place compute at once: the others wait for their clients.
+    #[must_use]
+    pub fn computing(self, most: usize) -> Self {
+        Self { computing: Arc::new(Semaphore::new(most.max(1))), ..self }
     }
 
     /// How it does now.
@@ -82,16 +123,23 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
     {
         let place = self.place().await?;
-        let running = tokio::task::spawn_blocking(move || lanes::run(place, work));
-        running.await.map_err(|_| PoolError::Lost)
+        let (answer, answered) = oneshot::channel();
+        // Nobody may wait for the answer any more.
+        let call = move || drop(answer.send(lanes::run(place, work)));
+        if let Err(error) = self.threads.run(Box::new(call)) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "no thread for a call");
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(PoolError::Full);
+        }
+        answered.await.map_err(|_| PoolError::Lost)
     }
 
-    /// Waits for a place.
+    /// Waits for a place and for the permit to compute.
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn place(&self) -> Result<OwnedSemaphorePermit, PoolError> {
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+    pub async fn place(&self) -> Result<PoolPlace, PoolError> {
+        if let Some(place) = self.free_place() {
             return Ok(place);
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +148,7 @@ impl Pool {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(PoolError::Full);
         }
-        match tokio::time::timeout(self.wait, Arc::clone(&self.places).acquire_owned()).await {
+        match tokio::time::timeout(self.wait, self.next_place()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) | Err(_) => {
                 self.refused.fetch_add(1, Ordering::Relaxed);
@@ -108,12 +156,32 @@ impl Pool {
             }
         }
     }
+
+    fn free_place(&self) -> Option<PoolPlace> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.computing).try_acquire_owned().ok()?;
+        Some(self.taken(place, permit))
+    }
+
+    async fn next_place(&self) -> Result<PoolPlace, AcquireError> {
+        let place = Arc::clone(&self.places).acquire_owned().await?;
+        let permit = Arc::clone(&self.computing).acquire_owned().await?;
+        Ok(self.taken(place, permit))
+    }
+
+    fn taken(&self, place: OwnedSemaphorePermit, permit: OwnedSemaphorePermit) -> PoolPlace {
+        PoolPlace { _place: place, permit: Some(permit), computing: Arc::clone(&self.computing) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Pool, PoolError, PoolLoad};
+    use crate::lanes;
+    use std::sync::Arc;
     use std::time::Duration;
+    use tokio::runtime::Handle;
+    use tokio::sync::Notify;
 
     #[actix_web::test]
     async fn a_full_queue_refuses_at_once_and_waiting_ends() {
@@ -126,6 +194,42 @@ mod tests {
         drop(held);
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 0, queued: 0, refused: 2 });
         assert_eq!(pool.run(|| 3).await, Ok(3));
+    }
+
+    #[actix_web::test]
+    async fn who_waits_for_its_client_keeps_its_place_and_lets_another_one_compute() {
+        let pool = Pool::new(2, 8, Duration::from_millis(30)).computing(1);
+        let (idle, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (runtime, is_idle, waits) = (Handle::current(), Arc::clone(&idle), Arc::clone(&goes_on));
+        let slow = pool.run(move || {
+            lanes::idle(&runtime, || {
+                is_idle.notify_one();
+                runtime.block_on(waits.notified());
+            });
+        });
+        let others = async {
+            idle.notified().await;
+            assert_eq!(pool.run(|| 1).await, Ok(1));
+            let second = pool.place().await.unwrap();
+            assert_eq!(pool.load(), PoolLoad { size: 2, busy: 2, queued: 0, refused: 0 });
+            assert_eq!(pool.run(|| 2).await, Err(PoolError::TooLong), "both places are taken");
+            goes_on.notify_one();
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            assert_eq!(pool.load().busy, 2, "it waits until the other one has computed");
+            drop(second);
+        };
+        let (ended, ()) = tokio::join!(slow, others);
+        assert_eq!(ended, Ok(()));
+        assert_eq!(pool.load().busy, 0);
+    }
+
+    #[actix_web::test]
+    async fn those_past_the_ones_that_compute_wait_in_the_queue() {
+        let pool = Pool::new(2, 1, Duration::from_millis(30)).computing(1);
+        let _held = pool.place().await.unwrap();
+        let (first, second) = tokio::join!(pool.run(|| 1), pool.run(|| 2));
+        assert_eq!((first, second), (Err(PoolError::TooLong), Err(PoolError::Full)));
+        assert_eq!(pool.load(), PoolLoad { size: 2, busy: 1, queued: 0, refused: 2 });
     }
 
     #[actix_web::test]

@@ -61,7 +61,8 @@ impl AppState {
             reads: pool(pools.reads),
             writes: pool(pools.writes),
             uploads: pool(pools.uploads),
-            sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait),
+            sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait)
+                .computing(sql.max_computing_reads),
             results: Results::new(sql.result_cache_bytes),
             sql_slots: Slots::new(sql.max_concurrent_reads_per_caller),
             hub,

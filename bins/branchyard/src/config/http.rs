@@ -183,6 +183,10 @@ impl Config {
             max_statement_bytes: self.sql.max_statement_bytes,
             max_statement_bytes_get: self.sql.max_statement_bytes_get,
             max_concurrent_reads: self.sql.max_concurrent_reads,
+            max_computing_reads: match self.sql.max_computing_reads {
+                0 => SqlLimits::default().max_computing_reads,
+                some => some,
+            },
             max_concurrent_reads_per_caller: self.sql.max_concurrent_reads_per_caller,
             read_queue_length: self.sql.read_queue_length,
             read_queue_wait: Duration::from_millis(self.sql.read_queue_wait_ms),

@@ -112,6 +112,7 @@ fn check_sql(config: &Config) -> anyhow::Result<()> {
     within("sql.result_cache_bytes", sql.result_cache_bytes, 0..=64 << 30)?;
     within("sql.max_memory_bytes", sql.max_memory_bytes, 16 * MIB..=64 << 30)?;
     within("sql.max_concurrent_reads", sql.max_concurrent_reads, 1..=4_096)?;
+    within("sql.max_computing_reads", sql.max_computing_reads, 0..=4_096)?;
     within("sql.max_concurrent_reads_per_caller", sql.max_concurrent_reads_per_caller, 1..=4_096)?;
     within("sql.read_queue_length", sql.read_queue_length, 0..=65_536)?;
     within("sql.read_queue_wait_ms", sql.read_queue_wait_ms, 0..=60_000)?;

@@ -72,7 +72,12 @@ mod tests {
     fn count(settled: &Arc<Settled>, id: OperationId) -> (Arc<AtomicU32>, Watch) {
         let told = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&told);
-        let watch = settled.watch(id, Box::new(move || drop(counted.fetch_add(1, Ordering::SeqCst))));
+        let watch = settled.watch(
+            id,
+            Box::new(move || {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }),
+        );
         (told, watch)
     }
 

@@ -10,6 +10,9 @@ use serde_json::json;
 
 const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
+/// Fills what lies between it and its client in a moment.
+const WIDE: &str =
+    "with recursive n(x) as (select 1 union all select x + 1 from n) select hex(zeroblob(100000)) as x from n";
 
 fn yard(change: impl FnOnce(&mut branchyard::config::Config)) -> (Server, Actor) {
     let server = Server::start_with(|config| {
@@ -69,7 +72,7 @@ fn a_read_ends_when_its_client_goes_away() {
 #[test]
 fn a_client_that_takes_nothing_is_cut_off() {
     let (server, ada) = yard(|config| config.sql.stream_stall_ms = 300);
-    let mut stream = begin(&server, &ada, "text/csv", ENDLESS);
+    let mut stream = begin(&server, &ada, "text/csv", WIDE);
     stream.read_exact(&mut [0; 1_000]).unwrap();
     assert!(until_free(&ada) < Duration::from_secs(10));
     // It learns so: the body has no end.
@@ -77,6 +80,32 @@ fn a_client_that_takes_nothing_is_cut_off() {
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let _ = stream.read_to_end(&mut rest);
     assert!(!rest.ends_with(b"0\r\n\r\n"));
+}
+
+#[test]
+fn a_client_that_takes_nothing_holds_up_nobody_who_computes() {
+    let (server, ada) = yard(|config| {
+        config.sql.max_concurrent_reads = 2;
+        config.sql.max_concurrent_reads_per_caller = 3;
+        config.sql.max_computing_reads = 1;
+        config.sql.read_queue_wait_ms = 500;
+        // It stays a short one.
+        config.pools.long_after_ms = 60_000;
+    });
+    let read = || ada.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status;
+    let mut slow = begin(&server, &ada, "text/csv", WIDE);
+    slow.read_exact(&mut [0; 1_000]).unwrap();
+    let began = Instant::now();
+    while read() != 200 {
+        assert!(began.elapsed() < Duration::from_secs(30), "it computes without end");
+    }
+    let mut slow_too = begin(&server, &ada, "text/csv", WIDE);
+    slow_too.read_exact(&mut [0; 1_000]).unwrap();
+    assert_eq!(read(), 503, "reads at once are those that wait for their client as well");
+    drop(slow);
+    while read() != 200 {
+        assert!(began.elapsed() < Duration::from_secs(60), "its place is free");
+    }
 }
 
 #[test]

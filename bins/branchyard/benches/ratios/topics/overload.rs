@@ -59,8 +59,10 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
         ..Row::alone(name, what, product, "ms", aim)
     };
     println!(
-        "  {} cheap reads, {} endless ones cut off by their time, {} refused",
+        "  {} cheap reads (p99 of the first second {:.1} ms, of the rest {:.1} ms), {} endless ones cut off by their time, {} refused",
         busy.cheap.len(),
+        p99(&busy.cheap[..busy.early]),
+        p99(&busy.cheap[busy.early..]),
         busy.ended,
         busy.refused.len()
     );
@@ -137,7 +139,9 @@ struct Scene<'a> {
 /// Times in milliseconds.
 #[derive(Default)]
 struct Seen {
+    /// The cheap reads, first those that began in the first second.
     cheap: Vec<f64>,
+    early: usize,
     refused: Vec<f64>,
     ended: u64,
 }
@@ -171,7 +175,8 @@ impl Scene<'_> {
         let path = format!("{PATH}{}", encoded(self.flags.text("--statement")));
         let (head, pace) = (self.head(number), Duration::from_secs_f64(self.flags.number("--pace-ms") / 1e3));
         let mut connection = Connection::open(self.server.address);
-        let mut times = Vec::new();
+        let (mut early, mut times) = (Vec::new(), Vec::new());
+        let start = Instant::now();
         let mut ids = Ids::new(number, self.rows);
         // Not all at the same moment.
         std::thread::sleep(pace.mul_f64((number % 16) as f64 / 16.0));
@@ -181,10 +186,15 @@ impl Scene<'_> {
             let began = Instant::now();
             let answer = connection.ask(&request).unwrap();
             assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(answer.body));
-            times.push(began.elapsed().as_secs_f64() * 1e3);
+            let phase = if began - start < Duration::from_secs(1) { &mut early } else { &mut times };
+            phase.push(began.elapsed().as_secs_f64() * 1e3);
             std::thread::sleep(pace);
         }
-        seen.lock().unwrap().cheap.extend(times);
+        let mut seen = seen.lock().unwrap();
+        let first = seen.early;
+        seen.early += early.len();
+        seen.cheap.splice(first..first, early);
+        seen.cheap.extend(times);
     }
 
     /// Each query may take a minute of computing, and there are as many of them as connections.
