@@ -18,7 +18,6 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 
 use crate::pool::PoolPlace;
-use crate::threads;
 
 /// How often one who waits looks whether anybody still wants its result.
 const LOOK: Duration = Duration::from_millis(50);
@@ -262,7 +261,6 @@ impl LongLane {
             let Some(stay) = self.join() else { return Flow::Stop };
             // Its short place is the next one's from here on.
             call.place = Place::Long(stay);
-            threads::give_way();
             call.counted = None;
         }
         match &mut call.place {

@@ -5,9 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::lanes;
-use crate::threads::Threads;
 use tokio::runtime::Handle;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Why a call did not run, or did not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -29,7 +28,6 @@ pub struct Pool {
     places: Arc<Semaphore>,
     /// A permit for each call that may compute at the same time.
     computing: Arc<Semaphore>,
-    threads: Threads,
     waiting: Arc<AtomicUsize>,
     refused: Arc<AtomicU64>,
     size: usize,
@@ -88,7 +86,6 @@ impl Pool {
         Self {
             places: semaphore(),
             computing: semaphore(),
-            threads: Threads::default(),
             waiting: Arc::default(),
             refused: Arc::default(),
             size,
@@ -123,15 +120,8 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
     {
         let place = self.place().await?;
-        let (answer, answered) = oneshot::channel();
-        // Nobody may wait for the answer any more.
-        let call = move || drop(answer.send(lanes::run(place, work)));
-        if let Err(error) = self.threads.run(Box::new(call)) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "no thread for a call");
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(PoolError::Full);
-        }
-        answered.await.map_err(|_| PoolError::Lost)
+        let running = tokio::task::spawn_blocking(move || lanes::run(place, work));
+        running.await.map_err(|_| PoolError::Lost)
     }
 
     /// Waits for a place and for the permit to compute.

@@ -239,6 +239,11 @@ impl Sender for HttpSender {
         if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
             return invalid("must begin with https:// and name a host");
         }
+        if url.domain().is_some_and(|name| {
+            !name.bytes().all(|byte| matches!(byte, b'-' | b'.' | b'_') || byte.is_ascii_alphanumeric())
+        }) {
+            return invalid("must name a host of letters, digits, hyphens, dots and underscores only");
+        }
         if !url.username().is_empty() || url.password().is_some() {
             return invalid("must not hold a user name or password; verify the signature instead");
         }

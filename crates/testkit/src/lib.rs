@@ -15,6 +15,7 @@ mod answer;
 mod mutator;
 mod receiver;
 mod server;
+mod stopwatch;
 mod upload;
 
 pub use actor::Actor;
@@ -22,3 +23,4 @@ pub use answer::Answer;
 pub use mutator::Mutator;
 pub use receiver::{Manner, Received, Receiver};
 pub use server::Server;
+pub use stopwatch::Stopwatch;

@@ -200,6 +200,9 @@ fn addresses_that_are_no_urls_for_hooks() {
         "https://1.2.3.4.5/",
         "https://256.1.1.1/",
         "https://hook test/",
+        // Browsers have no objection to these in a name; no URI holds them.
+        "https://ho\"ok.test/",
+        "https://{hook}.test/",
         &too_long,
         &grows,
     ] {

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::{Mutator, Server};
+use branchyard_testkit::{Mutator, Server, Stopwatch};
 
 use super::targets::{TARGETS, Target, Yard};
 
 /// Inputs kept for their outcome, besides the seeds.
 const KEPT: usize = 200;
+/// An attempt that took so long by the clock on the wall hangs: a busy machine does not make it take as long.
+const HUNG: Duration = Duration::from_secs(300);
 
 /// How long to go on with one target.
 enum Budget {
@@ -51,13 +53,14 @@ pub(super) fn run() {
 
 /// One attempt: an error when it panics, takes too long, or ends as it must not.
 pub(super) fn attempt(yard: &Yard, target: &Target, input: &[u8]) -> Result<String, String> {
-    let began = Instant::now();
+    // Client and server are this process.
+    let watch = Stopwatch::of_this_process();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
         let text =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(format!("panicked: {}", text.unwrap_or_default()))
     });
-    let took = began.elapsed();
+    let took = watch.elapsed();
     if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
 }
 
@@ -93,10 +96,9 @@ fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> (usize, usi
             }
         });
         // An attempt that never ends cannot be stopped, but it can be told.
-        let patience = target.limit + Duration::from_secs(30);
         let mut last = (0, 0);
         loop {
-            match finished.recv_timeout(patience) {
+            match finished.recv_timeout(HUNG) {
                 Ok((round, outcomes, None)) => last = (round, outcomes),
                 Ok((round, _, Some(fault))) => {
                     let kept = keep(target, &trying.lock().unwrap());

@@ -115,6 +115,10 @@ pub(super) const URLS: &[&str] = &[
     "https://0x7f.1/",
     "https://h\u{e4}k.test:65536/%00",
     "file:///etc/passwd",
+    // A path with brackets, which was kept as it is.
+    "https://usetps:/[::ffff:10.0.0.1]/",
+    // A host that is none, which was kept too.
+    "https://uset\"ps/",
 ];
 
 pub(super) fn hook_url(yard: &Yard, bytes: &[u8]) -> Result<String, String> {

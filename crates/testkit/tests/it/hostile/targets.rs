@@ -1,10 +1,10 @@
 //! What is tried, and what must not come of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use branchyard_domain::values::RefName;
 use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Answer, Server, Stopwatch};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::Method;
 use reqwest::header::HeaderValue;
@@ -15,7 +15,7 @@ use super::{files, requests};
 /// A place where strangers put bytes.
 pub(super) struct Target {
     pub(super) name: &'static str,
-    /// The longest one attempt may take.
+    /// The longest one attempt may take, of processor time.
     pub(super) limit: Duration,
     /// Attempts in a default run.
     pub(super) rounds: usize,
@@ -433,10 +433,11 @@ const GRACE: Duration = Duration::from_secs(8);
 
 fn sql(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes);
-    let began = Instant::now();
+    let watch = Stopwatch::of_this_process();
     let answer = yard.ada.post("/databases/ada/rivers/sql", &json!({"q": text, "timeout_ms": TIMEOUT, "limit": 100}));
-    if began.elapsed() > Duration::from_millis(TIMEOUT) + GRACE {
-        return Err(format!("took {:?}", began.elapsed()));
+    let took = watch.elapsed();
+    if took > Duration::from_millis(TIMEOUT) + GRACE {
+        return Err(format!("took {took:?}"));
     }
     let refused = text.is_empty() || text.contains('\0');
     let brief = one_of(&answer, if refused { &[400] } else { &[200, 413] })?;
