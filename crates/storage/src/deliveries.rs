@@ -12,6 +12,7 @@ use diesel::sql_types::{BigInt, Nullable};
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
 use crate::error::Failed;
+use crate::pending::IsPending;
 use crate::schema::{attempts, deliveries, events, hooks};
 use crate::unit::SqlUnit;
 use crate::{hooks as hook_rows, json};
@@ -135,7 +136,7 @@ fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> S
     let rows: Vec<(DeliveryRow, String)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
         .filter(deliveries::hook_id.eq(hook.to_string()))
-        .filter(deliveries::state.eq(DeliveryState::Pending.word()))
+        .filter(IsPending)
         .filter(deliveries::next_attempt_at.le(now))
         .order(deliveries::id)
         .limit(limit(most))
@@ -286,9 +287,7 @@ impl DeliveryRepository for SqlUnit {
     fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
         self.run("give deliveries up", |conn| {
             let hook = hook.to_string();
-            let pending = deliveries::table
-                .filter(deliveries::hook_id.eq(&hook))
-                .filter(deliveries::state.eq(DeliveryState::Pending.word()));
+            let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(IsPending);
             let given_up = diesel::update(pending)
                 .set((
                     deliveries::state.eq(DeliveryState::Failed.word()),
@@ -371,7 +370,7 @@ impl DeliveryRepository for SqlUnit {
         self.run("count what is due", |conn| {
             let now = now.as_micros();
             let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
-            let pending = deliveries::table.filter(deliveries::state.eq(DeliveryState::Pending.word()));
+            let pending = deliveries::table.filter(IsPending);
             let due = pending.filter(deliveries::next_attempt_at.le(now)).count().get_result(conn)?;
             let oldest: Option<i64> =
                 hooks::table.filter(hooks::due_at.le(now)).select(min(hooks::due_at)).first(conn)?;

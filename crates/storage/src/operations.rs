@@ -5,12 +5,12 @@ use branchyard_domain::ports::{MetadataError, OperationBacklog, OperationFilter,
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, time};
 use crate::error::{Failed, Unreadable};
 use crate::json;
+use crate::next::Next;
 use crate::schema::{accounts, databases, operations};
 use crate::unit::SqlUnit;
 
@@ -41,28 +41,6 @@ struct StatusRow {
     outcome: Option<String>,
     failure: Option<String>,
 }
-
-#[derive(QueryableByName)]
-struct IdRow {
-    #[diesel(sql_type = Text)]
-    id: String,
-}
-
-/// The next operation to run. In a database with a live lease nothing may; where a lease ended, that operation goes before
-/// the queued ones, because it may have begun; else the oldest queued one. Of all databases, the oldest such operation: a
-/// database whose turn is taken holds nobody up.
-const NEXT: &str = "\
-SELECT o.id AS id FROM operations AS o
-WHERE o.finished_at IS NULL
-  AND (o.state = 'queued' OR o.lease_until <= $1)
-  AND NOT EXISTS (
-      SELECT 1 FROM operations AS r
-      WHERE r.database_id = o.database_id AND r.finished_at IS NULL AND r.state = 'running'
-        AND (r.lease_until > $1 OR o.state = 'queued' OR r.id < o.id))
-  AND (o.state = 'running' OR NOT EXISTS (
-      SELECT 1 FROM operations AS q
-      WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
-ORDER BY o.id LIMIT 1";
 
 fn status_row(status: &OperationStatus) -> Read<StatusRow> {
     let (state, outcome, failure) = match status {
@@ -227,9 +205,9 @@ impl OperationRepository for SqlUnit {
 
     fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
         self.run("lease an operation", |conn| {
-            let next: Option<IdRow> =
-                diesel::sql_query(NEXT).bind::<BigInt, _>(now.as_micros()).get_result(conn).optional()?;
-            let Some(IdRow { id }) = next else { return Ok(None) };
+            let Some(id) = Next { now: now.as_micros() }.get_result::<String>(conn).optional()? else {
+                return Ok(None);
+            };
             diesel::update(operations::table.find(&id))
                 .set((
                     operations::state.eq(OperationState::Running.word()),
