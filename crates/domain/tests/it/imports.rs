@@ -319,11 +319,17 @@ fn rows_are_counted_while_an_import_takes_them() {
     let world = world();
     let watched = Arc::new(Watched { asked: OnceLock::new(), seen: Mutex::default() });
     let hub = world.fakes.reading(Arc::new(Watching(Arc::clone(&watched))));
-    let operation = import_of(&world, "id,a\n2,two\n3,three\n", None);
+    // More than is read ahead of the engine, by far.
+    const ROWS: u64 = 20_000;
+    let lines: String = (2..ROWS + 2).map(|id| format!("{id},row\n")).collect();
+    let operation = import_of(&world, &format!("id,a\n{lines}"), None);
     assert_eq!(hub.operations().rows_so_far(&operation), None, "it waits");
     watched.asked.set((hub.clone(), operation.clone())).ok().unwrap();
     hub.operations().run_next("worker").unwrap().unwrap();
     assert!(world.outcome(operation.id).commit.is_some());
-    assert_eq!(*watched.seen.lock().unwrap(), [Some(0), Some(1), Some(2)]);
+    let seen = watched.seen.lock().unwrap();
+    assert_eq!((seen.len() as u64, seen[0]), (ROWS + 1, Some(0)));
+    assert!(seen.is_sorted() && seen.iter().all(|rows| rows.is_some_and(|rows| rows <= ROWS)));
+    assert!(seen[seen.len() - 1] > Some(ROWS / 2), "{:?} when the file ended", seen[seen.len() - 1]);
     assert_eq!(hub.operations().rows_so_far(&operation), None, "it is over");
 }

@@ -55,12 +55,12 @@ pub(super) fn ahead<T>(
 fn read(source: &mut dyn RowSource, empty: &Receiver<Batch>, give: &SyncSender<Read>) {
     while let Ok(mut batch) = empty.recv() {
         let ended = fill(source, &mut batch);
-        let full = give.send(Read::Rows(batch));
-        let told = match ended {
-            None => full,
-            Some(end) => full.and_then(|()| give.send(end)),
-        };
-        if told.is_err() {
+        if give.send(Read::Rows(batch)).is_err() {
+            return;
+        }
+        if let Some(end) = ended {
+            // It fails when nobody wants to know.
+            let _ = give.send(end);
             return;
         }
     }
