@@ -93,7 +93,10 @@ fn a_fault_a_panic_and_a_delay_are_told() {
     assert_eq!(told(|_, _| Err("500".to_owned())), "");
     assert_eq!(told(|_, _| panic!("expected by the test")), "");
     let slow = |_: &Yard, _: &[u8]| {
-        std::thread::sleep(Duration::from_millis(60));
+        let watch = branchyard_testkit::Stopwatch::of_this_process();
+        while watch.elapsed() < Duration::from_millis(60) {
+            std::hint::spin_loop();
+        }
         Ok("late".to_owned())
     };
     assert_eq!(told(slow), "");
