@@ -60,11 +60,21 @@ fn keys(figment: &Figment) -> anyhow::Result<BTreeSet<String>> {
     Ok(found)
 }
 
+/// With more edits between them, one key was not meant by the other.
+const EDITS: usize = 4;
+
 /// The known key with the least edits, when they are few.
 fn nearest<'a>(key: &str, known: &'a BTreeSet<String>) -> Option<&'a str> {
     let last = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
     let same_name = known.iter().find(|other| last(other) == last(key));
-    let near = known.iter().map(|other| (edits(key, other), other)).min().filter(|(edits, _)| *edits <= 4);
+    // As many edits as one is longer are needed at least: those of a very long key need not be counted.
+    let letters = key.chars().count();
+    let near = known
+        .iter()
+        .filter(|other| other.chars().count().abs_diff(letters) <= EDITS)
+        .map(|other| (edits(key, other), other))
+        .min()
+        .filter(|(edits, _)| *edits <= EDITS);
     near.map(|(_, other)| other).or(same_name).map(String::as_str)
 }
 
@@ -85,12 +95,24 @@ fn edits(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::edits;
+    use std::collections::BTreeSet;
+    use std::time::Instant;
+
+    use super::{edits, nearest};
 
     #[test]
     fn distances() {
         for (from, to, distance) in [("", "abc", 3), ("abc", "abc", 0), ("row_kap", "row_cap", 1), ("ab", "ba", 2)] {
             assert_eq!(edits(from, to), distance, "{from} {to}");
         }
+    }
+
+    #[test]
+    fn a_very_long_key_is_refused_as_fast_as_others() {
+        let known = BTreeSet::from(["public_url".to_owned(), "sql.row_cap".to_owned()]);
+        assert_eq!(nearest("sql.row_kap", &known), Some("sql.row_cap"));
+        let begun = Instant::now();
+        assert_eq!(nearest(&"public_url".repeat(300_000), &known), None);
+        assert!(begun.elapsed().as_millis() < 500, "{:?}", begun.elapsed());
     }
 }

@@ -10,7 +10,7 @@ use branchyard_domain::errors::{OperationError, PullError};
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
 
-use super::{Head, PullTab, edges, open, trouble};
+use super::{Head, PullTab, edges, open, read, trouble};
 use crate::database::Frame;
 use crate::error_page::Stop;
 use crate::format::{self, Markup};
@@ -144,7 +144,16 @@ async fn page<L: Level>(
         let key = (last.created_at.as_micros(), last.id.to_string());
         paths::with_query(&head.path, &[("page", &token(&visit.state, &bound, &key))])
     });
-    let (merging, failed) = merging(visit, access, &pull).await?;
+    let last = match pull.state {
+        PullState::Open => last_merge(visit, access, &pull).await?,
+        PullState::Closed { .. } | PullState::Merged { .. } => None,
+    };
+    // What ended since the pull was read has changed it.
+    let (pull, head) = match last {
+        Some(OperationStatus::Succeeded(_)) => read(visit, access, &frame, PullTab::Conversation).await?,
+        _ => (pull, head),
+    };
+    let (merging, failed) = merging(visit, access, &pull, last).await?;
     let now = visit.state.hub.now();
     // What was done between the comments of this page, and after them where it is the last one.
     let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
@@ -214,11 +223,12 @@ async fn merging<L: Level>(
     visit: &Visit,
     access: &DatabaseAccess<L>,
     pull: &Pull,
+    last: Option<OperationStatus>,
 ) -> Result<(Merging, Option<String>), Stop> {
     if pull.state != PullState::Open {
         return Ok((Merging::Over, None));
     }
-    let failed = match last_merge(visit, access, pull).await?.map(|operation| operation.status) {
+    let failed = match last {
         Some(OperationStatus::Queued) => return Ok((Merging::UnderWay("The merge waits for its turn."), None)),
         Some(OperationStatus::Running) => return Ok((Merging::UnderWay("The pull is being merged."), None)),
         Some(OperationStatus::Failed(failure)) => Some(failure.detail),
@@ -244,12 +254,12 @@ async fn merging<L: Level>(
     Ok((found, failed))
 }
 
-/// The newest merge of this pull.
+/// The newest merge of this pull: how it stands.
 async fn last_merge<L: Level>(
     visit: &Visit,
     access: &DatabaseAccess<L>,
     pull: &Pull,
-) -> Result<Option<Operation>, Stop> {
+) -> Result<Option<OperationStatus>, Stop> {
     let (access, number) = (access.clone(), pull.number);
     let found = visit
         .read(move |hub| -> Result<_, OperationError> {
@@ -257,7 +267,7 @@ async fn last_merge<L: Level>(
             let merges = hub.operations().list(&access, filter, None, MERGES)?;
             let is_of_pull =
                 |operation: &Operation| matches!(&operation.work, Work::Merge { pull, .. } if *pull == number);
-            Ok(merges.into_iter().find(is_of_pull))
+            Ok(merges.into_iter().find(is_of_pull).map(|operation| operation.status))
         })
         .await?;
     Ok(found)

@@ -103,11 +103,21 @@ fn state_of(state: &PullState) -> &'static str {
 /// The pull of the path, in a database that the visitor has access to at level `L`.
 async fn open<L: Level>(visit: &Visit, active: PullTab) -> Result<(DatabaseAccess<L>, Frame, Pull, Head), Stop> {
     let (access, frame) = database::open::<L>(visit, Tab::Pulls).await?;
+    let (pull, head) = read(visit, &access, &frame, active).await?;
+    Ok((access, frame, pull, head))
+}
+
+async fn read<L: Level>(
+    visit: &Visit,
+    access: &DatabaseAccess<L>,
+    frame: &Frame,
+    active: PullTab,
+) -> Result<(Pull, Head), Stop> {
     let number = PullNumber::parse(&visit.segment("number")).map_err(|_| Stop::nothing_here())?;
     let of = access.clone();
     let pull = visit.read(move |hub| hub.pulls().get(&of, number)).await?;
-    let head = Head::new(visit, &frame, &pull, active);
-    Ok((access, frame, pull, head))
+    let head = Head::new(visit, frame, &pull, active);
+    Ok((pull, head))
 }
 
 /// The commits a pull stands between, or in words why there are none.
