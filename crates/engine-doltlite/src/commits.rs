@@ -3,8 +3,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use branchyard_domain::entities::{Commit, LogEntry, LogPosition, LogWalk, Signature};
 use branchyard_domain::ports::EngineError;
@@ -21,6 +25,8 @@ use crate::sql::errors;
 const NO_EMAIL: &str = "none@invalid";
 /// The longest text the engine takes as an argument.
 const MAX_ARGUMENT: usize = 65_535;
+/// Files from this size on go to disk while they are copied.
+const LONG_FILE: u64 = 32 << 20;
 
 pub(crate) fn create(
     engine: &DoltliteEngine,
@@ -90,8 +96,27 @@ pub(crate) fn install_copy(
 /// Copies a file that may be written meanwhile: it only grows at its end, and what is incomplete there is cut off when it is opened; collecting
 /// garbage puts another file in its place and leaves this one as it is.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
-    let (mut source, mut target) = (File::open(from)?, File::create_new(to)?);
-    let size = io::copy(&mut source, &mut target)?;
+    let (mut source, target) = (File::open(from)?, File::create_new(to)?);
+    let is_long = source.metadata()?.len() >= LONG_FILE;
+    let copied = AtomicBool::new(false);
+    let size = thread::scope(|scope| {
+        // The disk begins with what is there while the rest is copied: waiting for all of it at the end takes about twice as long.
+        let syncing = is_long.then(|| {
+            scope.spawn(|| {
+                while !copied.load(Ordering::Relaxed) {
+                    target.sync_data()?;
+                    // Not to spin where reading is slow.
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Ok(())
+            })
+        });
+        let size = io::copy(&mut source, &mut &target);
+        copied.store(true, Ordering::Relaxed);
+        // A fault of the disk is told once, perhaps to that thread.
+        let synced = syncing.map_or(Ok(()), |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        size.and_then(|size| synced.map(|()| size))
+    })?;
     target.sync_all()?;
     Ok(size)
 }
@@ -303,4 +328,25 @@ pub(crate) fn is_ancestor(
 /// Whether a database has a file.
 pub(crate) fn exists(engine: &DoltliteEngine, database: DatabaseId) -> bool {
     fs::exists(engine.files.path(database)).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{LONG_FILE, copy_file};
+
+    #[test]
+    fn short_and_long_files_are_copied_whole_and_onto_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        for size in [0, 5, LONG_FILE - 1, LONG_FILE, LONG_FILE + 1] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251).to_le_bytes()[0]).collect();
+            fs::write(&from, &bytes).unwrap();
+            assert_eq!(copy_file(&from, &to).unwrap(), size);
+            assert!(fs::read(&to).unwrap() == bytes, "{size} bytes");
+            assert_eq!(copy_file(&from, &to).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+            fs::remove_file(&to).unwrap();
+        }
+    }
 }
