@@ -119,7 +119,12 @@ impl Desk {
             self.failing -= usize::from(failing);
             self.done.extend(run);
         }
-        self.metrics.hooks.in_flight(self.running.min(self.concurrency));
+        self.metrics.hooks.in_flight(self.under_way());
+    }
+
+    /// Attempts that are being made: a lease for which no thread is free waits.
+    fn under_way(&self) -> usize {
+        self.running.min(self.concurrency)
     }
 
     /// How many more leases to take: for the threads that are free, and as many as have ended since the last turn, which will be free before the
@@ -158,9 +163,9 @@ impl Desk {
             let failing = lease.hook.failing_since.is_some();
             self.running += 1;
             self.failing += usize::from(failing);
-            self.pool.attempt(lease, self.running.min(self.concurrency));
+            self.pool.attempt(lease, self.under_way());
         }
-        self.metrics.hooks.in_flight(self.running.min(self.concurrency));
+        self.metrics.hooks.in_flight(self.under_way());
         Ok(progress)
     }
 }

@@ -18,6 +18,8 @@ use crate::write::{finish, set_down, start};
 
 /// How many bytes of rows are kept in memory before they are moved to the file.
 const SET_DOWN_AFTER: usize = 128 << 20;
+/// About what the engine keeps of a value besides its bytes.
+const HEADER: usize = 8;
 /// The most problems that are told.
 const MOST_PROBLEMS: usize = 100;
 
@@ -110,7 +112,7 @@ fn fill(
         if timed.expired() {
             return Err(EngineError::TimedOut(0));
         }
-        waiting += row.iter().map(size).sum::<usize>();
+        waiting += row.iter().map(|cell| HEADER + cell.bytes()).sum::<usize>();
         if waiting > SET_DOWN_AFTER && problems.is_empty() {
             waiting = 0;
             drop(entered);
@@ -133,14 +135,6 @@ fn fill(
             broken_references(connection, &table, &lines).map_err(|error| errors::fault("check references", error))?;
     }
     if problems.is_empty() { Ok(()) } else { Err(EngineError::Import(FormatError::Rows(problems))) }
-}
-
-/// About what a value takes in memory.
-fn size(cell: &Cell) -> usize {
-    match cell {
-        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 16,
-        Cell::Text(bytes) | Cell::Blob(bytes) => 16 + bytes.len(),
-    }
 }
 
 fn create_statement(job: &ImportJob<'_>, primary_key: &[String]) -> String {

@@ -80,18 +80,10 @@ fn fill(source: &mut dyn RowSource, batch: &mut Batch) -> Option<Read> {
             Ok(None) => return Some(Read::End),
             Err(error) => return Some(Read::Failed(error)),
         }
-        bytes += row.iter().map(|cell| size_of::<Cell>() + values(cell)).sum::<usize>();
+        bytes += row.iter().map(|cell| size_of::<Cell>() + cell.bytes()).sum::<usize>();
         batch.filled += 1;
     }
     None
-}
-
-/// Bytes outside of the cell.
-fn values(cell: &Cell) -> usize {
-    match cell {
-        Cell::Null | Cell::Integer(_) | Cell::Real(_) => 0,
-        Cell::Text(bytes) | Cell::Blob(bytes) => bytes.len(),
-    }
 }
 
 /// The rows, as they come from the thread.

@@ -1,0 +1,229 @@
+use std::sync::Barrier;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use branchyard_domain::ports::{Canceled, Flow};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{LongLane, LongLaneSizes, idle, run};
+use crate::pool::{Pool, PoolPlace};
+
+fn lane(places: usize, calls: usize) -> LongLane {
+    let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
+    LongLane::new(LongLaneSizes { after: Duration::ZERO, places, calls, wait, turn })
+}
+
+fn is_empty(lane: &LongLane) -> bool {
+    let state = lane.lock();
+    state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+fn pool() -> Pool {
+    Pool::new(1, 0, Duration::ZERO)
+}
+
+fn place(pool: &Pool) -> PoolPlace {
+    runtime().block_on(pool.place()).unwrap()
+}
+
+/// Runs `work` as a call that came through a pool of its own.
+fn call<T>(work: impl FnOnce() -> T) -> T {
+    run(place(&pool()), work)
+}
+
+#[test]
+fn a_long_call_leaves_its_place_to_the_next() {
+    let (lane, pool) = (lane(1, 1), pool());
+    run(place(&pool), || {
+        assert_eq!(pool.load().busy, 1);
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(pool.load().busy, 0);
+    });
+    assert!(is_empty(&lane));
+}
+
+#[test]
+fn calls_past_the_limit_are_refused_at_once() {
+    let lane = lane(1, 1);
+    call(|| {
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
+        assert_eq!(refused.unwrap(), Flow::Stop);
+    });
+}
+
+#[test]
+fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
+    let lane = lane(1, 8);
+    call(|| {
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
+        assert_eq!(late.unwrap(), Flow::Stop);
+        let canceled = Canceled::default();
+        canceled.cancel();
+        let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&canceled))).join());
+        assert_eq!(unwanted.unwrap(), Flow::Stop);
+    });
+    assert!(is_empty(&lane));
+}
+
+#[test]
+fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
+    let lane = lane(1, 8);
+    let (entered, was_entered) = mpsc::channel();
+    let runtime = runtime();
+    thread::scope(|scope| {
+        call(|| {
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            scope.spawn(|| {
+                call(|| {
+                    entered.send(lane.go_on(&Canceled::default())).unwrap();
+                    // Keeps its turn only until the first one asks again.
+                    while lane.lock().again.is_empty() {
+                        thread::yield_now();
+                    }
+                    thread::sleep(Duration::from_millis(2));
+                    assert_eq!(idle(runtime.handle(), || lane.go_on(&Canceled::default())), Flow::Continue);
+                });
+            });
+            idle(runtime.handle(), || assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
+            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        });
+    });
+    assert!(is_empty(&lane));
+}
+
+#[test]
+fn what_did_not_come_through_a_pool_goes_on() {
+    assert_eq!(lane(0, 0).go_on(&Canceled::default()), Flow::Continue);
+}
+
+#[test]
+fn a_call_is_short_until_it_has_computed_for_so_long() {
+    let sizes = LongLaneSizes { after: Duration::from_millis(20), ..LongLaneSizes::default() };
+    let (lane, pool) = (LongLane::new(sizes), pool());
+    run(place(&pool), || {
+        thread::sleep(Duration::from_millis(30));
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(pool.load().busy, 1, "it slept");
+        compute(Duration::from_millis(20));
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(pool.load().busy, 0);
+    });
+}
+
+fn compute(time: Duration) {
+    let began = super::computed();
+    while super::computed() - began < time {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn calls_with_statements_alike_become_long_ones_together() {
+    const SLOW: u64 = 1;
+    let after = Duration::from_millis(40);
+    let lane = LongLane::new(LongLaneSizes { after, ..LongLaneSizes::default() });
+    let nobody = Canceled::default();
+    let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            call(|| {
+                lane.begin(SLOW, &nobody);
+                compute(after / 2);
+                assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                begun.wait();
+                go_on.wait();
+                assert_eq!(lane.go_on(&nobody), Flow::Continue);
+                assert_eq!(lane.lock().calls, 2, "the like of it has become a long one");
+                seen.wait();
+            });
+        });
+        begun.wait();
+        call(|| {
+            lane.begin(SLOW, &nobody);
+            compute(after / 2);
+            assert_eq!(lane.lock().calls, 0);
+            assert_eq!(lane.go_on(&nobody), Flow::Continue);
+            assert_eq!(lane.lock().calls, 1);
+            go_on.wait();
+            seen.wait();
+        });
+    });
+    assert!(is_empty(&lane) && lane.under_way().is_empty());
+}
+
+#[test]
+fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
+    const SLOW: u64 = 1;
+    const OTHER: u64 = 2;
+    let (lane, nobody) = (lane(1, 1), Canceled::default());
+    let begin = |shape| call(|| lane.begin(shape, &nobody));
+    assert_eq!(begin(SLOW), Flow::Continue);
+    call(|| {
+        assert_eq!(lane.begin(SLOW, &nobody), Flow::Continue);
+        assert_eq!(lane.lock().calls, 0, "nothing is known about it");
+        assert_eq!(lane.go_on(&nobody), Flow::Continue);
+        let (slow, other) =
+            thread::scope(|scope| (scope.spawn(|| begin(SLOW)).join(), scope.spawn(|| begin(OTHER)).join()));
+        assert_eq!((slow.unwrap(), other.unwrap()), (Flow::Stop, Flow::Continue));
+    });
+    assert_eq!(begin(SLOW), Flow::Continue, "there is room again");
+    assert!(is_empty(&lane));
+}
+
+#[test]
+fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
+    let turn = Duration::from_secs(60);
+    let let_in = |wait| {
+        let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
+        let canceled = Canceled::default();
+        let computing = [lane.join(), lane.join()].map(|stay| {
+            let mut stay = stay.expect("a place is free");
+            assert_eq!(stay.take_turn(&canceled), Flow::Continue);
+            stay
+        });
+        let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+        let let_in = waiting.len();
+        drop((computing, waiting));
+        assert!(is_empty(&lane));
+        let_in
+    };
+    assert_eq!(let_in(Duration::ZERO), 0);
+    assert_eq!(let_in(turn), 0, "a turn of those who compute is before the first one");
+    assert_eq!(let_in(turn + Duration::from_millis(1)), 2);
+    assert_eq!(let_in(5 * turn), 8);
+}
+
+#[test]
+fn turns_that_last_longer_than_they_should_let_in_fewer() {
+    let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
+    let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
+    let let_in = || {
+        let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+        waiting.len()
+    };
+    assert_eq!(let_in(), 20, "one for whom a place is free, and those who wait less than 2 s");
+    let waited = |time| (0..20).for_each(|_| lane.lock().waited(2, time, wait));
+    waited(Duration::from_millis(1_100));
+    assert_eq!(let_in(), 4, "a turn takes more than half a second");
+    waited(Duration::from_secs(60));
+    assert_eq!(let_in(), 2, "one waits in any case");
+    waited(2 * turn);
+    assert_eq!(let_in(), 20, "they are as they should be again");
+}
+
+#[test]
+fn who_is_new_comes_before_who_had_a_turn() {
+    let lane = lane(1, 8);
+    let mut state = lane.lock();
+    state.again.push_back(1);
+    assert!(state.is_next(1));
+    state.first.push_back(2);
+    assert!(state.is_next(2) && !state.is_next(1));
+}
