@@ -3,14 +3,16 @@
 use branchyard_domain::entities::{Database, DatabaseLocator, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
-use diesel::dsl::{exists, sql};
+use diesel::dsl::exists;
 use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, Word, all, anywhere, count, limit, one, read, read_if, time};
+use crate::fixed::fixed;
 use crate::schema::{collaborators, databases, members, stars};
 use crate::unit::SqlUnit;
+use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Boxed<'q> = databases::BoxedQuery<'q, MultiBackend>;
@@ -216,7 +218,7 @@ impl DatabaseRepository for SqlUnit {
 
     fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
         self.run("note a write to a database", |conn| {
-            diesel::update(databases::table.find(id.to_string()))
+            update(databases::table.find(id.to_string()))
                 .set((databases::last_write_at.eq(at.as_micros()), databases::size_bytes.eq(size_bytes)))
                 .execute(conn)?;
             Ok(())
@@ -247,7 +249,7 @@ impl DatabaseRepository for SqlUnit {
         let Some(query) = filtered(visible(viewer), filter) else { return Ok(Vec::new()) };
         let query = match ranking {
             Ranking::Stars => ranked!(query, databases::star_count, after),
-            Ranking::LastWrite => ranked!(query, sql::<BigInt>(LAST_WRITE), after),
+            Ranking::LastWrite => ranked!(query, fixed::<BigInt>(LAST_WRITE), after),
             Ranking::Creation => ranked!(query, databases::created_at, after),
         };
         self.run("rank databases", |conn| {
@@ -269,7 +271,7 @@ impl DatabaseRepository for SqlUnit {
         self.run("list the databases of a user", |conn| {
             let mut found = Vec::new();
             for query in queries {
-                let query = ranked!(query, sql::<BigInt>(LAST_WRITE), None::<(i64, DatabaseId)>);
+                let query = ranked!(query, fixed::<BigInt>(LAST_WRITE), None::<(i64, DatabaseId)>);
                 let rows: Vec<DatabaseRow> = query.limit(limit(most)).select(DatabaseRow::as_select()).load(conn)?;
                 found.extend(all(rows, DatabaseRow::database)?);
             }

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
 use branchyard_domain::ports::{DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
-use diesel::dsl::{exists, min, sql};
+use diesel::dsl::{exists, min};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable};
+use diesel::sql_types::{BigInt, Bool, Nullable};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
 use crate::error::Failed;
-use crate::pending::IsPending;
+use crate::fixed::{Fixed, fixed};
 use crate::schema::{attempts, deliveries, events, hooks};
 use crate::unit::SqlUnit;
+use crate::update::update;
 use crate::{hooks as hook_rows, json};
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -120,14 +121,17 @@ pub(crate) fn last(conn: &mut AnyConnection, hook: &str) -> Step<Option<Delivery
 }
 
 /// When a hook is due: the earliest time of its pending deliveries.
-const DUE_AT: &str =
-    "(SELECT min(d.next_attempt_at) FROM deliveries AS d WHERE d.hook_id = hooks.id AND d.state = 'pending')";
-/// Hooks that one statement names.
-const HOOKS_AT_ONCE: usize = 500;
+const DUE_AT: Fixed<Nullable<BigInt>> =
+    fixed("(SELECT min(d.next_attempt_at) FROM deliveries AS d WHERE d.hook_id = hooks.id AND d.state = 'pending')");
+/// That a delivery is pending, spelled as in the indexes of such deliveries: with a parameter in its place SQLite would prepare the statement
+/// anew for each value, to see whether they serve it.
+const PENDING: Fixed<Bool> = fixed("deliveries.state = 'pending'");
+/// Hooks or deliveries that one statement names.
+const AT_ONCE: usize = 500;
 
 /// Notes when the hook of deliveries that changed is due.
 fn note_due(conn: &mut AnyConnection, hook: &str) -> Step<()> {
-    diesel::update(hooks::table.find(hook)).set(hooks::due_at.eq(sql::<Nullable<BigInt>>(DUE_AT))).execute(conn)?;
+    update(hooks::table.find(hook)).set(hooks::due_at.eq(DUE_AT)).execute(conn)?;
     Ok(())
 }
 
@@ -136,7 +140,7 @@ fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> S
     let rows: Vec<(DeliveryRow, String)> = deliveries::table
         .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
         .filter(deliveries::hook_id.eq(hook.to_string()))
-        .filter(IsPending)
+        .filter(PENDING)
         .filter(deliveries::next_attempt_at.le(now))
         .order(deliveries::id)
         .limit(limit(most))
@@ -165,7 +169,7 @@ impl DeliveryRepository for SqlUnit {
                 diesel::insert_into(deliveries::table).values(row).execute(conn)?;
             }
             for (at, ids) in due {
-                for ids in ids.chunks(HOOKS_AT_ONCE) {
+                for ids in ids.chunks(AT_ONCE) {
                     let later = hooks::table
                         .filter(hooks::id.eq_any(ids))
                         .filter(hooks::due_at.is_null().or(hooks::due_at.gt(at)));
@@ -173,6 +177,20 @@ impl DeliveryRepository for SqlUnit {
                 }
             }
             Ok(())
+        })
+    }
+
+    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
+        self.run("read deliveries", |conn| {
+            let mut found = Vec::with_capacity(ids.len());
+            for chunk in ids.chunks(AT_ONCE) {
+                let rows = deliveries::table
+                    .filter(deliveries::id.eq_any(chunk.iter().map(ToString::to_string)))
+                    .select(DeliveryRow::as_select())
+                    .load(conn)?;
+                found.extend(all(rows, delivery)?);
+            }
+            Ok(found)
         })
     }
 
@@ -263,7 +281,7 @@ impl DeliveryRepository for SqlUnit {
                 let of_delivery = attempts::table.filter(attempts::delivery_id.eq(&id));
                 diesel::delete(of_delivery.filter(attempts::number.le(surplus))).execute(conn)?;
             }
-            diesel::update(deliveries::table.find(&id))
+            update(deliveries::table.find(&id))
                 .set((
                     progress_row(delivery),
                     deliveries::sent_url.eq(&request.url),
@@ -276,9 +294,8 @@ impl DeliveryRepository for SqlUnit {
 
     fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool> {
         self.run("change a delivery", |conn| {
-            let changed = diesel::update(deliveries::table.find(delivery.id.to_string()))
-                .set(progress_row(delivery))
-                .execute(conn)?;
+            let changed =
+                update(deliveries::table.find(delivery.id.to_string())).set(progress_row(delivery)).execute(conn)?;
             note_due(conn, &delivery.hook_id.to_string())?;
             Ok(changed > 0)
         })
@@ -287,7 +304,7 @@ impl DeliveryRepository for SqlUnit {
     fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
         self.run("give deliveries up", |conn| {
             let hook = hook.to_string();
-            let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(IsPending);
+            let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(PENDING);
             let given_up = diesel::update(pending)
                 .set((
                     deliveries::state.eq(DeliveryState::Failed.word()),
@@ -328,7 +345,7 @@ impl DeliveryRepository for SqlUnit {
                     leases.push(Lease { hook, deliveries, until });
                 }
             }
-            for chunk in leases.chunks(HOOKS_AT_ONCE) {
+            for chunk in leases.chunks(AT_ONCE) {
                 let ids = chunk.iter().map(|lease| lease.hook.id.to_string());
                 diesel::update(hooks::table.filter(hooks::id.eq_any(ids)))
                     .set((hooks::lease_holder.eq(holder), hooks::lease_until.eq(until.as_micros())))
@@ -338,18 +355,25 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>> {
-        self.run("read a leased hook", |conn| hook_rows::held(conn, &hook.to_string(), holder, until.as_micros()))
+    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
+        self.run("read leased hooks", |conn| {
+            let mut held = Vec::with_capacity(leases.len());
+            for chunk in leases.chunks(AT_ONCE) {
+                let found = hook_rows::held(conn, holder, chunk.iter().map(|(hook, _)| hook.to_string()))?;
+                held.extend(found.into_iter().filter(|(hook, until)| chunk.contains(&(hook.id, *until))));
+            }
+            Ok(held)
+        })
     }
 
     fn delivery_release(&mut self, released: &[HookId]) -> Result<()> {
         self.run("release hooks", |conn| {
-            for chunk in released.chunks(HOOKS_AT_ONCE) {
+            for chunk in released.chunks(AT_ONCE) {
                 diesel::update(hooks::table.filter(hooks::id.eq_any(chunk.iter().map(ToString::to_string))))
                     .set((
                         hooks::lease_holder.eq(None::<String>),
                         hooks::lease_until.eq(None::<i64>),
-                        hooks::due_at.eq(sql::<Nullable<BigInt>>(DUE_AT)),
+                        hooks::due_at.eq(DUE_AT),
                     ))
                     .execute(conn)?;
             }
@@ -370,7 +394,7 @@ impl DeliveryRepository for SqlUnit {
         self.run("count what is due", |conn| {
             let now = now.as_micros();
             let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
-            let pending = deliveries::table.filter(IsPending);
+            let pending = deliveries::table.filter(PENDING);
             let due = pending.filter(deliveries::next_attempt_at.le(now)).count().get_result(conn)?;
             let oldest: Option<i64> =
                 hooks::table.filter(hooks::due_at.le(now)).select(min(hooks::due_at)).first(conn)?;

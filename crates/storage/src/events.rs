@@ -10,6 +10,7 @@ use crate::convert::{Read, all, count, limit, read, time};
 use crate::json;
 use crate::schema::{deliveries, events};
 use crate::unit::SqlUnit;
+use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -85,7 +86,7 @@ impl EventRepository for SqlUnit {
         self.run("note what became of an event", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(id.to_string()));
             if diesel::select(exists(wanted)).get_result(conn)? {
-                diesel::update(events::table.filter(events::id.eq(id.to_string())))
+                update(events::table.filter(events::id.eq(id.to_string())))
                     .set(events::dispatched_at.eq(at.as_micros()))
                     .execute(conn)?;
             } else {

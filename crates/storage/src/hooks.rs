@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use branchyard_domain::entities::{Delivery, Hook, HookEvent, PreviousSecret, Sealed};
 use branchyard_domain::ports::{HookRepository, MetadataError};
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
-use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 
@@ -13,8 +12,10 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
 use crate::deliveries;
 use crate::error::Failed;
+use crate::fixed::fixed;
 use crate::schema::{events, hooks};
 use crate::unit::SqlUnit;
+use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Step<T> = std::result::Result<T, Failed>;
@@ -134,16 +135,18 @@ pub(crate) fn due(conn: &mut AnyConnection, now: i64, failing: bool, most: usize
     all(rows, |(due, row)| Ok((due.unwrap_or_default(), hook(row)?)))
 }
 
-/// The hook, if `holder` has the lease of it that ends `until` then.
-pub(crate) fn held(conn: &mut AnyConnection, id: &str, holder: &str, until: i64) -> Step<Option<Hook>> {
-    let row = hooks::table
-        .find(id)
+/// Those of these hooks whose lease `holder` has, with its end.
+pub(crate) fn held(
+    conn: &mut AnyConnection,
+    holder: &str,
+    ids: impl Iterator<Item = String>,
+) -> Step<Vec<(Hook, Timestamp)>> {
+    let rows: Vec<(HookRow, Option<i64>)> = hooks::table
+        .filter(hooks::id.eq_any(ids))
         .filter(hooks::lease_holder.eq(holder))
-        .filter(hooks::lease_until.eq(until))
-        .select(HookRow::as_select())
-        .first(conn)
-        .optional()?;
-    one(row, hook)
+        .select((HookRow::as_select(), hooks::lease_until))
+        .load(conn)?;
+    all(rows, |(row, until)| Ok((hook(row)?, time(present("hooks.lease_until", until)?))))
 }
 
 /// The id of the newest delivery of a hook.
@@ -196,8 +199,7 @@ impl HookRepository for SqlUnit {
 
     fn hook_update(&mut self, hook: &Hook) -> Result<bool> {
         self.run("change a hook", |conn| {
-            let changed =
-                diesel::update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
+            let changed = update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
             Ok(changed > 0)
         })
     }
@@ -227,7 +229,7 @@ impl HookRepository for SqlUnit {
                 HookEvent::Branch => active.filter(hooks::on_branch.eq(true)),
             };
             let rows: Vec<(String, Option<String>)> =
-                wanting.order(hooks::id).select((hooks::id, sql::<Nullable<Text>>(LAST_DELIVERY))).load(conn)?;
+                wanting.order(hooks::id).select((hooks::id, fixed::<Nullable<Text>>(LAST_DELIVERY))).load(conn)?;
             all(rows, |(id, last)| Ok((read("hooks.id", id)?, read_if("deliveries.id", last)?)))
         })
     }

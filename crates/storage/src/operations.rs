@@ -5,6 +5,7 @@ use branchyard_domain::ports::{MetadataError, OperationBacklog, OperationFilter,
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable};
 
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, time};
@@ -13,6 +14,7 @@ use crate::json;
 use crate::next::Next;
 use crate::schema::{accounts, databases, operations};
 use crate::unit::SqlUnit;
+use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -138,6 +140,11 @@ fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operati
     one(row, operation)
 }
 
+define_sql_function! {
+    /// The first of the two that is there.
+    fn coalesce(first: Nullable<BigInt>, second: Nullable<BigInt>) -> Nullable<BigInt>;
+}
+
 /// Only work to be done is added, and only done work is settled.
 fn want(holds: bool, why: &str) -> Read<()> {
     if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
@@ -208,16 +215,15 @@ impl OperationRepository for SqlUnit {
             let Some(id) = Next { now: now.as_micros() }.get_result::<String>(conn).optional()? else {
                 return Ok(None);
             };
-            diesel::update(operations::table.find(&id))
+            update(operations::table.find(&id))
                 .set((
                     operations::state.eq(OperationState::Running.word()),
                     operations::lease_holder.eq(holder),
                     operations::lease_until.eq(until.as_micros()),
                     operations::attempts.eq(operations::attempts + 1),
+                    operations::started_at
+                        .eq(coalesce(operations::started_at, now.as_micros().into_sql::<Nullable<BigInt>>())),
                 ))
-                .execute(conn)?;
-            diesel::update(operations::table.find(&id).filter(operations::started_at.is_null()))
-                .set(operations::started_at.eq(now.as_micros()))
                 .execute(conn)?;
             get(conn, &id)
         })
@@ -225,10 +231,9 @@ impl OperationRepository for SqlUnit {
 
     fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
         self.run("prolong a lease", |conn| {
-            let extended =
-                diesel::update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
-                    .set(operations::lease_until.eq(until.as_micros()))
-                    .execute(conn)?;
+            let extended = update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
+                .set(operations::lease_until.eq(until.as_micros()))
+                .execute(conn)?;
             Ok(extended > 0)
         })
     }
@@ -237,20 +242,24 @@ impl OperationRepository for SqlUnit {
         self.run("settle an operation", |conn| {
             want(operation.settled(), "unsettled, where it ends")?;
             let finished_at = present("operations.finished_at", operation.finished_at)?;
-            let mut query = diesel::update(operations::table.find(operation.id.to_string())).into_boxed();
-            query = match holder {
-                Some(holder) => query.filter(operations::lease_holder.eq(holder)),
-                None => query.filter(operations::state.eq(OperationState::Queued.word())),
+            let settled = (
+                status_row(&operation.status)?,
+                operations::lease_holder.eq(None::<String>),
+                operations::lease_until.eq(None::<i64>),
+                operations::started_at.eq(operation.started_at.map(Timestamp::as_micros)),
+                operations::finished_at.eq(Some(finished_at.as_micros())),
+            );
+            let found = operations::table.find(operation.id.to_string());
+            let settled = match holder {
+                Some(holder) => {
+                    let held = found.filter(operations::lease_holder.eq(holder));
+                    update(held).set(settled).execute(conn)?
+                }
+                None => {
+                    let queued = found.filter(operations::state.eq(OperationState::Queued.word()));
+                    update(queued).set(settled).execute(conn)?
+                }
             };
-            let settled = query
-                .set((
-                    status_row(&operation.status)?,
-                    operations::lease_holder.eq(None::<String>),
-                    operations::lease_until.eq(None::<i64>),
-                    operations::started_at.eq(operation.started_at.map(Timestamp::as_micros)),
-                    operations::finished_at.eq(Some(finished_at.as_micros())),
-                ))
-                .execute(conn)?;
             Ok(settled > 0)
         })
     }

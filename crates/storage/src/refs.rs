@@ -9,6 +9,7 @@ use diesel::sql_types::{BigInt, Text};
 use crate::convert::{Read, all, limit, one, read, time};
 use crate::schema::{branches, tags};
 use crate::unit::SqlUnit;
+use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -107,7 +108,7 @@ impl RefRepository for SqlUnit {
         at: Timestamp,
     ) -> Result<bool> {
         self.run("move a branch", |conn| {
-            let moved = diesel::update(
+            let moved = update(
                 branches::table
                     .filter(branches::database_id.eq(database.to_string()))
                     .filter(branches::name.eq(name.as_str()))

@@ -144,15 +144,21 @@ impl SqlUnit {
 }
 
 impl Unit for SqlUnit {
-    fn save(mut self: Box<Self>) -> Result<(), MetadataError> {
-        let Some(log) = self.log.clone() else { return self.commit() };
+    fn save(self: Box<Self>) -> Result<(), MetadataError> {
+        self.save_telling(&mut || ())
+    }
+
+    fn save_telling(mut self: Box<Self>, seen: &mut dyn FnMut()) -> Result<(), MetadataError> {
+        let Some(log) = self.log.clone() else { return self.commit().map(|()| seen()) };
         log.begin()?;
         let result = self.commit();
         let committed = log.end();
         // Which is waited for with all before it, and the next writer need not.
         self.seen.0 = None;
         drop(self);
-        result.and_then(|()| log.wait_for(committed))
+        result?;
+        seen();
+        log.wait_for(committed)
     }
 
     fn save_unsynced(mut self: Box<Self>) -> Result<(), MetadataError> {
@@ -161,6 +167,15 @@ impl Unit for SqlUnit {
             // A server of its own can lose it while this process lives on and counts on it.
             AnyConnection::Pg(_) => self.save(),
         }
+    }
+
+    fn leave(mut self: Box<Self>) {
+        self.seen.0 = None;
+    }
+
+    fn save_and_leave(mut self: Box<Self>) -> Result<(), MetadataError> {
+        self.seen.0 = None;
+        self.save_unsynced()
     }
 }
 
@@ -179,7 +194,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use branchyard_domain::ports::{Metadata as _, MetadataError};
+    use branchyard_domain::ports::{Metadata as _, MetadataError, Unit as _};
     use branchyard_domain::values::Timestamp;
 
     use crate::log::Log;
@@ -231,6 +246,44 @@ mod tests {
             end(&store);
             assert_eq!(syncs.load(Ordering::SeqCst), number);
         }
+    }
+
+    #[test]
+    fn who_leaves_waits_for_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, syncs) = store(&folder, u32::MAX);
+        let log = store.log.as_ref().unwrap();
+        log.begin().unwrap();
+        log.end();
+        store.read().unwrap().leave();
+        store.write().unwrap().leave();
+        store.write().unwrap().save_and_leave().unwrap();
+        assert_eq!(syncs.load(Ordering::SeqCst), 0);
+        store.write().unwrap().save().unwrap();
+        assert_eq!(syncs.load(Ordering::SeqCst), 1, "who saves waits for all before");
+    }
+
+    #[test]
+    fn what_is_saved_is_told_when_it_can_be_seen_and_before_the_disk_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, syncs) = store(&folder, 2);
+        let mut told = Vec::new();
+        let mut tell = |store: &Store| {
+            let mut unit = store.write().unwrap();
+            unit.answer_purge(Timestamp::from_micros(1)).unwrap();
+            unit.save_telling(&mut || {
+                // The one writer is free already.
+                store.write().unwrap().leave();
+                told.push(syncs.load(Ordering::SeqCst));
+            })
+        };
+        tell(&store).unwrap();
+        assert!(tell(&store).is_err(), "the disk failed");
+        assert_eq!(told, [0, 1]);
+        // What could not be committed is not told.
+        let mut unit = store.unit(crate::connection::Purpose::Read).unwrap();
+        unit.run("fail", |_| Err::<(), _>(crate::error::Failed::Sql(diesel::result::Error::NotFound))).unwrap_err();
+        Box::new(unit).save_telling(&mut || panic!("it was not saved")).unwrap_err();
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use branchyard_api_common::{Answer, Call, Failure, bound, page};
 use branchyard_domain::access::Read;
-use branchyard_domain::entities::{Operation, OperationKind};
+use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
@@ -113,9 +113,9 @@ pub(crate) async fn get_operation(call: Call) -> Outcome {
     loop {
         let (tell, told) = oneshot::channel();
         let watch = until.map(|_| {
-            call.state.hub.operations().watch(named.id, move || {
+            call.state.hub.operations().watch(named.id, move |ended| {
                 // It fails when who waited has gone away.
-                let _ = tell.send(());
+                let _ = tell.send(ended.clone());
             })
         });
         let (operation, sees) = look(&call, &named).await?;
@@ -124,9 +124,20 @@ pub(crate) async fn get_operation(call: Call) -> Outcome {
             return Ok(answer(&operation, sees));
         }
         // Its end, or time to look anew: another server may end it, and this one may be about to.
-        let _ = timeout(left.min(LOOK), told).await;
+        let told = timeout(left.min(LOOK), told).await;
         drop(watch);
+        if let Ok(Ok(ended)) = told
+            && is_theirs(&ended, &call)
+        {
+            return Ok(answer(&ended, true));
+        }
     }
+}
+
+/// Whether the caller may see all of it whatever has changed meanwhile: they asked for it, and it made no database, which could be hidden from them.
+fn is_theirs(operation: &Operation, call: &Call) -> bool {
+    let made_none = !matches!(&operation.status, OperationStatus::Succeeded(outcome) if outcome.database.is_some());
+    made_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
 }
 
 async fn look(call: &Call, named: &Arc<Named>) -> Result<(Operation, bool), Failure> {

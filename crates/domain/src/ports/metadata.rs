@@ -94,12 +94,28 @@ pub trait Unit:
     /// [`MetadataError`]; then nothing was changed, or, with [`MetadataError::Unavailable`], it is not known whether it was.
     fn save(self: Box<Self>) -> Result<()>;
 
+    /// The same, and calls `seen` as soon as others can see it, which may be before it is durable: what they then save is durable only when this is.
+    ///
+    /// # Errors
+    /// As [`Unit::save`]; `seen` may have been called nevertheless.
+    fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()>;
+
     /// The same, but for a moment a power cut, which ends this process too, may take it back. For what then has to be done anew in any case, such
     /// as leases of work that has not begun: it need not wait for the disk.
     ///
     /// # Errors
     /// As [`Unit::save`].
     fn save_unsynced(self: Box<Self>) -> Result<()>;
+
+    /// Ends a unit as dropping it does, but does not wait until what it saw is durable. For who tells nobody about it before a unit of their
+    /// own is saved, which is durable only when all that is.
+    fn leave(self: Box<Self>);
+
+    /// Both: waits neither for what it did nor for what it saw.
+    ///
+    /// # Errors
+    /// As [`Unit::save`].
+    fn save_and_leave(self: Box<Self>) -> Result<()>;
 }
 
 /// Users and organizations.
@@ -667,6 +683,8 @@ pub struct Places {
 pub trait DeliveryRepository {
     /// Queues deliveries.
     fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()>;
+    /// Those of these deliveries that are there, in any order.
+    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>>;
     /// A delivery of a hook.
     fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>>;
     /// Deliveries of a hook, newest first, before `before`.
@@ -692,8 +710,8 @@ pub trait DeliveryRepository {
     fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool>;
     /// Leases hooks that nobody holds and that have something due, those that wait longest first.
     fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>>;
-    /// The hook, if `holder` has the lease of it that ends `until` then.
-    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>>;
+    /// Of leases, each of a hook and with its end, those that `holder` still has, with the hook as it is now; in any order.
+    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>>;
     /// Ends the leases of hooks.
     fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()>;
     /// Ends all leases of `holder`; gives how many.

@@ -139,8 +139,8 @@ impl<'a> Operations<'a> {
     ) -> Result<Operation, OperationError> {
         let operation = enqueue(self.0, unit.as_mut(), database, user, work, now)?;
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
-        self.0.wake.one();
+        // A worker begins while this is still on its way to the disk: what it saves is durable only when this is.
+        unit.save_telling(&mut || self.0.wake.one())?;
         Ok(operation)
     }
 
@@ -186,9 +186,9 @@ impl<'a> Operations<'a> {
         Ok(readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0)
     }
 
-    /// Has `tell` called when an operation ends in this process, once, unless the watch was dropped before. Watched before it is looked at, no end
-    /// is missed; what ends in another process is seen by looking only.
-    pub fn watch(&self, id: OperationId, tell: impl FnOnce() + Send + 'static) -> Watch {
+    /// Has `tell` called with an operation as it ended in this process, once, unless the watch was dropped before. Watched before it is looked at,
+    /// no end is missed; what ends in another process is seen by looking only.
+    pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> Watch {
         self.0.settled.watch(id, Box::new(tell))
     }
 
@@ -250,7 +250,7 @@ impl<'a> Operations<'a> {
         }
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
         unit.save()?;
-        self.0.settled.tell(id);
+        self.0.settled.tell(&operation);
         Ok(operation)
     }
 
@@ -306,10 +306,11 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
+            unit.leave();
             return Ok(None);
         };
-        // Taken back, it is queued again, as if this process had ended.
-        unit.save_unsynced()?;
+        // Taken back, it is queued again, as if this process had ended, or was never accepted.
+        unit.save_and_leave()?;
         let kind = operation.work.kind();
         // Who ran it looks for the next one of this database: nobody else has to be woken for it.
         Ok(Some((kind, run::run(self.0, operation, holder)?)))

@@ -131,20 +131,23 @@ impl Run<'_> {
         }
     }
 
-    /// Moves a branch, or creates it at `created_from` first; with their events.
+    /// Moves a branch to a commit, whose time is looked up where it is not given, or creates it at `created_from` first; with their events.
     fn move_branch(
         &self,
         unit: &mut dyn Unit,
         branch: &RefName,
         was: Option<&CommitHash>,
         created_from: &CommitHash,
-        head: &CommitHash,
+        (head, at): (&CommitHash, Option<Timestamp>),
         now: Timestamp,
     ) -> Result<(), Stop> {
         let database = self.operation.database_id;
         let by = (self.operation.created_by, &self.operation.created_by_name);
-        let at = super::branches::commit_time(self.inner, database, head)
-            .map_err(|_| Fault::Unsettled("a new commit is unreadable"))?;
+        let at = match at {
+            Some(at) => at,
+            None => super::branches::commit_time(self.inner, database, head)
+                .map_err(|_| Fault::Unsettled("a new commit is unreadable"))?,
+        };
         let previous = match was {
             Some(was) => was,
             None => {
@@ -178,9 +181,13 @@ impl Run<'_> {
         if !unit.operation_settle(&settled, Some(self.holder))? {
             return Err(Stop::Lost);
         }
+        // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
+        let has_hooks = unit.hook_count(self.operation.database_id)? > 0;
         unit.save()?;
-        self.inner.settled.tell(self.operation.id);
-        self.inner.outbox.one();
+        self.inner.settled.tell(&settled);
+        if has_hooks {
+            self.inner.outbox.one();
+        }
         Ok(())
     }
 
@@ -192,7 +199,7 @@ impl Run<'_> {
             return Ok(Ended::Unsettled);
         }
         unit.save()?;
-        self.inner.settled.tell(self.operation.id);
+        self.inner.settled.tell(&self.operation);
         Ok(Ended::Failed)
     }
 

@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::entities::Operation;
 use crate::values::OperationId;
 
-type Tell = Box<dyn FnOnce() + Send>;
+type Tell = Box<dyn FnOnce(&Operation) + Send>;
 
 /// Who waits for which operation.
 #[derive(Default)]
@@ -32,10 +33,10 @@ impl Settled {
     }
 
     /// To be called when what settles the operation can be seen.
-    pub(super) fn tell(&self, id: OperationId) {
-        let told = self.lock().operations.remove(&id);
+    pub(super) fn tell(&self, operation: &Operation) {
+        let told = self.lock().operations.remove(&operation.id);
         for (_, tell) in told.into_iter().flatten() {
-            tell();
+            tell(operation);
         }
     }
 }
@@ -64,17 +65,43 @@ mod tests {
     use std::sync::{Arc, LazyLock};
 
     use super::{Settled, Watch};
-    use crate::values::OperationId;
+    use crate::entities::{DatabaseLocator, Operation, OperationStatus, Work};
+    use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, OwnerName, Timestamp};
 
     static ONE: LazyLock<OperationId> = LazyLock::new(|| OperationId::from_uuid(uuid::Uuid::from_u128(1)));
     static TWO: LazyLock<OperationId> = LazyLock::new(|| OperationId::from_uuid(uuid::Uuid::from_u128(2)));
+
+    fn operation(id: OperationId) -> Operation {
+        let some = uuid::Uuid::from_u128(7);
+        Operation {
+            id,
+            database_id: DatabaseId::from_uuid(some),
+            locator: DatabaseLocator {
+                owner: OwnerName::parse("ada").unwrap(),
+                name: DatabaseName::parse("engines").unwrap(),
+            },
+            work: Work::Fork {
+                owner_id: AccountId::from_uuid(some),
+                owner: OwnerName::parse("bob").unwrap(),
+                fork_id: DatabaseId::from_uuid(some),
+            },
+            status: OperationStatus::Running,
+            created_by: AccountId::from_uuid(some),
+            created_by_name: OwnerName::parse("ada").unwrap(),
+            created_at: Timestamp::from_micros(1),
+            started_at: None,
+            finished_at: None,
+            attempts: 1,
+        }
+    }
 
     fn count(settled: &Arc<Settled>, id: OperationId) -> (Arc<AtomicU32>, Watch) {
         let told = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&told);
         let watch = settled.watch(
             id,
-            Box::new(move || {
+            Box::new(move |operation: &Operation| {
+                assert_eq!(operation.id, id);
                 counted.fetch_add(1, Ordering::SeqCst);
             }),
         );
@@ -87,8 +114,8 @@ mod tests {
         let (first, _first) = count(&settled, *ONE);
         let (second, _second) = count(&settled, *ONE);
         let (other, _other) = count(&settled, *TWO);
-        settled.tell(*ONE);
-        settled.tell(*ONE);
+        settled.tell(&operation(*ONE));
+        settled.tell(&operation(*ONE));
         assert_eq!([first, second, other].map(|told| told.load(Ordering::SeqCst)), [1, 1, 0]);
     }
 
@@ -98,7 +125,7 @@ mod tests {
         let (gone, watch) = count(&settled, *ONE);
         let (still, _still) = count(&settled, *ONE);
         drop(watch);
-        settled.tell(*ONE);
+        settled.tell(&operation(*ONE));
         assert_eq!([gone, still].map(|told| told.load(Ordering::SeqCst)), [0, 1]);
         drop(count(&settled, *TWO));
         assert!(settled.lock().operations.is_empty());

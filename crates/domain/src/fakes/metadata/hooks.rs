@@ -115,6 +115,10 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(())
     }
 
+    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
+        Ok(ids.iter().filter_map(|id| self.state.deliveries.get(id)).map(|logged| logged.delivery.clone()).collect())
+    }
+
     fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
         let found = self.state.deliveries.get(&id).map(|logged| &logged.delivery);
         Ok(found.filter(|delivery| delivery.hook_id == hook).cloned())
@@ -204,9 +208,12 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(leases)
     }
 
-    fn delivery_held(&mut self, hook: HookId, holder: &str, until: Timestamp) -> Result<Option<Hook>> {
-        let lease = |held: &&Held| held.lease.as_ref().is_some_and(|(by, end)| by == holder && *end == until);
-        Ok(self.state.hooks.get(&hook).filter(lease).map(|held| held.hook.clone()))
+    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
+        let held = leases.iter().filter_map(|(hook, until)| {
+            let lease = |held: &&Held| held.lease.as_ref().is_some_and(|(by, end)| by == holder && end == until);
+            self.state.hooks.get(hook).filter(lease).map(|held| (held.hook.clone(), *until))
+        });
+        Ok(held.collect())
     }
 
     fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()> {

@@ -116,11 +116,16 @@ impl MemoryUnit<'_> {
 
 impl Unit for MemoryUnit<'_> {
     fn save(self: Box<Self>) -> Result<()> {
+        self.save_telling(&mut || ())
+    }
+
+    fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()> {
         let Some(Writer(store)) = &self.writer else { return Ok(()) };
         let fault = lock(&store.faults).pop_front().flatten();
         if fault != Some(SaveFault::Lost) {
             *lock(&store.state) = Arc::clone(&self.state);
             store.version.fetch_add(1, Ordering::SeqCst);
+            seen();
         }
         match fault {
             None => Ok(()),
@@ -129,6 +134,12 @@ impl Unit for MemoryUnit<'_> {
     }
 
     fn save_unsynced(self: Box<Self>) -> Result<()> {
+        self.save()
+    }
+
+    fn leave(self: Box<Self>) {}
+
+    fn save_and_leave(self: Box<Self>) -> Result<()> {
         self.save()
     }
 }

@@ -148,6 +148,10 @@ pub fn deliveries(store: &dyn Metadata) {
         assert!(!unit.delivery_update(&delivery(9, 1, 1, 0)).unwrap());
         assert_eq!(unit.delivery_get(hook_id(1), delivery_id(4)).unwrap(), Some(finished(delivery(4, 1, 1, 0), 10)));
         assert_eq!(unit.delivery_get(hook_id(2), delivery_id(4)).unwrap(), None, "of another hook");
+        let mut both = unit.delivery_get_all(&[delivery_id(7), delivery_id(8), delivery_id(4)]).unwrap();
+        both.sort_by_key(|delivery| delivery.id);
+        assert_eq!(ids(&both), [4, 7], "and no word of one that is not there");
+        assert_eq!(unit.delivery_get_all(&[]).unwrap(), []);
         let list = |unit: &mut dyn Unit, state, before, limit| {
             ids(&unit.delivery_list(hook_id(1), state, before, limit).unwrap())
         };
@@ -239,6 +243,14 @@ pub fn delivery_leases(store: &dyn Metadata) {
         let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
         firsts.collect::<Vec<_>>()
     };
+    let held = |unit: &mut dyn Unit, holder: &str, until: i64| {
+        let of_two = [(hook_id(1), at(until)), (hook_id(9), at(until))];
+        let mut held = unit.delivery_held(holder, &of_two).unwrap();
+        assert!(held.iter().all(|(_, end)| *end == at(until)));
+        let first = held.pop().map(|(hook, _)| hook);
+        assert!(held.is_empty());
+        first
+    };
     write(store, |unit| {
         for n in 1..=3 {
             unit.hook_add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
@@ -267,9 +279,9 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert!(unit.delivery_is_due(at(40)).unwrap(), "leases end");
     });
     write(store, |unit| {
-        assert_eq!(unit.delivery_held(hook_id(1), "a", at(40)).unwrap(), None, "it is b's");
-        assert_eq!(unit.delivery_held(hook_id(1), "b", at(41)).unwrap(), None, "another lease");
-        assert_eq!(unit.delivery_held(hook_id(1), "b", at(40)).unwrap(), Some(hook(1, &menu, &[HookEvent::Push])));
+        assert_eq!(held(unit, "a", 40), None, "it is b's");
+        assert_eq!(held(unit, "b", 41), None, "another lease");
+        assert_eq!(held(unit, "b", 40), Some(hook(1, &menu, &[HookEvent::Push])));
         for n in [11, 12, 13] {
             let told = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
             let attempt = Attempt {
@@ -285,7 +297,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
             unit.attempt_add(&told, &attempt, &request, 9).unwrap();
         }
         unit.delivery_release(&[hook_id(1), hook_id(9)]).unwrap();
-        assert_eq!(unit.delivery_held(hook_id(1), "b", at(40)).unwrap(), None);
+        assert_eq!(held(unit, "b", 40), None);
         assert!(!unit.delivery_is_due(at(39)).unwrap(), "nothing of hook 1 is due before 50");
         assert_eq!(unit.delivery_recover("a").unwrap(), 2);
         assert_eq!(unit.delivery_recover("a").unwrap(), 0);
@@ -305,6 +317,6 @@ pub fn delivery_leases(store: &dyn Metadata) {
         unit.delivery_add(&[delivery(31, 3, 1, 61)]).unwrap();
         assert_eq!(lease(unit, "d", 61, 9, 9), [31], "and what is added is");
         assert!(unit.hook_remove(hook_id(1)).unwrap(), "also while it is held");
-        assert_eq!(unit.delivery_held(hook_id(1), "d", at(91)).unwrap(), None);
+        assert_eq!(held(unit, "d", 91), None);
     });
 }

@@ -1,5 +1,7 @@
 //! From the outbox to the receivers, step by step. All of it is in the store: a dispatcher that dies leaves leases that run out.
 
+use std::collections::HashMap;
+
 use super::super::Inner;
 use super::schedule::next_attempt;
 use super::{delivery_id, queued};
@@ -112,15 +114,22 @@ impl<'a> Dispatch<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
+        let leases: Vec<_> = done.iter().map(|run| (run.lease.hook.id, run.lease.until)).collect();
+        let held = unit.delivery_held(holder, &leases)?.into_iter();
+        let mut held: HashMap<_, _> = held.map(|(hook, until)| ((hook.id, until), hook)).collect();
+        let ids: Vec<_> = done.iter().flat_map(|run| &run.attempted).map(|attempted| attempted.delivery).collect();
+        let known = unit.delivery_get_all(&ids)?.into_iter();
+        let mut known: HashMap<_, _> = known.map(|delivery| (delivery.id, delivery)).collect();
         for Run { lease, attempted } in done {
             // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
-            let Some(mut hook) = unit.delivery_held(lease.hook.id, holder, lease.until)? else { continue };
+            let Some(mut hook) = held.remove(&(lease.hook.id, lease.until)) else { continue };
             let before = hook.clone();
             for attempted in attempted {
-                match self.record(unit.as_mut(), &mut hook, attempted)? {
-                    Some(DeliveryStatus::Delivered { .. }) => delivered += 1,
-                    Some(DeliveryStatus::Failed { .. }) => failed += 1,
-                    Some(DeliveryStatus::Pending { .. }) | None => {}
+                let Some(delivery) = known.remove(&attempted.delivery) else { continue };
+                match self.record(unit.as_mut(), &mut hook, delivery, attempted)? {
+                    DeliveryStatus::Delivered { .. } => delivered += 1,
+                    DeliveryStatus::Failed { .. } => failed += 1,
+                    DeliveryStatus::Pending { .. } => {}
                 }
             }
             if hook != before {
@@ -196,15 +205,15 @@ impl<'a> Dispatch<'a> {
         self.0.ports.sender.abort();
     }
 
-    /// Gives what became of the delivery, if it is still there.
+    /// Gives what became of the delivery.
     fn record(
         &self,
         unit: &mut dyn Unit,
         hook: &mut Hook,
+        mut delivery: Delivery,
         attempted: &Attempted,
-    ) -> Result<Option<DeliveryStatus>, Fault> {
-        let Attempted { delivery, id, url, started_at, ended_at, sent, event_at: _ } = attempted;
-        let Some(mut delivery) = unit.delivery_get(hook.id, *delivery)? else { return Ok(None) };
+    ) -> Result<DeliveryStatus, Fault> {
+        let Attempted { delivery: _, id, url, started_at, ended_at, sent, event_at: _ } = attempted;
         let micros = ended_at.as_micros().saturating_sub(started_at.as_micros());
         let attempt = sent.attempt(*id, *started_at, u64::try_from(micros / 1_000).unwrap_or(0));
         let request = Request { url: url.clone(), headers: sent.headers.clone() };
@@ -220,7 +229,7 @@ impl<'a> Dispatch<'a> {
         if delivery.event != EventName::Ping {
             self.judge(hook, !delivery.is_pending(), *ended_at, sent);
         }
-        Ok(Some(delivery.status))
+        Ok(delivery.status)
     }
 
     fn after_failure(&self, event: &EventName, attempts: u32, now: Timestamp, sent: &Sent) -> DeliveryStatus {

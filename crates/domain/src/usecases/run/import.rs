@@ -37,7 +37,7 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
     run.begin(unit.as_mut(), Role::Write)?;
     let changed = head != *base;
     if changed {
-        run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, &head, now)?;
+        run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, (&head, None), now)?;
     }
     let pull = match &request.pull_branch {
         Some(_) if changed || was.as_ref().is_some_and(|was| *was != from) => {

@@ -42,7 +42,7 @@ pub(super) fn run(
         .map_err(|error| failed(FailureKind::Unprocessable, error.to_string()))?;
     pull.updated_at = now;
     pulls::update(unit.as_mut(), &mut pull).map_err(pull_failure)?;
-    run.move_branch(unit.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, &head, now)?;
+    run.move_branch(unit.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, None), now)?;
     pulls::emit_pull(inner, unit.as_mut(), &pull, PullAction::Merged, &user, now)?;
     let outcome = Outcome { commit: Some(head), previous: Some(at.ours), pull: Some(number), ..Outcome::default() };
     run.succeed(unit, outcome, now)

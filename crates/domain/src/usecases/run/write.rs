@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Run, Stop, blame, conflict, failed};
 use crate::entities::{FailureKind, Outcome, Role, Signature};
 use crate::ports::{MergeJob, MergeOutcome, WriteJob, Written};
-use crate::values::{CommitHash, DatabaseId, RefName};
+use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 pub(super) fn run(
     run: &Run<'_>,
@@ -21,7 +21,7 @@ pub(super) fn run(
     let from = unit.branch_get(database.id, from_branch)?;
     let from = from.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{from_branch}'")))?.head;
     let was = unit.branch_get(database.id, to_branch)?.map(|branch| branch.head);
-    drop(unit);
+    unit.leave();
 
     let merge_message = format!("Merge {from_branch} into {to_branch}");
     let base = was.as_ref().unwrap_or(&from);
@@ -43,7 +43,9 @@ pub(super) fn run(
     let now = inner.now();
     let mut unit = inner.ports.metadata.write()?;
     run.begin(unit.as_mut(), Role::Write)?;
-    run.move_branch(unit.as_mut(), to_branch, was.as_ref(), &from, &head, now)?;
+    // A commit keeps whole seconds. What was merged may be a commit of somebody else.
+    let at = (from_branch == to_branch && head != *base).then(|| Timestamp::from_seconds(author.at.as_seconds()));
+    run.move_branch(unit.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
     let outcome = Outcome {
         commit: Some(head),
         previous: Some(base.clone()),
