@@ -5,7 +5,7 @@ use std::io::Read;
 
 use super::databases::live;
 use super::imports::{self, Counted, Refused};
-use super::operations::{enqueue_as, fresh_id};
+use super::operations::{enqueue_as, fresh_id, save_queued};
 use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, Operation, Upload, UploadPart, Work};
@@ -127,9 +127,8 @@ impl<'a> Imports<'a> {
         if !unit.upload_use(file.id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("a stored file was used meanwhile")));
         }
-        unit.save()?;
+        save_queued(self.0, unit)?;
         file.taken = true;
-        self.0.wake.one();
         Ok(operation)
     }
 }

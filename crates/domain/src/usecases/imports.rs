@@ -9,7 +9,7 @@ use md5::{Digest as _, Md5};
 use sha2::Sha256;
 
 use super::databases::live;
-use super::operations::enqueue;
+use super::operations::{enqueue, save_queued};
 use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
@@ -251,8 +251,7 @@ impl<'a> Imports<'a> {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
-        self.0.wake.one();
+        save_queued(self.0, unit)?;
         Ok(operation)
     }
 }

@@ -9,7 +9,7 @@ use super::{Inner, Once, once, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
-use crate::ports::{OperationBacklog, OperationFilter, Unit};
+use crate::ports::{MetadataError, OperationBacklog, OperationFilter, Unit};
 use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
@@ -139,8 +139,7 @@ impl<'a> Operations<'a> {
     ) -> Result<Operation, OperationError> {
         let operation = enqueue(self.0, unit.as_mut(), database, user, work, now)?;
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        // A worker begins while this is still on its way to the disk: what it saves is durable only when this is.
-        unit.save_telling(&mut || self.0.wake.one())?;
+        save_queued(self.0, unit)?;
         Ok(operation)
     }
 
@@ -371,6 +370,12 @@ pub(super) fn enqueue(
 ) -> Result<Operation, OperationError> {
     let id = fresh_id(inner, now);
     enqueue_as(inner, unit, id, database, user, work, now)
+}
+
+/// Saves a unit that queued an operation. A worker begins with it while it is still on its way to the disk: what that saves is durable only when
+/// this is.
+pub(super) fn save_queued(inner: &Inner, unit: Box<dyn Unit + '_>) -> Result<(), MetadataError> {
+    unit.save_telling(&mut || inner.wake.one())
 }
 
 /// An id for an operation to be.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::databases::{emit, live, visible_locator};
-use super::operations::enqueue;
+use super::operations::{enqueue, save_queued};
 use super::{Inner, Once, once};
 use crate::access::{DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
@@ -358,8 +358,7 @@ impl<'a> Pulls<'a> {
                 _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
             })?;
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
-        self.0.wake.one();
+        save_queued(self.0, unit)?;
         Ok(operation)
     }
 

@@ -23,7 +23,7 @@ pub(super) fn run(
         return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
     }
     let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
-    drop(unit);
+    unit.leave();
 
     let at = pulls::edges(inner, &database, pull.from_database_id, ours, theirs).map_err(pull_failure)?;
     let author = user.signature(inner.now());
