@@ -7,6 +7,7 @@
 //!
 //! A unit may see commits that are not on disk yet. It waits for them when it ends: what is told to anybody outlasts a power cut. Only leases
 //! ([`Unit::save_unsynced`](branchyard_domain::ports::Unit::save_unsynced)) are seen without that.
+//! Whoever tells nobody before they save something of their own [leaves](branchyard_domain::ports::Unit::leave) without waiting: that will wait for all.
 
 use std::fs::File;
 use std::io;
