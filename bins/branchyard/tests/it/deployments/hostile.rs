@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use branchyard_testkit::{Mutator, Stopwatch};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::yard::{Yard, execute};
 
@@ -50,6 +50,12 @@ fn resident_kb(process: u32) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// By which the stream of an answer goes on.
+fn baton(text: &str) -> Option<String> {
+    let first: Value = serde_json::from_str(text.lines().next()?).ok()?;
+    first["baton"].as_str().map(str::to_owned)
+}
+
 #[test]
 fn fuzz() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
@@ -61,7 +67,8 @@ fn fuzz() {
     let (good, mut round) = (corpus.len(), 0);
     while until.map_or(round < ROUNDS, |until| Instant::now() < until) {
         let body = if round < good { corpus[round].clone() } else { mutator.mutant(&corpus) };
-        let request = http.post(format!("{}{}", yard.origin(), PATHS[round % PATHS.len()])).bearer_auth(&yard.writer);
+        let address = format!("{}{}", yard.origin(), PATHS[round % PATHS.len()]);
+        let request = http.post(&address).bearer_auth(&yard.writer);
         let shown = || String::from_utf8_lossy(&body[..body.len().min(2_000)]).into_owned();
         // The server is asked about the caller.
         let watch = Stopwatch::of(vec![std::process::id(), yard.handle.process]);
@@ -72,6 +79,13 @@ fn fuzz() {
         let took = watch.elapsed();
         assert!(took < LIMIT, "seed {seed}, body {round}: took {took:?}: {}", shown());
         assert!(status < 500, "seed {seed}, body {round}: {status} {text}: {}", shown());
+        if let Some(baton) = baton(&text) {
+            // Left open, streams would soon be as many as there may be, and nothing more would be tried.
+            let close = json!({"baton": baton, "requests": [{"type": "close"}]});
+            let closed =
+                http.post(address.replace("cursor", "pipeline")).bearer_auth(&yard.writer).body(close.to_string());
+            assert!(closed.send().unwrap().status().as_u16() < 500, "seed {seed}, body {round}: closing");
+        }
         let brief = text.chars().filter(char::is_ascii_alphabetic).take(60).collect::<String>();
         let times = outcomes.entry(format!("{status} {brief}")).or_default();
         *times += 1;
