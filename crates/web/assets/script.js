@@ -58,15 +58,13 @@ const follow = (part, wait) => setTimeout(async () => {
   if (!document.hidden) {
     try {
       const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-      const busy = answer.status === 429 || answer.status >= 500;
-      if (!busy) {
-        if (!answer.ok || answer.redirected) return;
-        fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
-        if (!fresh) return;
-        // What is in use stays: the next one will do.
-        if (!part.contains(document.activeElement) || !("live" in fresh.dataset)) { part.replaceWith(fresh); part = fresh; }
-      }
-    } catch { /* the server may be restarting */ }
+      if (answer.status === 429 || answer.status >= 500) throw new Error("busy");
+      if (!answer.ok || answer.redirected) return;
+      fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(part.id);
+      if (!fresh) return;
+      // What is in use stays: the next one will do.
+      if (!part.contains(document.activeElement) || !("live" in fresh.dataset)) { part.replaceWith(fresh); part = fresh; }
+    } catch { /* the server is busy, or may be restarting */ }
   }
   if (!fresh || "live" in fresh.dataset) follow(part, Math.min(wait * 1.3, 5000));
 }, wait);
