@@ -100,7 +100,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path) -> io::Result<u64> {
     let is_long = source.metadata()?.len() >= LONG_FILE;
     let copied = AtomicBool::new(false);
     let size = thread::scope(|scope| {
-        // The disk begins with what is there while the rest is copied: waiting for all of it at the end takes about twice as long.
+        // The disk begins with what is there while the rest is copied: waiting for all of it at the end takes a third longer.
         let syncing = is_long.then(|| {
             scope.spawn(|| {
                 while !copied.load(Ordering::Relaxed) {

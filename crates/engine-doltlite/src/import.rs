@@ -19,7 +19,7 @@ use crate::write::{finish, set_down, start};
 /// How many bytes of rows are kept in memory before they are moved to the file.
 const SET_DOWN_AFTER: usize = 128 << 20;
 /// About what the engine keeps of a value besides its bytes.
-const HEADER: usize = 8;
+const HEADER: usize = 16;
 /// The most problems that are told.
 const MOST_PROBLEMS: usize = 100;
 
