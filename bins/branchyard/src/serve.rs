@@ -230,7 +230,12 @@ impl Running {
             self.runtime.block_on(metrics.handle.stop(false));
         }
         let patience = if *in_haste.borrow() { Duration::ZERO } else { Duration::from_secs(5) };
-        self.runtime.shutdown_timeout(patience);
+        // A call whose client went away may be at work yet.
+        let until = Instant::now() + patience;
+        while !self.state.is_idle() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()));
         Ok(())
     }
 }

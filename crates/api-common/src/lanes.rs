@@ -2,10 +2,10 @@
 //!
 //! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its
 //! thread now and then; once the call, or all that run the like of its statement together, has computed for a while it leaves its place
-//! to the next one and takes turns with the other long ones. A statement like one that went that way lately goes it from its beginning
-//! ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn. A long call that waits for its
-//! client computes nothing and holds up nobody. When there are too many, or a first turn would be too long in coming, the call is
-//! refused: the server is overloaded.
+//! to the next one, lowers the priority of its thread and takes turns with the other long ones. A statement like one that went that way
+//! lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn.
+//! A long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too
+//! long in coming, the call is refused: the server is overloaded.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -18,6 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 
 use crate::pool::PoolPlace;
+use crate::threads;
 
 /// How often one who waits looks whether anybody still wants its result.
 const LOOK: Duration = Duration::from_millis(50);
@@ -259,7 +260,8 @@ impl LongLane {
     fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
         if let Place::Short(_) = call.place {
             let Some(stay) = self.join() else { return Flow::Stop };
-            // Its short place is the next one's from here on.
+            // From here on short ones go before it at the processor, and its place is the next one's.
+            threads::give_way();
             call.place = Place::Long(stay);
             call.counted = None;
         }

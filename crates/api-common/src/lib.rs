@@ -59,6 +59,7 @@ mod routes;
 mod row_key;
 mod slots;
 mod state;
+mod threads;
 mod time;
 mod upload;
 mod urls;

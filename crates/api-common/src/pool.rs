@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::lanes;
+use crate::threads::Threads;
 use tokio::runtime::Handle;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Why a call did not run, or did not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full.
+    /// The queue is full, or the process may have no more threads.
     #[error("the queue is full")]
     Full,
     /// No place got free in time.
@@ -25,6 +26,7 @@ pub enum PoolError {
 /// A number of places for blocking calls, with a bounded queue before them.
 #[derive(Clone)]
 pub struct Pool {
+    threads: Threads,
     places: Arc<Semaphore>,
     /// A permit for each call that may compute at the same time.
     computing: Arc<Semaphore>,
@@ -84,6 +86,7 @@ impl Pool {
         let size = size.max(1);
         let semaphore = || Arc::new(Semaphore::new(size));
         Self {
+            threads: Threads::default(),
             places: semaphore(),
             computing: semaphore(),
             waiting: Arc::default(),
@@ -110,6 +113,11 @@ impl Pool {
         }
     }
 
+    /// Whether no call is under way, not even one that is long or whose caller went away.
+    pub fn is_idle(&self) -> bool {
+        self.threads.are_idle()
+    }
+
     /// Runs a blocking call. It goes on when the caller goes away.
     ///
     /// # Errors
@@ -120,8 +128,13 @@ impl Pool {
         F: FnOnce() -> T + Send + 'static,
     {
         let place = self.place().await?;
-        let running = tokio::task::spawn_blocking(move || lanes::run(place, work));
-        running.await.map_err(|_| PoolError::Lost)
+        let (tell, told) = oneshot::channel();
+        // Nobody may be there any more to be told.
+        if !self.threads.run(move || drop(tell.send(lanes::run(place, work)))) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(PoolError::Full);
+        }
+        told.await.map_err(|_| PoolError::Lost)
     }
 
     /// Waits for a place and for the permit to compute.

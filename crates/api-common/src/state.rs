@@ -75,6 +75,11 @@ impl AppState {
             config,
         }))
     }
+
+    /// Whether no blocking call is under way, whoever waits for it.
+    pub fn is_idle(&self) -> bool {
+        [&self.reads, &self.writes, &self.uploads, &self.sql].iter().all(|pool| pool.is_idle())
+    }
 }
 
 impl AppState {

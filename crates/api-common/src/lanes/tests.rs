@@ -227,3 +227,18 @@ fn who_is_new_comes_before_who_had_a_turn() {
     state.first.push_back(2);
     assert!(state.is_next(2) && !state.is_next(1));
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_not() {
+    let (lane, pool) = (lane(1, 1), pool());
+    let priority = || rustix::process::getpriority_process(None).unwrap();
+    let long = pool.run(move || {
+        let before = priority();
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        (before, priority())
+    });
+    let (before, during) = runtime().block_on(long).unwrap();
+    assert!(during > before || before == 19, "{before} {during}");
+    assert_eq!(runtime().block_on(pool.run(priority)), Ok(before));
+}

@@ -1,0 +1,213 @@
+//! Threads for blocking calls. They are our own, and not the runtime's, so that one can end: a thread that has lowered its priority cannot
+//! raise it again without a privilege.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a thread waits for its next job before it ends.
+const IDLE: Duration = Duration::from_secs(10);
+/// What a thread gives way by, as `nice` counts, which Linux does for each thread. Its scheduler gives it a third of what one gets that has not
+/// given way, and lets one that wakes up run at once; where nobody else computes, it loses nothing.
+#[cfg(target_os = "linux")]
+const GIVEN_WAY: i32 = 5;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// As many threads as there are jobs, and for a while those that had one. Clones are the same threads.
+#[derive(Clone, Default)]
+pub(crate) struct Threads(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    /// Threads that wait for a job; one may be on its way to it already.
+    waiting: usize,
+    /// Threads that have been begun and have not looked for a job yet.
+    starting: usize,
+}
+
+thread_local! {
+    static HAS_GIVEN_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets others compute before this thread from now on, where the system knows priorities of threads.
+pub(crate) fn give_way() {
+    if HAS_GIVEN_WAY.replace(true) {
+        return;
+    }
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(GIVEN_WAY) {
+        tracing::debug!(%error, "a thread keeps its priority");
+    }
+}
+
+impl Threads {
+    /// Runs a job on one of the threads. What it panics with is told by the hook of panics, and to nobody else. `false` when there is
+    /// no thread for it and none can be had.
+    pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
+        let mut state = self.0.lock();
+        state.jobs.push_back(Box::new(job));
+        if state.waiting >= state.jobs.len() {
+            drop(state);
+            self.0.changed.notify_one();
+            return true;
+        }
+        state.threads += 1;
+        state.starting += 1;
+        drop(state);
+        let shared = Arc::clone(&self.0);
+        let begun = std::thread::Builder::new().name("call".to_owned()).spawn(move || shared.work());
+        begun.is_ok() || self.0.is_left_to_others()
+    }
+
+    /// Whether no job is under way or waits.
+    pub(crate) fn are_idle(&self) -> bool {
+        let state = self.0.lock();
+        state.jobs.is_empty() && state.waiting == state.threads
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There was no thread for the newest job. The others take it when they are done, if there are any.
+    fn is_left_to_others(&self) -> bool {
+        let mut state = self.lock();
+        state.threads -= 1;
+        state.starting -= 1;
+        state.threads > 0 || state.jobs.pop_back().is_none()
+    }
+
+    fn work(&self) {
+        self.lock().starting -= 1;
+        while let Some(job) = self.next_job() {
+            drop(catch_unwind(AssertUnwindSafe(job)));
+        }
+    }
+
+    /// `None` when this thread is to end.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            // Whoever has given way takes no job that another thread is on its way to.
+            let mut is_over = HAS_GIVEN_WAY.get() && state.jobs.len() <= state.waiting + state.starting;
+            if !is_over {
+                if let Some(job) = state.jobs.pop_front() {
+                    return Some(job);
+                }
+                state.waiting += 1;
+                let (woken, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+                state = woken;
+                state.waiting -= 1;
+                is_over = waited.timed_out() && state.jobs.is_empty();
+            }
+            if is_over {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Threads, give_way};
+    use std::sync::mpsc;
+    use std::thread::ThreadId;
+    use std::time::{Duration, Instant};
+
+    fn run(threads: &Threads, job: impl FnOnce() + Send + 'static) -> ThreadId {
+        let (tell, told) = mpsc::channel();
+        assert!(threads.run(move || {
+            tell.send(std::thread::current().id()).unwrap();
+            job();
+        }));
+        told.recv().unwrap()
+    }
+
+    /// Until one waits for a job, or all have ended.
+    fn settle(threads: &Threads) -> usize {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            if threads.are_idle() {
+                return threads.0.lock().threads;
+            }
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_thread_is_used_again_also_after_a_panic() {
+        let threads = Threads::default();
+        let first = run(&threads, || {});
+        assert_eq!(settle(&threads), 1);
+        assert_eq!(run(&threads, || panic!("expected by the test")), first);
+        assert_eq!(settle(&threads), 1);
+        assert_eq!(run(&threads, || {}), first);
+    }
+
+    #[test]
+    fn jobs_at_once_have_a_thread_each() {
+        let threads = Threads::default();
+        let (go, wait) = mpsc::channel::<()>();
+        let first = run(&threads, move || wait.recv().unwrap());
+        let second = run(&threads, || {});
+        assert_ne!(first, second);
+        go.send(()).unwrap();
+        assert_eq!(settle(&threads), 2);
+    }
+
+    #[test]
+    fn a_thread_that_gave_way_ends_and_the_next_job_has_a_fresh_one() {
+        let threads = Threads::default();
+        let first = run(&threads, give_way);
+        assert_eq!(settle(&threads), 0);
+        assert_ne!(run(&threads, || {}), first);
+    }
+
+    #[test]
+    fn a_thread_that_gave_way_does_not_take_what_comes_as_it_ends() {
+        let threads = Threads::default();
+        for _ in 0..200 {
+            let (tell, told) = mpsc::channel();
+            assert!(threads.run(move || {
+                give_way();
+                tell.send(std::thread::current().id()).unwrap();
+            }));
+            let gave_way = told.recv().unwrap();
+            assert_ne!(run(&threads, || {}), gave_way);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_the_thread_that_gave_way_has_a_lower_priority() {
+        let threads = Threads::default();
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let (tell, told) = mpsc::channel();
+        let both = tell.clone();
+        run(&threads, move || {
+            let before = priority();
+            give_way();
+            both.send((before, priority())).unwrap();
+        });
+        let (before, after) = told.recv().unwrap();
+        assert_eq!(after, (before + super::GIVEN_WAY).min(19));
+        run(&threads, move || tell.send((before, priority())).unwrap());
+        assert_eq!(told.recv().unwrap(), (before, before));
+        assert_eq!(priority(), before);
+    }
+}
