@@ -17,12 +17,16 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     process::run(test.current_dir(&workspace.root))
 }
 
-/// A place where targets of fuzzing are: how their names begin, the package, the test.
-const PLACES: &[(&str, &str, &str)] = &[
-    ("engine-", "branchyard-engine-doltlite", "hostile::fuzz"),
-    ("hrana-", "branchyard", "deployments::hostile::fuzz"),
-    ("", "branchyard-testkit", "hostile::fuzz"),
+/// A place where targets of fuzzing are: how their names begin, the package, the test, and whether it looks at the code that is reached.
+const PLACES: &[(&str, &str, &str, bool)] = &[
+    ("engine-", "branchyard-engine-doltlite", "hostile::fuzz", false),
+    ("hrana-", "branchyard", "deployments::hostile::fuzz", false),
+    ("", "branchyard-testkit", "hostile::fuzz", true),
 ];
+
+/// Counts each edge of the control flow of all Rust code, as fuzzers do (`crates/testkit/tests/it/hostile/coverage.rs`).
+const COUNTED: &str = "--cfg sancov -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters";
 
 /// Inputs of strangers. Without `--target`, each target has its time.
 pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
@@ -32,9 +36,17 @@ pub(crate) fn fuzz(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     let seed = flags.number("--seed")?.unwrap_or(1);
     let place = target.and_then(|name| PLACES.iter().find(|(start, ..)| name.starts_with(start)));
     let places = place.map_or(PLACES, std::slice::from_ref);
-    for &(_, package, name) in places {
+    for &(_, package, name, counted) in places {
         let mut test = Command::new(cargo());
-        test.args(["test", "-p", package, "--test", "it", name, "--", "--exact", "--nocapture"]);
+        test.args(["test", "-p", package, "--test", "it"]);
+        if counted {
+            // With a target named, the flags are kept from what runs while building. Its own folder, or each build would undo the other.
+            test.args(["--target", "host-tuple", "--target-dir", "target/fuzz"]);
+            // It looks at all counters between any two inputs.
+            test.args(["--config", "profile.dev.package.branchyard-testkit.opt-level=2"]);
+            test.env("RUSTFLAGS", COUNTED).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        }
+        test.args([name, "--", "--exact", "--nocapture"]);
         test.env("FUZZ_SECONDS", seconds.to_string()).env("FUZZ_SEED", seed.to_string());
         if let Some(target) = target {
             test.env("FUZZ_TARGET", target);

@@ -4,6 +4,7 @@
 //! `cargo xtask fuzz --target sql --minutes 60 --seed 2` goes on for an hour (docs/testing.md);
 //! `FUZZ_INPUT=<file>` tries one input that was found again.
 
+mod coverage;
 mod files;
 mod fuzz;
 mod inputs;

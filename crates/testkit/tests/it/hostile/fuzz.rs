@@ -1,4 +1,4 @@
-//! The loop: mutate, try, keep what had a new outcome.
+//! The loop: mutate, try, keep what reached new code or had a new outcome.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use branchyard_testkit::{Mutator, Server, Stopwatch};
 
+use super::coverage::Coverage;
 use super::targets::{TARGETS, Target, Yard};
 
-/// Inputs kept for their outcome, besides the seeds.
-const KEPT: usize = 200;
+/// Bytes of inputs that are kept.
+const KEPT: usize = 64 << 20;
 /// An attempt that took so long by the clock on the wall hangs: a busy machine does not make it take as long.
 const HUNG: Duration = Duration::from_secs(300);
 
@@ -45,8 +46,13 @@ pub(super) fn run() {
             Some(seconds) => Budget::Until(Instant::now() + Duration::from_secs(seconds)),
             None => Budget::Rounds(target.rounds),
         };
-        let (rounds, outcomes) = fuzz(&yard, target, seed, &budget);
-        println!("{}: {rounds} inputs, {outcomes} outcomes", target.name);
+        let watch = Stopwatch::of_this_process();
+        let Tried { inputs, outcomes, kept, edges } = fuzz(&yard, target, seed, &budget);
+        let seconds = watch.elapsed().as_secs();
+        println!(
+            "{}: {inputs} inputs, {outcomes} outcomes, {edges} edges, {kept} kept, {seconds} s of processor time",
+            target.name
+        );
         assert!(outcomes > 1, "{}: every input had the same outcome, so nothing was tried", target.name);
     }
 }
@@ -64,8 +70,19 @@ pub(super) fn attempt(yard: &Yard, target: &Target, input: &[u8]) -> Result<Stri
     if took > target.limit { Err(format!("took {took:?}: {outcome:?}")) } else { outcome }
 }
 
-/// Gives the number of inputs and of different outcomes.
-fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> (usize, usize) {
+/// How far it got.
+#[derive(Clone, Copy, Default)]
+struct Tried {
+    inputs: usize,
+    /// Different ones.
+    outcomes: usize,
+    /// Inputs that others are made of, the seeds included.
+    kept: usize,
+    /// Of the code, reached by an attempt; 0 in a build that does not count.
+    edges: usize,
+}
+
+fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> Tried {
     let trying: Mutex<Vec<u8>> = Mutex::default();
     let (done, finished) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -73,6 +90,7 @@ fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> (usize, usi
             let done = done;
             let (mut mutator, mut corpus) = (Mutator::new(seed), (target.seeds)(yard));
             let (seeds, mut outcomes, mut round) = (corpus.len(), BTreeSet::new(), 0);
+            let (mut coverage, mut bytes) = (Coverage::new(), 0);
             loop {
                 let over = match budget {
                     Budget::Rounds(rounds) => round >= seeds + rounds,
@@ -85,25 +103,29 @@ fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> (usize, usi
                 trying.lock().unwrap().clone_from(&input);
                 let outcome = attempt(yard, target, &input);
                 let failed = outcome.as_ref().err().cloned();
-                if outcomes.insert(outcome.unwrap_or_default()) && corpus.len() < seeds + KEPT {
+                let new = coverage.grew() | outcomes.insert(outcome.unwrap_or_default());
+                if new && round >= seeds && bytes + input.len() <= KEPT {
+                    bytes += input.len();
                     corpus.push(input);
                 }
                 round += 1;
                 let last = failed.is_some();
-                if done.send((round, outcomes.len(), failed)).is_err() || last {
+                let tried =
+                    Tried { inputs: round, outcomes: outcomes.len(), kept: corpus.len(), edges: coverage.edges() };
+                if done.send((tried, failed)).is_err() || last {
                     break;
                 }
             }
         });
         // An attempt that never ends cannot be stopped, but it can be told.
-        let mut last = (0, 0);
+        let mut last = Tried::default();
         loop {
             match finished.recv_timeout(HUNG) {
-                Ok((round, outcomes, None)) => last = (round, outcomes),
-                Ok((round, _, Some(fault))) => {
+                Ok((tried, None)) => last = tried,
+                Ok((Tried { inputs, .. }, Some(fault))) => {
                     let kept = keep(target, &trying.lock().unwrap());
                     panic!(
-                        "{} fails at input {round} of seed {seed}, kept as {}: {fault}",
+                        "{} fails at input {inputs} of seed {seed}, kept as {}: {fault}",
                         target.name,
                         kept.display()
                     );

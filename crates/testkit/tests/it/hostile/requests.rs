@@ -6,7 +6,7 @@ use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::targets::{ADDRESS, BRANCHES, Yard, judged, one_of};
+use super::targets::{ADDRESS, BRANCHES, PULL, Yard, judged, one_of};
 
 /// The first byte chooses the header.
 const HEADERS: &[&str] = &[
@@ -145,12 +145,12 @@ pub(super) const PROSE: &[&str] = &[
     "**_~~`\u{202e}&#x3c;script&#x3e;",
 ];
 
-/// As the description on the page of a database: nothing in it runs or is loaded.
+/// As the description of a pull: nothing in it runs or is loaded.
 pub(super) fn markdown(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    let kept = yard.ada.patch("/databases/ada/rivers", &json!({"description": text}));
+    let kept = yard.ada.patch("/databases/ada/rivers/pulls/1", &json!({"description": text}));
     let brief = one_of(&kept, &[200, 400, 413])?;
-    let shown = yard.anonymous.send(yard.anonymous.plain(Method::GET, "/ada/rivers"));
+    let shown = yard.anonymous.send(yard.anonymous.plain(Method::GET, PULL));
     if shown.status != 200 {
         return Err(format!("the page answers {}: {}", shown.status, shown.text));
     }
@@ -166,7 +166,11 @@ pub(super) fn markdown(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
             return Err(format!("the page has {bad}: {}", shown.text));
         }
     }
-    if scripts == yard.scripts { Ok(brief) } else { Err(format!("the page has {scripts} scripts: {}", shown.text)) }
+    if scripts != yard.scripts {
+        return Err(format!("the page has {scripts} scripts: {}", shown.text));
+    }
+    let elements = ["<h1", "<h2", "<ul", "<ol", "<table", "<pre", "<code", "<blockquote", "<em>", "<strong>"];
+    Ok(elements.iter().fold(brief, |brief, element| format!("{brief} {}", lower.matches(element).count().min(20))))
 }
 
 pub(super) fn configurations() -> Vec<Vec<u8>> {

@@ -274,7 +274,7 @@ pub(super) struct Yard {
     pub(super) completion: Value,
     /// Where a part of an upload goes.
     pub(super) part: String,
-    /// Scripts of a page that shows prose.
+    /// Scripts of [`PULL`].
     pub(super) scripts: usize,
 }
 
@@ -293,7 +293,11 @@ impl Yard {
         let session = ada.post("/databases/ada/rivers/imports/uploads", &announced).expect(201).data();
         let part = session["parts"][0]["url"].as_str().unwrap().to_owned();
         let anonymous = server.anonymous();
-        let page = anonymous.send(anonymous.plain(Method::GET, "/ada/rivers")).expect(200);
+        ada.write("ada/rivers", "other", "INSERT INTO t VALUES (3, 'b')");
+        let place = |branch| json!({"database": {"owner": "ada", "name": "rivers"}, "branch_name": branch});
+        let pull = json!({"title": "Prose", "from_branch": place("other"), "to_branch": place("main")});
+        ada.post("/databases/ada/rivers/pulls", &pull).expect(201);
+        let page = anonymous.send(anonymous.plain(Method::GET, PULL)).expect(200);
         let scripts = page.text.matches("<script").count();
         Self { anonymous, ada, cursor, operation, completion, part, scripts }
     }
@@ -302,6 +306,9 @@ impl Yard {
         self.ada.token().unwrap()
     }
 }
+
+/// A page that shows prose.
+pub(super) const PULL: &str = "/ada/rivers/pulls/1";
 
 pub(super) const BRANCHES: &str = "/databases/ada/rivers/branches";
 
