@@ -64,6 +64,17 @@ fn command(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
+/// Starts a driver; gives its port, or `None` when it ended instead.
+fn start(driver: &Path) -> Option<(Child, String)> {
+    let mut driver = Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut told = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let port = told.find_map(|line| Some(line.split_once("successfully on port ")?.1.trim_end_matches('.').to_owned()));
+    if port.is_none() {
+        driver.wait().unwrap();
+    }
+    Some((driver, port?))
+}
+
 impl Chromium {
     /// Opens a window; `None` where there is no browser and none is required.
     pub(super) fn open(server: &Server, javascript: JavaScript) -> Option<Self> {
@@ -73,11 +84,8 @@ impl Chromium {
             eprintln!("no chromium or no chromedriver: nothing was tested");
             return None;
         };
-        let mut driver =
-            Command::new(driver).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let told = BufReader::new(driver.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let told = told.filter_map(|line| line.split_once("successfully on port ").map(|(_, port)| port.to_owned()));
-        let port = told.map(|port| port.trim_end_matches('.').to_owned()).next().expect("chromedriver starts");
+        // It takes a free port of one family of addresses, and ends when somebody has it in the other one.
+        let (driver, port) = (0..10).find_map(|_| start(&driver)).expect("chromedriver starts");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let options = json!({
             "binary": browser.to_str().unwrap(),
