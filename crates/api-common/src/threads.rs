@@ -36,6 +36,13 @@ struct State {
     starting: usize,
 }
 
+impl State {
+    /// Whether a thread is on its way to each job that waits.
+    fn has_a_thread_for_each(&self) -> bool {
+        self.jobs.len() <= self.waiting + self.starting
+    }
+}
+
 thread_local! {
     static HAS_GIVEN_WAY: Cell<bool> = const { Cell::new(false) };
 }
@@ -57,7 +64,7 @@ impl Threads {
     pub(crate) fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
         let mut state = self.0.lock();
         state.jobs.push_back(Box::new(job));
-        if state.waiting >= state.jobs.len() {
+        if state.has_a_thread_for_each() {
             drop(state);
             self.0.changed.notify_one();
             return true;
@@ -82,27 +89,30 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There was no thread for the newest job. The others take it when they are done, if there are any.
+    /// There was no thread for the newest job. The others take it when they are done; if there are none, nobody takes any.
     fn is_left_to_others(&self) -> bool {
         let mut state = self.lock();
         state.threads -= 1;
         state.starting -= 1;
-        state.threads > 0 || state.jobs.pop_back().is_none()
+        let lost = if state.threads > 0 { VecDeque::new() } else { std::mem::take(&mut state.jobs) };
+        drop(state);
+        lost.is_empty()
     }
 
     fn work(&self) {
-        self.lock().starting -= 1;
-        while let Some(job) = self.next_job() {
+        let mut state = self.lock();
+        state.starting -= 1;
+        while let Some(job) = self.next_job(state) {
             drop(catch_unwind(AssertUnwindSafe(job)));
+            state = self.lock();
         }
     }
 
     /// `None` when this thread is to end.
-    fn next_job(&self) -> Option<Job> {
-        let mut state = self.lock();
+    fn next_job(&self, mut state: MutexGuard<'_, State>) -> Option<Job> {
         loop {
-            // Whoever has given way takes no job that another thread is on its way to.
-            let mut is_over = HAS_GIVEN_WAY.get() && state.jobs.len() <= state.waiting + state.starting;
+            // Whoever has given way takes a job only if nobody else comes for it.
+            let mut is_over = HAS_GIVEN_WAY.get() && state.has_a_thread_for_each();
             if !is_over {
                 if let Some(job) = state.jobs.pop_front() {
                     return Some(job);
