@@ -160,7 +160,9 @@ impl DataDir {
 /// # Errors
 /// When it cannot be written.
 pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
+    // Appended, or two files that differ by their extension only would share it.
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
     let mut options = OpenOptions::new();
     options.create(true).truncate(true).write(true);
     #[cfg(unix)]
