@@ -59,15 +59,25 @@ impl Workers {
 }
 
 fn work(hub: &Hub, stop: &AtomicBool, holder: &str, metrics: &Metrics) {
+    let mut is_behind = false;
     while !stop.load(Ordering::Relaxed) {
-        let seen = hub.operations().signals();
+        let operations = hub.operations();
+        let seen = operations.signals();
         let began = Instant::now();
-        match panic::catch_unwind(AssertUnwindSafe(|| hub.operations().run_next(holder))) {
+        let next = || {
+            if is_behind {
+                operations.hand_back(holder)?;
+            }
+            operations.run_next(holder)
+        };
+        let turn = panic::catch_unwind(AssertUnwindSafe(next));
+        is_behind = matches!(turn, Ok(Err(_)));
+        match turn {
             Ok(Ok(Some((kind, ended)))) => metrics.operations.ran(kind, ended, began.elapsed().as_secs_f64()),
-            Ok(Ok(None)) => hub.operations().wait(seen, IDLE),
+            Ok(Ok(None)) => operations.wait(seen, IDLE),
             Ok(Err(error)) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "an operation met a fault");
-                hub.operations().wait(seen, IDLE);
+                operations.wait(seen, IDLE);
             }
             // Its lease ends, and it is tried again; after a few times it fails.
             Err(_) => tracing::error!("an operation panicked"),

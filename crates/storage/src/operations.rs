@@ -290,10 +290,12 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()> {
+    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()> {
         self.run("hand an operation back", |conn| {
-            diesel::update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
+            let held = operations::table.filter(operations::finished_at.is_null());
+            diesel::update(held.filter(operations::lease_holder.eq(holder)))
                 .set((
+                    operations::attempts.eq(operations::attempts - i64::from(!counts)),
                     operations::state.eq(OperationState::Queued.word()),
                     operations::lease_holder.eq(None::<String>),
                     operations::lease_until.eq(None::<i64>),

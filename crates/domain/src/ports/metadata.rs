@@ -514,8 +514,8 @@ pub trait OperationRepository {
     fn operation_backlog(&mut self) -> Result<OperationBacklog>;
     /// Ends the leases of all workers of a node (`<node>/…`), for its start; gives how many.
     fn operation_recover(&mut self, node: &str) -> Result<u64>;
-    /// Hands a leased operation back to the queue; its place is kept.
-    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()>;
+    /// Hands what `holder` has leased back to the queue, where its place is kept. The attempt counts, or it is as if it had not been made.
+    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()>;
     /// Whether a fork of this name is being made for this owner.
     fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool>;
     /// Removes operations settled before `before`; gives how many.

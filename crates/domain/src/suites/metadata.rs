@@ -805,11 +805,18 @@ pub fn leases(store: &dyn Metadata) {
     write(store, |unit| {
         assert!(!unit.operation_extend(operation_id(4), "w2", at(99)).unwrap(), "it lost the lease");
         // Handed back, it keeps its place.
-        unit.operation_hand_back(operation_id(1), "w9").unwrap();
-        unit.operation_hand_back(operation_id(1), "w1").unwrap();
-        assert_eq!(unit.operation_get(operation_id(1)).unwrap().unwrap().status, OperationStatus::Queued);
+        unit.operation_hand_back("w9", true).unwrap();
+        unit.operation_hand_back("w1", true).unwrap();
+        let first = unit.operation_get(operation_id(1)).unwrap().unwrap();
+        assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
+        assert_eq!(unit.operation_get(operation_id(4)).unwrap().unwrap().status, OperationStatus::Running);
         assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 3);
     });
+    assert_eq!(lease("w4", 13), Some(1));
+    // As if it had not been tried again.
+    write(store, |unit| unit.operation_hand_back("w4", false).unwrap());
+    let first = read(store, |unit| unit.operation_get(operation_id(1)).unwrap().unwrap());
+    assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
     assert_eq!(lease("w4", 13), Some(1));
     write(store, |unit| {
         let mut settled = unit.operation_get(operation_id(1)).unwrap().unwrap();

@@ -300,7 +300,8 @@ impl<'a> Operations<'a> {
     /// Runs the oldest operation that may run; gives what became of it, if there was one. `holder` names the worker: `<node>/<worker>`.
     ///
     /// # Errors
-    /// [`Fault`] when even the failure could not be recorded; the operation is then run again when its lease has ended.
+    /// [`Fault`] when what became of it could not be recorded. It is run again: soon when the worker can [hand it back](Self::hand_back), else when
+    /// its lease has ended.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
@@ -313,6 +314,17 @@ impl<'a> Operations<'a> {
         let kind = operation.work.kind();
         // Who ran it looks for the next one of this database: nobody else has to be woken for it.
         Ok(Some((kind, run::run(self.0, operation, holder)?)))
+    }
+
+    /// Hands back what a worker could not, as on a full disk, once [`run_next`](Self::run_next) has given it a fault and before it asks again. It
+    /// does not count as an attempt that nobody could record how it went.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn hand_back(&self, holder: &str) -> Result<(), Fault> {
+        let mut unit = self.0.ports.metadata.write()?;
+        unit.operation_hand_back(holder, false)?;
+        Ok(unit.save()?)
     }
 
     /// Prolongs the lease of an operation being run.

@@ -81,12 +81,13 @@ impl Run<'_> {
         let (done, beat) = mpsc::channel::<()>();
         let period = Duration::from_secs(u64::try_from(LEASE_SECONDS / 3).unwrap_or(10));
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let keeping = std::thread::Builder::new().spawn_scoped(scope, move || {
                 while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
                     // A failed beat is made up for by the next; a lost lease shows when the operation is settled.
                     let _ = Operations::new(self.inner).prolong(self.operation.id, self.holder);
                 }
             });
+            keeping.map_err(|error| EngineError::Unavailable(format!("no thread to keep the lease by: {error}")))?;
             let ended = self.retry_moved();
             drop(done);
             ended
@@ -219,9 +220,12 @@ impl Run<'_> {
         }
         // A passing trouble gets time to pass, longer each time.
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
-        let mut unit = self.inner.ports.metadata.write()?;
-        unit.operation_hand_back(self.operation.id, self.holder)?;
-        unit.save()?;
+        // What is not saved here is made up for by the worker, who is told of the first fault in any case.
+        if let Ok(mut unit) = self.inner.ports.metadata.write()
+            && unit.operation_hand_back(self.holder, true).is_ok()
+        {
+            let _ = unit.save();
+        }
         Err(fault)
     }
 }

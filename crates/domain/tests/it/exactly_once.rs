@@ -20,7 +20,7 @@ fn with_every_fault(prepare: impl Fn(&World) -> OperationId, check: impl Fn(&Wor
             let world = world();
             let operation = prepare(&world);
             let told = format!("save {saves} is {fault:?}");
-            world.fakes.metadata.fail_save_after(saves, fault);
+            world.fakes.metadata.fail_after(saves, 1, fault);
             world.work();
             let was_planned = world.fakes.metadata.no_more_faults();
             assert!(
@@ -33,6 +33,22 @@ fn with_every_fault(prepare: impl Fn(&World) -> OperationId, check: impl Fn(&Wor
                 assert!(saves >= 2, "a run saves its lease and its end");
                 break;
             }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_is_away_for_long_costs_no_attempt() {
+    for fault in [SaveFault::Lost, SaveFault::Unheard] {
+        for saves in 0..2 {
+            let world = world();
+            let operation = world.queue("main", "main", ADD);
+            world.fakes.metadata.fail_after(saves, 12, fault);
+            world.work();
+            assert!(!world.fakes.metadata.no_more_faults(), "save {saves} on is {fault:?}");
+            let done = world.unit().operation_get(operation.id).unwrap().unwrap();
+            assert!(matches!(done.status, OperationStatus::Succeeded(_)), "save {saves} on is {fault:?}: {done:?}");
+            assert!(done.attempts <= 2, "save {saves} on is {fault:?}: {done:?}");
         }
     }
 }

@@ -497,7 +497,7 @@ fn a_lost_save_repeats_the_attempt_under_its_id() {
     world.hub.dispatch().fan_out().unwrap();
     let leased = lease(&world, "w").pop().unwrap();
     let done = world.hub.dispatch().attempt(leased, || true).unwrap();
-    world.fakes.metadata.fail_save_after(0, branchyard_domain::fakes::SaveFault::Lost);
+    world.fakes.metadata.fail_after(0, 1, branchyard_domain::fakes::SaveFault::Lost);
     world.hub.dispatch().turn("w", std::slice::from_ref(&done), 9, 9).unwrap_err();
     assert!(world.last(hook).is_pending());
     world.hub.dispatch().turn("w", &[done], 9, 9).unwrap();

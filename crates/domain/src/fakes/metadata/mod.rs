@@ -52,11 +52,10 @@ pub struct MemoryMetadata {
 }
 
 impl MemoryMetadata {
-    /// Makes the save after the next `saves` ones go wrong; replaces what was planned before.
-    pub fn fail_save_after(&self, saves: usize, fault: SaveFault) {
-        let mut plan: VecDeque<_> = std::iter::repeat_n(None, saves).collect();
-        plan.push_back(Some(fault));
-        *lock(&self.faults) = plan;
+    /// Makes `times` saves go wrong after the next `saves` ones; replaces what was planned before.
+    pub fn fail_after(&self, saves: usize, times: usize, fault: SaveFault) {
+        let plan = std::iter::repeat_n(None, saves).chain(std::iter::repeat_n(Some(fault), times));
+        *lock(&self.faults) = plan.collect();
     }
 
     /// Forgets faults that were planned; gives whether there still was one.

@@ -145,10 +145,11 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(freed)
     }
 
-    fn operation_hand_back(&mut self, id: OperationId, holder: &str) -> Result<()> {
-        if let Some(leased) = self.leased(id, holder)? {
+    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()> {
+        for leased in self.change()?.operations.values_mut().filter(|leased| leased.held_by(holder)) {
             leased.lease = None;
             leased.operation.status = OperationStatus::Queued;
+            leased.operation.attempts -= u32::from(!counts);
         }
         Ok(())
     }
