@@ -119,7 +119,7 @@ impl Prison {
 
     /// Gives a statement to the engine; an error when what came of it should not have.
     fn attempt(&self, kind: Kind, session: &mut Option<Box<dyn Session>>, sql: &str) -> Result<&'static str, String> {
-        let before = Waited::now();
+        let computing = Computing::now();
         let mut taken = Watcher::default();
         let ended = match kind {
             Kind::Read => {
@@ -143,7 +143,7 @@ impl Prison {
                 }
             }
         };
-        let took = before.computed();
+        let took = computing.elapsed();
         if took > TIME + GRACE {
             return Err(format!("it computed for {took:?}"));
         }
@@ -231,21 +231,35 @@ fn files(folder: &Path) -> Files {
     found
 }
 
-/// A moment, and how long this thread had waited for a processor by then.
-struct Waited(Instant, Duration);
+/// What this thread computed so far, where the system tells. A statement cannot ask for anything it would have to wait for; what it waits for all
+/// the same is the machine: a processor, a disk, memory.
+struct Computing(Instant, Option<Duration>);
 
-impl Waited {
+impl Computing {
     fn now() -> Self {
-        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        let nanos = text.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Self(Instant::now(), Duration::from_nanos(nanos))
+        let told = fs::read_to_string("/proc/thread-self/schedstat").ok();
+        let nanos = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+        Self(Instant::now(), nanos.map(Duration::from_nanos))
     }
 
-    /// Time since then, without that in which others had the processors.
-    fn computed(&self) -> Duration {
+    /// What it has computed since then; all of the time where nothing is told.
+    fn elapsed(&self) -> Duration {
         let now = Self::now();
-        (now.0 - self.0).saturating_sub(now.1.saturating_sub(self.1))
+        now.1.zip(self.1).map_or(now.0 - self.0, |(now, then)| now.saturating_sub(then))
     }
+}
+
+#[test]
+fn it_counts_what_a_thread_computes_and_not_what_it_waits() {
+    let (computing, began) = (Computing::now(), Instant::now());
+    while began.elapsed() < Duration::from_millis(100) {
+        std::hint::spin_loop();
+    }
+    // It may have had to share the processors.
+    assert!(computing.elapsed() > Duration::from_millis(5));
+    let waiting = Computing::now();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(waiting.elapsed() < Duration::from_millis(50));
 }
 
 /// The most memory that this process ever had, in KiB.
