@@ -22,34 +22,45 @@ impl Progress {
         self.all().get(&id).map(|rows| rows.load(Ordering::Relaxed))
     }
 
-    /// The same source, whose rows are counted from zero until it is dropped.
-    pub(super) fn counting<'a>(&'a self, id: OperationId, source: &'a mut dyn RowSource) -> Counting<'a> {
+    /// Counts the rows of an import from zero until it is dropped.
+    pub(super) fn begin(&self, id: OperationId) -> Count<'_> {
         let rows = Arc::new(AtomicU64::new(0));
         self.all().insert(id, Arc::clone(&rows));
-        Counting { progress: self, id, source, rows }
+        Count { progress: self, id, rows }
     }
 }
 
-/// A source whose rows are counted.
-pub(super) struct Counting<'a> {
+/// The count of an import that runs.
+pub(super) struct Count<'a> {
     progress: &'a Progress,
     id: OperationId,
-    source: &'a mut dyn RowSource,
     rows: Arc<AtomicU64>,
 }
 
-impl RowSource for Counting<'_> {
+impl Count<'_> {
+    /// The same source, whose rows are counted.
+    pub(super) fn of<'a>(&'a self, source: &'a mut dyn RowSource) -> impl RowSource + 'a {
+        Counted { rows: &self.rows, source }
+    }
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.progress.all().remove(&self.id);
+    }
+}
+
+struct Counted<'a> {
+    rows: &'a AtomicU64,
+    source: &'a mut dyn RowSource,
+}
+
+impl RowSource for Counted<'_> {
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
         let next = self.source.next(row);
         if let Ok(Some(_)) = next {
             self.rows.fetch_add(1, Ordering::Relaxed);
         }
         next
-    }
-}
-
-impl Drop for Counting<'_> {
-    fn drop(&mut self) {
-        self.progress.all().remove(&self.id);
     }
 }

@@ -109,10 +109,9 @@ fn bring_in(
         author: &author,
         timeout: deadline.left(),
     };
-    ahead(file, &targets, |rows| {
-        let mut rows = inner.progress.counting(run.operation.id, rows);
-        engine.import(database.id, &job, &mut rows).map_err(blame)
-    })
+    // Before the file is read.
+    let count = inner.progress.begin(run.operation.id);
+    ahead(file, &targets, |rows| engine.import(database.id, &job, &mut count.of(rows)).map_err(blame))
 }
 
 /// Where each file column goes, and what happens to the table.
