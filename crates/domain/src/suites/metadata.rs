@@ -836,6 +836,9 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!(write(store, |unit| unit.operation_recover("other").unwrap()), 1);
     assert_eq!(lease("w6", 15), Some(4));
     assert_eq!(lease("w6", 15), None);
+    // What has begun goes before what is queued with an id made earlier.
+    write(store, |unit| unit.operation_add(&operation(0, &menu, &ann)).unwrap());
+    assert_eq!(lease("w6", 30), Some(2));
 }
 
 /// Upload sessions and their parts.

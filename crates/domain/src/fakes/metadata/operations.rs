@@ -1,5 +1,7 @@
 //! Operations and their leases.
 
+use std::collections::BTreeMap;
+
 use super::state::Leased;
 use super::{MemoryUnit, Result, count, page};
 use crate::entities::{Operation, OperationStatus, Work};
@@ -96,11 +98,16 @@ impl OperationRepository for MemoryUnit<'_> {
     }
 
     fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
-        let all = &self.state.operations;
-        let busy =
-            |database: DatabaseId| all.values().any(|l| l.operation.database_id == database && l.lease_is_live(now));
-        let free = all.values().find(|l| !l.operation.settled() && !busy(l.operation.database_id));
-        let Some(id) = free.map(|leased| leased.operation.id) else { return Ok(None) };
+        // Of each database the one whose turn it is: what has begun goes before what waits.
+        let mut turns = BTreeMap::<DatabaseId, &Leased>::new();
+        for leased in self.state.operations.values().filter(|leased| !leased.operation.settled()) {
+            let turn = turns.entry(leased.operation.database_id).or_insert(leased);
+            if turn.is(OperationState::Queued) && leased.is(OperationState::Running) {
+                *turn = leased;
+            }
+        }
+        let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| leased.operation.id).min();
+        let Some(id) = free else { return Ok(None) };
         let Some(leased) = self.change()?.operations.get_mut(&id) else { return Ok(None) };
         leased.lease = Some((holder.to_owned(), until));
         leased.operation.status = OperationStatus::Running;
