@@ -59,25 +59,15 @@ impl Workers {
 }
 
 fn work(hub: &Hub, stop: &AtomicBool, holder: &str, metrics: &Metrics) {
-    let mut is_behind = false;
     while !stop.load(Ordering::Relaxed) {
-        let operations = hub.operations();
-        let seen = operations.signals();
+        let seen = hub.operations().signals();
         let began = Instant::now();
-        let next = || {
-            if is_behind {
-                operations.hand_back(holder)?;
-            }
-            operations.run_next(holder)
-        };
-        let turn = panic::catch_unwind(AssertUnwindSafe(next));
-        is_behind = matches!(turn, Ok(Err(_)));
-        match turn {
+        match panic::catch_unwind(AssertUnwindSafe(|| hub.operations().run_next(holder))) {
             Ok(Ok(Some((kind, ended)))) => metrics.operations.ran(kind, ended, began.elapsed().as_secs_f64()),
-            Ok(Ok(None)) => operations.wait(seen, IDLE),
+            Ok(Ok(None)) => hub.operations().wait(seen, IDLE),
             Ok(Err(error)) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "an operation met a fault");
-                operations.wait(seen, IDLE);
+                hub.operations().wait(seen, IDLE);
             }
             // Its lease ends, and it is tried again; after a few times it fails.
             Err(_) => tracing::error!("an operation panicked"),

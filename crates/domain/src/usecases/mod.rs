@@ -188,6 +188,7 @@ pub(crate) struct Inner {
     pub(crate) outbox: operations::Wake,
     pub(crate) fleet: operations::Wake,
     pub(crate) remembered: remembered::Remembered,
+    pub(crate) behind: operations::Behind,
     pub(crate) progress: progress::Progress,
     pub(crate) settled: Arc<settled::Settled>,
 }
@@ -279,6 +280,7 @@ impl Hub {
                 outbox: operations::Wake::default(),
                 fleet: operations::Wake::default(),
                 remembered: remembered::Remembered::default(),
+                behind: operations::Behind::default(),
                 progress: progress::Progress::default(),
                 settled: Arc::default(),
             }),

@@ -1,6 +1,7 @@
 //! Operations: accepting, finding, canceling, and the loop that runs them.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
@@ -59,6 +60,16 @@ impl Wake {
     pub(crate) fn wait(&self, seen: u64, at_most: Duration) {
         let guard = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.signal.wait_timeout_while(guard, at_most, |now| *now == seen));
+    }
+}
+
+/// Workers that may hold what they could neither end nor hand back.
+#[derive(Default)]
+pub(crate) struct Behind(Mutex<HashSet<String>>);
+
+impl Behind {
+    fn all(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -300,9 +311,29 @@ impl<'a> Operations<'a> {
     /// Runs the oldest operation that may run; gives what became of it, if there was one. `holder` names the worker: `<node>/<worker>`.
     ///
     /// # Errors
-    /// [`Fault`] when what became of it could not be recorded. It is run again: soon when the worker can [hand it back](Self::hand_back), else when
-    /// its lease has ended.
+    /// [`Fault`] when what became of it could not be recorded. It is run again once this worker asks for the next one and can hand it back, else
+    /// when its lease has ended.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
+        let turn = self.catch_up(holder).and_then(|()| self.lease_and_run(holder));
+        if turn.is_err() {
+            self.0.behind.all().insert(holder.to_owned());
+        }
+        turn
+    }
+
+    /// Hands back what a worker could not before, as on a full disk. It does not count as an attempt that nobody could record how it went.
+    fn catch_up(&self, holder: &str) -> Result<(), Fault> {
+        if !self.0.behind.all().contains(holder) {
+            return Ok(());
+        }
+        let mut unit = self.0.ports.metadata.write()?;
+        unit.operation_hand_back(holder, false)?;
+        unit.save()?;
+        self.0.behind.all().remove(holder);
+        Ok(())
+    }
+
+    fn lease_and_run(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
@@ -314,17 +345,6 @@ impl<'a> Operations<'a> {
         let kind = operation.work.kind();
         // Who ran it looks for the next one of this database: nobody else has to be woken for it.
         Ok(Some((kind, run::run(self.0, operation, holder)?)))
-    }
-
-    /// Hands back what a worker could not, as on a full disk, once [`run_next`](Self::run_next) has given it a fault and before it asks again. It
-    /// does not count as an attempt that nobody could record how it went.
-    ///
-    /// # Errors
-    /// [`Fault`].
-    pub fn hand_back(&self, holder: &str) -> Result<(), Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.operation_hand_back(holder, false)?;
-        Ok(unit.save()?)
     }
 
     /// Prolongs the lease of an operation being run.

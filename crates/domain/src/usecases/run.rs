@@ -220,7 +220,7 @@ impl Run<'_> {
         }
         // A passing trouble gets time to pass, longer each time.
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
-        // What is not saved here is made up for by the worker, who is told of the first fault in any case.
+        // What is not saved here is made up for when the worker asks again, who is told of the first fault in any case.
         if let Ok(mut unit) = self.inner.ports.metadata.write()
             && unit.operation_hand_back(self.holder, true).is_ok()
         {

@@ -96,13 +96,9 @@ impl World {
 
     /// Runs what waits, faults included, until nothing is left.
     pub(crate) fn work(&self) {
-        let operations = self.hub.operations();
-        let mut is_behind = false;
         for _ in 0..30 {
-            let turn = if is_behind { operations.hand_back("worker") } else { Ok(()) };
-            match turn.and_then(|()| operations.run_next("worker")) {
-                Ok(None) => return,
-                turn => is_behind = turn.is_err(),
+            if let Ok(None) = self.hub.operations().run_next("worker") {
+                return;
             }
         }
         panic!("there is no end of work");
