@@ -36,6 +36,7 @@ usage: cargo xtask <command>
                          XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
   crash [--seed N] [--minutes M]
                          the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes
+  fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each
   bench [--quick] [--out FILE] [TOPIC…] [FLAG…]
@@ -70,6 +71,7 @@ fn command(args: &[&str]) -> Result<()> {
             schemathesis::run(&Workspace::load()?, binary.as_deref(), more)
         }
         ["crash", flags @ ..] => soak::crash(&Workspace::load()?, flags),
+        ["fixture", flags @ ..] => soak::fixture(&Workspace::load()?, flags),
         ["fuzz", flags @ ..] => soak::fuzz(&Workspace::load()?, flags),
         ["bench", more @ ..] => bench::run(&Workspace::load()?, more),
         ["deny"] => deny::run(&Workspace::load()?, deny::Missing::Fail),

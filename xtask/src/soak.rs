@@ -17,6 +17,17 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     process::run(test.current_dir(&workspace.root))
 }
 
+/// A data folder that later versions have to serve.
+pub(crate) fn fixture(workspace: &Workspace, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--version"])?;
+    let Some(version) = flags.get("--version") else {
+        bail!("name the version: `cargo xtask fixture --version v0.2.0`")
+    };
+    let mut test = Command::new(cargo());
+    test.args(["test", "-p", "branchyard", "--test", "it", "fixtures::make::make", "--", "--exact", "--nocapture"]);
+    process::run(test.env("FIXTURE_VERSION", version).current_dir(&workspace.root))
+}
+
 /// A place where targets of fuzzing are: how their names begin, the package, the test, and whether it looks at the code that is reached.
 const PLACES: &[(&str, &str, &str, bool)] = &[
     ("engine-", "branchyard-engine-doltlite", "hostile::fuzz", false),

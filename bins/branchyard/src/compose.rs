@@ -10,7 +10,8 @@ use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
-use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault};
+pub use branchyard_hooks::Names;
+use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
 use branchyard_storage::{FolderBlobs, Store};
 
 use crate::config::Config;
@@ -29,9 +30,14 @@ pub struct World {
     pub ids: Arc<dyn Ids>,
     /// The program that serves deployments: this one.
     pub program: PathBuf,
+    /// What resolves the names of hooks.
+    pub names: Arc<dyn Names>,
     /// What runs instances, made over the blob store; processes of this machine when absent.
     pub provisioner: Option<MakeProvisioner>,
 }
+
+/// Bytes of memory that everything in the process that uses SQLite may take beside the statements of users: the last line of defence.
+const BESIDE_STATEMENTS: u64 = 1 << 30;
 
 /// Makes what runs instances, over the blob store that keeps their backups.
 pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn Blobs>) -> Arc<dyn Provisioner> + Send + Sync>;
@@ -42,6 +48,7 @@ impl Default for World {
             clock: Arc::new(SystemClock::default()),
             ids: Arc::new(SystemIds),
             program: std::env::current_exe().unwrap_or_default(),
+            names: Arc::new(SystemNames),
             provisioner: None,
         }
     }
@@ -100,6 +107,9 @@ impl Stores {
         let options = branchyard_engine_doltlite::Options {
             long: Some(long),
             statement_memory: config.sql.max_memory_bytes,
+            total_memory: Some(config.sql.memory_total()),
+            // Beside the statements there are caches of connections and the metadata store, which must not run short by them.
+            process_memory: Some((config.sql.memory_total() as u64).saturating_add(BESIDE_STATEMENTS)),
             ..branchyard_engine_doltlite::Options::default()
         };
         let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
@@ -127,6 +137,8 @@ impl Stores {
             value_bytes: config.imports.max_value_bytes,
             expanded_bytes: config.imports.max_expanded_bytes,
         };
+        let sender = HttpSender::with_names(config.sender_options()?, Arc::clone(&world.names));
+        let sender = sender.context("configuration: hooks.extra_ca_file")?;
         let ports = Ports {
             metadata: Arc::clone(&metadata) as _,
             engine: Arc::clone(&engine) as _,
@@ -136,7 +148,7 @@ impl Stores {
             ids: Arc::clone(&world.ids),
             payloads: Arc::new(JsonPayloads),
             vault: Arc::new(ServerVault::from_secret(&dir.secret(world.ids.as_ref())?)),
-            sender: Arc::new(HttpSender::new(config.sender_options()?).context("configuration: hooks.extra_ca_file")?),
+            sender: Arc::new(sender),
             provisioner,
         };
         let mut limits = config.domain_limits()?;

@@ -5,6 +5,7 @@ mod hooks;
 mod hosted;
 mod http;
 mod list;
+mod machine;
 mod pools;
 mod ranges;
 mod span;
@@ -179,6 +180,8 @@ pub struct Sql {
     pub result_cache_bytes: u64,
     /// Bytes of memory of a statement.
     pub max_memory_bytes: usize,
+    /// Bytes of memory of all running statements; 0 = a quarter of the machine's memory, at most 1 GiB.
+    pub memory_total_bytes: usize,
     /// Milliseconds a client may take nothing of a streamed result.
     pub stream_stall_ms: u64,
 }
@@ -259,7 +262,18 @@ impl Default for Sql {
             max_response_bytes: 15 << 20,
             result_cache_bytes: 16 << 20,
             max_memory_bytes: 256 << 20,
+            memory_total_bytes: 0,
             stream_stall_ms: 30_000,
+        }
+    }
+}
+
+impl Sql {
+    /// Bytes of memory all running statements may take together.
+    pub fn memory_total(&self) -> usize {
+        match self.memory_total_bytes {
+            0 => machine::share_of_memory(),
+            bytes => bytes,
         }
     }
 }
@@ -349,6 +363,7 @@ impl Config {
     /// # Errors
     /// Names the key that is wrong.
     pub fn domain_limits(&self) -> anyhow::Result<Limits> {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Limits {
             // Checked when the configuration was loaded.
             sign_up: self.web.sign_up().unwrap_or_default(),
@@ -357,6 +372,8 @@ impl Config {
             tokens_per_user: self.tokens.max_per_user,
             databases_per_owner: self.limits.databases_per_owner,
             queued_per_database: self.operations.max_queued_per_database,
+            operation_workers: if self.operations.workers == 0 { cores } else { self.operations.workers },
+            long_operation_places: cores,
             import_bytes: self.imports.max_bytes,
             import_parts: self.imports.max_parts,
             import_value_bytes: self.imports.max_value_bytes,
@@ -442,6 +459,9 @@ mod tests {
             ("[http]\nhead_timeout_ms = 1", "http.head_timeout_ms"),
             ("[http]\nwrite_stall_ms = 99", "http.write_stall_ms"),
             ("[http]\nmax_json_body_bytes = 10", "http.max_json_body_bytes"),
+            ("[http]\nmax_bytes_in_flight = 4194303", "http.max_bytes_in_flight"),
+            ("[http]\nmax_json_body_bytes = 5000000\nmax_bytes_in_flight = 4999999", "http.max_bytes_in_flight"),
+            ("[http]\nmax_connections_per_address = 1000001", "http.max_connections_per_address"),
             ("[http]\ntrusted_proxies = [\"10.0.0.0/99\"]", "http.trusted_proxies"),
             ("[http]\nforwarded_header = \"x-real-ip\"", "http.forwarded_header"),
             ("[cors]\nallowed_origins = [\"https://a.test/path\"]", "cors.allowed_origins"),
@@ -458,6 +478,8 @@ mod tests {
             ("[sql]\nmax_statement_bytes = 4000000", "sql.max_statement_bytes"),
             ("[sql]\nmax_statement_bytes_get = 61441", "sql.max_statement_bytes_get"),
             ("[sql]\nmax_memory_bytes = 1", "sql.max_memory_bytes"),
+            ("[sql]\nmemory_total_bytes = 33554431", "sql.memory_total_bytes"),
+            ("[sql]\nmemory_total_bytes = 68719476737", "sql.memory_total_bytes"),
             ("[sql]\nstream_stall_ms = 99", "sql.stream_stall_ms"),
             ("[hooks]\nmax_per_database = 100001", "hooks.max_per_database"),
             ("[hooks]\nallowed_cidrs = [\"10.0.0.0/8\", \"inside\"]", "hooks.allowed_cidrs"),
@@ -523,12 +545,12 @@ mod tests {
     #[test]
     fn settings_reach_the_http_side() {
         let toml = "[http]\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]\nforwarded_header = \"Forwarded\"\n\
-            [rate_limit]\nuser_per_hour = 0\n[idempotency]\nttl = \"2h\"\n[imports]\nurl_ttl = 90\n\
+            [rate_limit]\nuser_per_hour = 5000\n[idempotency]\nttl = \"2h\"\n[imports]\nurl_ttl = 90\n\
             [cors]\nallowed_origins = [\"https://a.test:8443\"]";
         let config = load(toml).unwrap();
         let http = config.http_config("http://x".to_owned()).unwrap();
         assert_eq!(http.proxies.trusted.len(), 2);
-        assert_eq!(http.rate_limits.unwrap().user_per_hour, 0);
+        assert_eq!(http.rate_limits.unwrap().user_per_hour, 5_000);
         assert_eq!(http.part_url_seconds, 90);
         assert_eq!(config.domain_limits().unwrap().answer_retention_seconds, 7_200);
         let off = load("[rate_limit]\nenabled = false").unwrap();

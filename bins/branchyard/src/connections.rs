@@ -1,10 +1,10 @@
-//! Connections that make no progress are ended, and there are no more of them than there is room for.
+//! Connections that make no progress are ended, and there are no more of them than there is room for, nor more of one address than it may have.
 //!
 //! The HTTP library ends one whose first head does not come and one that is silent between two requests. This ends the others: one on which a
 //! later head has begun and does not end, and one whose client takes nothing of what it is sent.
 
 use std::any::Any;
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +12,18 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use actix_web::Error;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
-use actix_web::web::Bytes;
+use actix_web::web::{Bytes, Data};
+use actix_web::{Error, HttpResponse};
+use branchyard_api_common::{AppState, Proxies, rate_limited};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{SockRef, Socket};
+
+use crate::metrics::Metrics;
+use crate::per_address::{Open, PerAddress};
 
 /// Connections at once; more wait in the kernel.
 const MOST: usize = 10_000;
@@ -27,6 +31,8 @@ const MOST: usize = 10_000;
 const OTHER_FILES: u64 = 1_024;
 /// How long a connection may be silent between two requests.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// How long what a client still sends is thrown away after its request was refused.
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// How long a connection may make no progress.
 #[derive(Clone, Copy)]
@@ -35,6 +41,41 @@ pub(crate) struct Patience {
     pub(crate) head: Duration,
     /// A client may take nothing for so long.
     pub(crate) write: Duration,
+}
+
+/// The answer to a connection that its address may not have; no request is read from it.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 1\r\n\r\n";
+
+/// The limits of each connection.
+#[derive(Clone)]
+pub(crate) struct ConnectionLimits {
+    patience: Patience,
+    /// Connections; those of trusted proxies do not count.
+    connections: PerAddress,
+    /// Requests in flight of the clients that trusted proxies name.
+    forwarded: PerAddress,
+    proxies: Proxies,
+    metrics: Arc<Metrics>,
+}
+
+impl ConnectionLimits {
+    /// At most `per_address` of both; 0 = no limit.
+    pub(crate) fn new(patience: Patience, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
+        let (connections, forwarded) = (PerAddress::new(per_address), PerAddress::new(per_address));
+        Self { patience, connections, forwarded, proxies, metrics }
+    }
+}
+
+/// How a connection is counted.
+enum Place {
+    /// Among those of its address, for as long as it is there.
+    #[expect(dead_code, reason = "held until the connection has ended")]
+    Counted(Option<Open>),
+    /// By its requests, each for the client that the proxy names.
+    Forwarded(PerAddress),
+    /// Not at all: its address has too many. Nothing that was sent on it is done.
+    Refused,
 }
 
 /// How many connections each of `workers` may have; each takes up two open files, of which the process is given as many as it may have.
@@ -56,10 +97,20 @@ struct State {
     idle_since: Mutex<Instant>,
 }
 
-/// To be called with each new connection.
-pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, patience: Patience) {
+/// Takes a place for a new connection and watches its progress, or refuses it.
+pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &ConnectionLimits) {
     let Some(stream) = stream.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
-    let socket = SockRef::from(stream);
+    let (socket, patience) = (SockRef::from(stream), limits.patience);
+    let place = place(stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()), limits);
+    let is_refused = matches!(place, Place::Refused);
+    extensions.insert(place);
+    if is_refused {
+        limits.metrics.requests.connection_refused();
+        // A new connection has room for so little. If it has none it is closed without a word.
+        let _ = socket.send(TOO_MANY);
+        let _ = socket.shutdown(Shutdown::Both);
+        return;
+    }
     #[cfg(target_os = "linux")]
     if let Err(error) = socket.set_tcp_user_timeout(Some(patience.write)) {
         tracing::warn!(%error, "a connection has no limit of time for a client that takes nothing");
@@ -72,6 +123,15 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, patience: Pat
             actix_web::rt::spawn(end_when_stuck(connection, socket, patience.head));
         }
         Err(error) => tracing::warn!(%error, "a connection has no limit of time for heads after its first"),
+    }
+}
+
+fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> Place {
+    match peer {
+        Some(peer) if limits.proxies.trust(peer) => Place::Forwarded(limits.forwarded.clone()),
+        Some(peer) => limits.connections.enter(peer).map_or(Place::Refused, |open| Place::Counted(Some(open))),
+        // The client is gone already.
+        None => Place::Counted(None),
     }
 }
 
@@ -125,19 +185,45 @@ impl Drop for UnderWay {
     }
 }
 
-/// Notes that a request is under way.
+/// Records that a request is under way; refuses it if its client has too many.
 pub(crate) async fn note(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let under_way = request.conn_data::<Connection>().map(UnderWay::begin);
-    let answer = next.call(request).await?;
-    Ok(answer.map_body(|_, body| Noted { body: body.boxed(), under_way }))
+    let (answer, open) = match enter(&request) {
+        Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
+        Err(refusal) => (request.into_response(*refusal), None),
+    };
+    Ok(answer.map_body(|_, body| Noted { body, held: Held { under_way, open } }))
+}
+
+/// Takes a place for a request, where requests are counted.
+fn enter(request: &ServiceRequest) -> Result<Option<Open>, Box<HttpResponse>> {
+    let forwarded = match request.conn_data::<Place>() {
+        None | Some(Place::Counted(_)) => return Ok(None),
+        Some(Place::Refused) => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
+        Some(Place::Forwarded(forwarded)) => forwarded,
+    };
+    let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
+    // A request of a proxy's own, such as a probe, names no client.
+    let client = state.client_address(request.request()).filter(|client| !state.config.proxies.trust(*client));
+    let Some(client) = client else { return Ok(None) };
+    let detail = "too many requests of this address are under way; wait for one to finish";
+    forwarded.enter(client).map(Some).ok_or_else(|| Box::new(rate_limited(state, request.request(), detail)))
+}
+
+/// What a request holds until its answer has been sent.
+struct Held {
+    #[expect(dead_code, reason = "held until the answer has been sent")]
+    under_way: Option<UnderWay>,
+    #[expect(dead_code, reason = "held until the answer has been sent")]
+    open: Option<Open>,
 }
 
 struct Noted {
     body: BoxBody,
-    under_way: Option<UnderWay>,
+    held: Held,
 }
 
 impl MessageBody for Noted {
@@ -152,7 +238,7 @@ impl MessageBody for Noted {
     }
 
     fn try_into_bytes(self) -> Result<Bytes, Self> {
-        let Self { body, under_way } = self;
-        body.try_into_bytes().map_err(|body| Self { body, under_way })
+        let Self { body, held } = self;
+        body.try_into_bytes().map_err(|body| Self { body, held })
     }
 }

@@ -62,4 +62,8 @@ impl HubFiles for Exports {
     fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError> {
         self.0.back_up(database, to)
     }
+
+    fn place(&self, database: DatabaseId) -> PathBuf {
+        DoltliteEngine::place(database)
+    }
 }

@@ -3,18 +3,20 @@
 //! All that is to be done is in the store; in memory there are the attempts under way and nothing else. One thread asks the store and tells
 //! it, in few transactions; attempts run on threads of their own, so many at once as are configured, begun when they are first needed.
 
+use std::collections::{HashMap, VecDeque};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
 use branchyard_domain::entities::DisabledReason;
 use branchyard_domain::errors::Fault;
-use branchyard_domain::ports::Lease;
-use branchyard_domain::usecases::{Run, Turn};
+use branchyard_domain::ports::{Canceled, Lease};
+use branchyard_domain::usecases::{Room, Run, Turn};
+use branchyard_domain::values::HookId;
 
 use crate::metrics::Metrics;
 
@@ -22,6 +24,10 @@ use crate::metrics::Metrics;
 const IDLE: Duration = Duration::from_millis(250);
 /// How long what ended waits for others to be recorded with.
 const GATHER: Duration = Duration::from_millis(2);
+/// A hook is slow when its last attempt took longer, or the one under way has.
+const SLOW: Duration = Duration::from_secs(2);
+/// Slow hooks that are remembered. One that is forgotten shows again how long it takes.
+const SLOW_KNOWN: usize = 1_000;
 
 /// The dispatcher of a server.
 pub(crate) struct Dispatcher {
@@ -54,8 +60,51 @@ impl Dispatcher {
 
 /// Attempts to a hook that ended; without a result when they panicked or could not be made.
 struct Ended {
-    failing: bool,
+    hook: HookId,
+    took: Duration,
     run: Option<Run>,
+}
+
+/// Attempts to a hook, as the threads that make them and the desk see them.
+#[derive(Default)]
+struct Progress {
+    /// Unset while they wait for a thread.
+    began: OnceLock<Instant>,
+    canceled: Canceled,
+}
+
+/// A lease that a thread holds, or that waits for one.
+struct UnderWay {
+    progress: Arc<Progress>,
+    /// Whether its last attempt failed or was slow.
+    is_held_back: bool,
+}
+
+impl UnderWay {
+    fn has_begun(&self) -> bool {
+        self.progress.began.get().is_some()
+    }
+
+    /// Whether it has one of the places for hooks that fail or are slow.
+    fn counts_as_held_back(&self) -> bool {
+        self.is_held_back || self.progress.began.get().is_some_and(|began| began.elapsed() > SLOW)
+    }
+}
+
+/// Hooks whose last attempt took long and succeeded, those found last at the end.
+#[derive(Default)]
+struct SlowHooks(VecDeque<HookId>);
+
+impl SlowHooks {
+    fn note(&mut self, hook: HookId, is_slow: bool) {
+        self.0.retain(|known| *known != hook);
+        if is_slow {
+            if self.0.len() == SLOW_KNOWN {
+                self.0.pop_front();
+            }
+            self.0.push_back(hook);
+        }
+    }
 }
 
 /// What the dispatcher knows.
@@ -65,9 +114,8 @@ struct Desk {
     concurrency: usize,
     metrics: Arc<Metrics>,
     /// Leases that threads hold, or that wait for one.
-    running: usize,
-    /// How many of those are for hooks whose last attempt failed.
-    failing: usize,
+    under_way: HashMap<HookId, UnderWay>,
+    slow: SlowHooks,
     /// What ended and is not recorded yet.
     done: Vec<Run>,
     pool: Pool,
@@ -78,7 +126,8 @@ impl Desk {
     fn new(hub: Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>, stop: Arc<AtomicBool>) -> Self {
         let (tell, ended) = mpsc::channel();
         let pool = Pool::new(hub.clone(), tell, stop);
-        Self { hub, holder, concurrency, metrics, running: 0, failing: 0, done: Vec::new(), pool, ended }
+        let (under_way, slow, done) = (HashMap::new(), SlowHooks::default(), Vec::new());
+        Self { hub, holder, concurrency, metrics, under_way, slow, done, pool, ended }
     }
 
     fn work(mut self, stop: &AtomicBool) {
@@ -86,7 +135,7 @@ impl Desk {
             let seen = self.hub.dispatch().signals();
             self.collect();
             let stopping = stop.load(Ordering::Relaxed);
-            if stopping && self.running == 0 && self.done.is_empty() {
+            if stopping && self.under_way.is_empty() && self.done.is_empty() {
                 break;
             }
             match self.turn(stopping) {
@@ -95,7 +144,7 @@ impl Desk {
                 Err(error) => {
                     tracing::error!(error = &error as &dyn std::error::Error, "hooks wait for the metadata store");
                     // Nothing is lost: what ran is repeated under the same id when its lease has ended.
-                    if stopping && self.running == 0 {
+                    if stopping && self.under_way.is_empty() {
                         break;
                     }
                     self.hub.dispatch().wait(seen, IDLE);
@@ -111,42 +160,80 @@ impl Desk {
         loop {
             let patience = match self.done.len() {
                 0 => Duration::ZERO,
-                done if done >= self.running => Duration::ZERO,
+                done if done >= self.under_way.len() => Duration::ZERO,
                 _ => until.saturating_duration_since(Instant::now()),
             };
-            let Ok(Ended { failing, run }) = self.ended.recv_timeout(patience) else { break };
-            self.running -= 1;
-            self.failing -= usize::from(failing);
+            let Ok(Ended { hook, took, run }) = self.ended.recv_timeout(patience) else { break };
+            self.under_way.remove(&hook);
+            // Attempts after the first begin within moments: one that took long was the last.
+            self.slow.note(hook, took > SLOW);
             self.done.extend(run);
         }
-        self.metrics.hooks.in_flight(self.under_way());
+        self.metrics.hooks.in_flight(self.attempts());
     }
 
     /// Attempts that are being made: a lease for which no thread is free waits.
-    fn under_way(&self) -> usize {
-        self.running.min(self.concurrency)
+    fn attempts(&self) -> usize {
+        self.under_way.len().min(self.concurrency)
     }
 
     /// How many more leases to take: for the threads that are free, and as many as have ended since the last turn, which will be free before the
     /// next. Where receivers are slow few have, so few leases wait for a thread.
     fn places(&self) -> usize {
         let ahead = self.done.len().min(self.concurrency);
-        (self.concurrency + ahead).saturating_sub(self.running)
+        (self.concurrency + ahead).saturating_sub(self.under_way.len())
+    }
+
+    /// The share of hooks that fail or are slow.
+    fn half(&self) -> usize {
+        self.concurrency.div_ceil(2)
+    }
+
+    fn held_back(&self) -> usize {
+        self.under_way.values().filter(|lease| lease.counts_as_held_back()).count()
+    }
+
+    /// Cuts attempts short that began as those of good hooks and take long, where there are more of such than their share and others wait for
+    /// their places. Their hooks are known to be slow from then on, and are tried again, to the end, in the places that such have.
+    fn make_room(&mut self) -> Result<(), Fault> {
+        // Those that were cut short and have not ended yet leave their places soon.
+        let leaving = self.under_way.values().filter(|lease| lease.progress.canceled.is_canceled()).count();
+        let surplus = self.held_back().saturating_sub(self.half() + leaving);
+        if surplus == 0 || self.under_way.len() < self.concurrency || !self.others_wait()? {
+            return Ok(());
+        }
+        let is_cut = |lease: &&UnderWay| !lease.is_held_back && !lease.progress.canceled.is_canceled();
+        let slow = self.under_way.values().filter(is_cut).filter(|lease| lease.counts_as_held_back());
+        slow.take(surplus).for_each(|lease| lease.progress.canceled.cancel());
+        Ok(())
+    }
+
+    /// Whether a good hook waits for a thread or for a lease.
+    fn others_wait(&mut self) -> Result<bool, Fault> {
+        if self.under_way.values().any(|lease| !lease.is_held_back && !lease.has_begun()) {
+            return Ok(true);
+        }
+        self.hub.dispatch().is_due(Room { hooks: 1, held_back: 0, slow: self.slow.0.make_contiguous() })
     }
 
     /// Makes deliveries of events, records what ended, begins what is due. Gives whether there was anything to do.
     fn turn(&mut self, stopping: bool) -> Result<bool, Fault> {
-        let dispatch = self.hub.dispatch();
+        let hub = self.hub.clone();
+        let dispatch = hub.dispatch();
         let events = if stopping { Vec::new() } else { dispatch.fan_out()? };
         events.iter().for_each(|event| self.metrics.hooks.recorded(*event));
         let fanned = !events.is_empty();
-        let places = if stopping { 0 } else { self.places() };
-        if self.done.is_empty() && (places == 0 || !dispatch.is_due()?) {
+        let hooks = if stopping { 0 } else { self.places() };
+        if !stopping {
+            self.make_room()?;
+        }
+        // Hooks that fail or are slow never take all places from those that work.
+        let held_back = self.half().saturating_sub(self.held_back());
+        let room = Room { hooks, held_back, slow: self.slow.0.make_contiguous() };
+        if self.done.is_empty() && (hooks == 0 || !dispatch.is_due(room)?) {
             return Ok(fanned);
         }
-        // Hooks that fail, slowly perhaps, never take all places from those that work.
-        let failing_places = self.concurrency.div_ceil(2).saturating_sub(self.failing);
-        let turn = dispatch.turn(&self.holder, &self.done, places, failing_places)?;
+        let turn = dispatch.turn(&self.holder, &self.done, room)?;
         self.metrics.hooks.turned(&turn);
         let attempted = self.done.iter().flat_map(|run| &run.attempted);
         attempted.for_each(|attempted| self.metrics.hooks.attempted(attempted));
@@ -160,21 +247,24 @@ impl Desk {
         let progress = fanned || !self.done.is_empty() || !leases.is_empty();
         self.done.clear();
         for lease in leases {
-            let failing = lease.hook.failing_since.is_some();
-            self.running += 1;
-            self.failing += usize::from(failing);
-            self.pool.attempt(lease, self.under_way());
+            let (hook, progress) = (lease.hook.id, Arc::<Progress>::default());
+            let is_held_back = lease.hook.failing_since.is_some() || self.slow.0.contains(&hook);
+            self.under_way.insert(hook, UnderWay { progress: Arc::clone(&progress), is_held_back });
+            self.pool.attempt((lease, progress), self.attempts());
         }
-        self.metrics.hooks.in_flight(self.under_way());
+        self.metrics.hooks.in_flight(self.attempts());
         Ok(progress)
     }
 }
 
+/// A lease whose deliveries are to be attempted.
+type Attempts = (Lease, Arc<Progress>);
+
 /// The threads that make attempts.
 struct Pool {
     hub: Hub,
-    give: Sender<Lease>,
-    take: Arc<Mutex<Receiver<Lease>>>,
+    give: Sender<Attempts>,
+    take: Arc<Mutex<Receiver<Attempts>>>,
     tell: Sender<Ended>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -187,7 +277,7 @@ impl Pool {
     }
 
     /// Has an attempt made, by the `running`th thread at the latest.
-    fn attempt(&mut self, lease: Lease, running: usize) {
+    fn attempt(&mut self, lease: Attempts, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
             let stop = Arc::clone(&self.stop);
@@ -212,13 +302,15 @@ impl Pool {
     }
 }
 
-fn attempts(hub: &Hub, take: &Mutex<Receiver<Lease>>, tell: &Sender<Ended>, stop: &AtomicBool) {
+fn attempts(hub: &Hub, take: &Mutex<Receiver<Attempts>>, tell: &Sender<Ended>, stop: &AtomicBool) {
     let go_on = || !stop.load(Ordering::Relaxed);
     loop {
         let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(lease) = next else { return };
-        let (failing, hook) = (lease.hook.failing_since.is_some(), lease.hook.id);
-        let run = match panic::catch_unwind(AssertUnwindSafe(|| hub.dispatch().attempt(lease, go_on))) {
+        let Ok((lease, progress)) = next else { return };
+        let hook = lease.hook.id;
+        let began = *progress.began.get_or_init(Instant::now);
+        let attempt = || hub.dispatch().attempt(lease, &progress.canceled, go_on);
+        let run = match panic::catch_unwind(AssertUnwindSafe(attempt)) {
             Ok(Some(run)) => Some(run),
             Ok(None) => {
                 tracing::error!(%hook, "the secret of a hook cannot be read with this server.key; rotate it");
@@ -229,7 +321,7 @@ fn attempts(hub: &Hub, take: &Mutex<Receiver<Lease>>, tell: &Sender<Ended>, stop
                 None
             }
         };
-        if tell.send(Ended { failing, run }).is_err() {
+        if tell.send(Ended { hook, took: began.elapsed(), run }).is_err() {
             return;
         }
         hub.dispatch().wake();

@@ -1,24 +1,34 @@
 //! Deployments through the server's own listener: requests below `…/sql/` go to the instance as they are, and its answers come
-//! back as they are. Answers of the gateway's own have the shape that clients of SQL know, not that of the API.
+//! back as they are, both piece by piece: the limits of bodies are the instance's own. Answers of the gateway's own have the shape that clients of SQL know, not that of the API.
 
+use std::cell::Cell;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
-use actix_web::web::{Data, Payload};
+use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{AppState, Guesses, RequestId, path_segment};
+use branchyard_api_common::{AppState, Guesses, Pace, Patience, RequestId, path_segment};
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, Observe};
 use branchyard_domain::errors::{DeploymentError, Fault};
 use futures_util::{StreamExt as _, stream};
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-/// Bytes of a request at most: the most a deployment can be set to take.
-const MAX_REQUEST: usize = 64 << 20;
+/// Pieces of a body between its client and the instance.
+const PIECES: usize = 2;
 /// Rejected credentials of an address in a second, as an instance takes them by itself.
 const REJECTED: u32 = 10;
 const REQUEST_ID: &str = "x-request-id";
+/// How long a connection to an instance is kept for the next request: less than the instance keeps it, as a body that is passed on cannot be sent twice.
+const IDLE: Duration = Duration::from_secs(30);
 /// Time to reach an instance on this machine.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -45,7 +55,7 @@ pub(crate) fn guesses() -> Data<Guesses> {
 /// Mounts the gateway; before the API, whose scope would answer for these paths.
 pub(crate) fn configure(config: &mut web::ServiceConfig, guesses: &Data<Guesses>) {
     // A client of its own for each worker: connections belong to the worker's runtime.
-    let client = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy().build();
+    let client = reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build();
     let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", branchyard_api_hosted_v1::BASE);
     if let Ok(client) = client {
         config.service(web::resource(path).app_data(Data::new(client)).app_data(guesses.clone()).to(pass));
@@ -181,7 +191,94 @@ async fn answer(
         }
         Err(_) => return unavailable("the server is busy"),
     };
-    forward(request, payload, address, client).await
+    forward(request, payload, address, client, &state.config.patience).await
+}
+
+/// Why a body did not come to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    CutShort,
+    TooSlow,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CutShort => "the body was cut short",
+            Self::TooSlow => "the body came too slowly",
+        })
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// A body on its way from its client to the instance.
+struct PassedBody {
+    pieces: mpsc::Receiver<Result<Bytes, Broken>>,
+    /// Bytes to come, if the client declared them.
+    left: Option<u64>,
+}
+
+impl Body for PassedBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let piece = std::task::ready!(self.pieces.poll_recv(context));
+        if let (Some(left), Some(Ok(piece))) = (&mut self.left, &piece) {
+            *left = left.saturating_sub(u64::try_from(piece.len()).unwrap_or(u64::MAX));
+        }
+        Poll::Ready(piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+/// Returns the body of a request, if it has one, as it arrives, and the place where the reason stands if it breaks off.
+fn passed_body(
+    request: &HttpRequest,
+    payload: Payload,
+    patience: &Patience,
+) -> Option<(reqwest::Body, Rc<Cell<Option<Broken>>>)> {
+    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if declared.unwrap_or(0) == 0 && !request.headers().contains_key(header::TRANSFER_ENCODING) {
+        return None;
+    }
+    let (sender, pieces) = mpsc::channel(PIECES);
+    let broken: Rc<Cell<Option<Broken>>> = Rc::default();
+    actix_web::rt::spawn(pump(payload, sender, Pace::streamed(patience), Rc::clone(&broken)));
+    Some((reqwest::Body::wrap(PassedBody { pieces, left: declared }), broken))
+}
+
+/// Hands a body on until it ends, breaks off, or the instance takes no more of it.
+async fn pump(
+    mut payload: Payload,
+    pieces: mpsc::Sender<Result<Bytes, Broken>>,
+    mut pace: Pace,
+    broken: Rc<Cell<Option<Broken>>>,
+) {
+    let why = loop {
+        let piece = match pace.next(&mut payload).await {
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(_))) => break Broken::CutShort,
+            Ok(None) => return,
+            Err(_) => break Broken::TooSlow,
+        };
+        let handed = Instant::now();
+        if pieces.send(Ok(piece)).await.is_err() {
+            return;
+        }
+        pace.exclude(handed.elapsed());
+    };
+    broken.set(Some(why));
+    // So that the instance does not take what came for the whole.
+    let _ = pieces.send(Err(why)).await;
 }
 
 async fn forward(
@@ -189,12 +286,8 @@ async fn forward(
     payload: Payload,
     address: std::net::SocketAddr,
     client: &reqwest::Client,
+    patience: &Patience,
 ) -> HttpResponse {
-    let body = match payload.to_bytes_limited(MAX_REQUEST).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "PROTOCOL_ERROR", "the body was cut short"),
-        Err(_) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", "the body is too large"),
-    };
     let tail = request.match_info().get("tail").filter(|tail| !tail.is_empty()).unwrap_or("/");
     let query = request.query_string();
     let query = if query.is_empty() { String::new() } else { format!("?{query}") };
@@ -207,9 +300,17 @@ async fn forward(
             passed = passed.header(name.as_str(), value.as_bytes());
         }
     }
-    let answer = match passed.body(body).send().await {
+    let mut broken = None;
+    if let Some((body, why)) = passed_body(request, payload, patience) {
+        passed = passed.body(body);
+        broken = Some(why);
+    }
+    let answer = match passed.send().await {
         Ok(answer) => answer,
         Err(error) => {
+            if let Some(why) = broken.and_then(|broken| broken.get()) {
+                return refuse(StatusCode::BAD_REQUEST, "PROTOCOL_ERROR", &why.to_string());
+            }
             tracing::debug!(%error, "an instance did not answer");
             return unavailable("the instance does not answer just now; try again");
         }

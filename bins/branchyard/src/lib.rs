@@ -18,6 +18,8 @@ mod gateway;
 mod health;
 mod manifest;
 mod metrics;
+mod per_address;
+mod pull_fetches;
 pub mod serve;
 mod sqlite;
 pub mod system;

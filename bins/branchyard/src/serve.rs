@@ -19,11 +19,12 @@ use tokio::sync::watch;
 use crate::commands::print;
 use crate::compose::{Pending, Stores, World};
 use crate::config::Config;
-use crate::connections::{self, Patience};
+use crate::connections::{self, ConnectionLimits, Patience};
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
+use crate::pull_fetches::PullFetches;
 use crate::workers::Workers;
 use crate::{data_dir::DataDir, gateway, health};
 
@@ -66,6 +67,7 @@ pub struct Running {
     public_url: String,
     state: AppState,
     workers: Workers,
+    pull_fetches: PullFetches,
     dispatcher: Dispatcher,
     fleet: Fleet,
     leaves_instances: bool,
@@ -99,6 +101,7 @@ impl Running {
         if swept > 0 {
             tracing::info!(files = swept, "files that nothing refers to were removed");
         }
+        hub.pulls().recover().context("cannot recover interrupted fetches of pulls")?;
         hub.dispatch().recover(&node).context("cannot recover interrupted deliveries")?;
         if !config.hosted.address()?.is_loopback() {
             tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
@@ -132,14 +135,14 @@ impl Running {
             }
         };
         let shared = Shared { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured) };
-        let server = runtime.block_on(async { listen(listener, shared, patience) })?;
+        let per_address = config.http.max_connections_per_address;
+        let proxies = state.config.proxies.clone();
+        let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
+        let server = runtime.block_on(async { listen(listener, shared, patience, limits) })?;
         let handle = server.handle();
         let server = runtime.spawn(server);
-        let count = match config.operations.workers {
-            0 => std::thread::available_parallelism().map_or(2, usize::from),
-            count => count,
-        };
-        let workers = Workers::start(&hub, count, &node, &measured).context("cannot start the workers")?;
+        let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
+        let pull_fetches = PullFetches::start(&hub).context("cannot start the threads that fetch for pulls")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the dispatcher of hooks")?;
         Ok(Self {
@@ -148,6 +151,7 @@ impl Running {
             public_url,
             state,
             workers,
+            pull_fetches,
             dispatcher,
             fleet,
             leaves_instances: config.hosted.leaves(),
@@ -224,6 +228,7 @@ impl Running {
             }
         })?;
         self.workers.stop(|| *in_haste.borrow());
+        self.pull_fetches.stop(|| *in_haste.borrow());
         self.dispatcher.stop();
         self.fleet.stop(self.leaves_instances, || *in_haste.borrow());
         if let Some(metrics) = self.metrics {
@@ -248,7 +253,12 @@ struct Shared {
     metrics: Arc<Metrics>,
 }
 
-fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io::Result<Server> {
+fn listen(
+    listener: TcpListener,
+    shared: Shared,
+    patience: Patience,
+    limits: ConnectionLimits,
+) -> std::io::Result<Server> {
     let Shared { state, alpha, hosted, metrics } = shared;
     let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
@@ -283,7 +293,9 @@ fn listen(listener: TcpListener, shared: Shared, patience: Patience) -> std::io:
         // Who closes their side has gone away: what they asked for ends (a SQL read above all).
         .h1_allow_half_closed(false)
         .client_request_timeout(patience.head)
-        .on_connect(move |stream, extensions| connections::watch(stream, extensions, patience))
+        // A client that is refused while it sends gets so long to see why.
+        .client_disconnect_timeout(connections::LINGER)
+        .on_connect(move |stream, extensions| connections::watch(stream, extensions, &limits))
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals()
         .listen(listener)?;

@@ -12,7 +12,7 @@ use crate::config::{ForwardedHeader, Proxies};
 /// the client. What stands before it was sent by the client and is not believed.
 pub(crate) fn client_address(peer: Option<SocketAddr>, headers: &HeaderMap, proxies: &Proxies) -> Option<IpAddr> {
     let mut client = peer?.ip().to_canonical();
-    let trusted = |address: IpAddr| proxies.trusted.iter().any(|network| network.contains(&address));
+    let trusted = |address: IpAddr| proxies.trust(address);
     if !trusted(client) {
         return Some(client);
     }
@@ -54,8 +54,8 @@ fn parse(text: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// What addresses are counted together: an IPv4 address, an IPv6 /64.
-pub(crate) fn counted_as(address: IpAddr) -> u128 {
+/// Returns the group of addresses that limits count as one: an IPv4 address, an IPv6 /64.
+pub fn address_group(address: IpAddr) -> u128 {
     const UPPER_HALF: u128 = u128::MAX << 64;
     match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
@@ -65,7 +65,7 @@ pub(crate) fn counted_as(address: IpAddr) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use super::{client_address, counted_as};
+    use super::{address_group, client_address};
     use crate::config::{ForwardedHeader, Proxies};
     use actix_web::test::TestRequest;
 
@@ -115,9 +115,10 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_counts_as_one() {
-        let key = |text: &str| counted_as(text.parse().unwrap());
+        let key = |text: &str| address_group(text.parse().unwrap());
         assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));
         assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+        assert_eq!(key("2001:db8:0:1::"), key("2001:db8:0:1:ffff:ffff:ffff:ffff"));
     }
 }

@@ -1,52 +1,135 @@
-//! Bodies of requests, bounded.
+//! Bodies of requests that are read into memory, bounded.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use actix_web::HttpRequest;
 use actix_web::dev::Payload;
 use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut};
 use branchyard_problem_details::{ErrorCode, Problem};
-use futures_util::StreamExt as _;
 
-use crate::failure::Failure;
+use crate::body_budget::{BodyBudget, BodyOwner, BodyRoom, NoRoom};
+use crate::config::Patience;
 use crate::manners::BodyTypes;
+use crate::pace::{Pace, TooSlow};
 
-/// Reads a body of at most `limit` bytes that is JSON by its type, or empty. It has to be there within `patience`.
-pub(crate) async fn read_json(
-    request: &HttpRequest,
-    payload: Payload,
-    types: BodyTypes,
-    limit: usize,
-    patience: Duration,
-) -> Result<Bytes, Failure> {
-    match tokio::time::timeout(patience, read(request, payload, types, limit)).await {
-        Ok(read) => read,
-        Err(_) => {
-            let detail = format!("the body did not arrive within {} seconds", patience.as_secs_f32());
-            Err(Problem::new(ErrorCode::ValidationFailed, detail).into())
+/// Bytes of a body of a caller without a credential.
+const ANONYMOUS_BODY: usize = 64 << 10;
+
+/// What a route does with the body of a caller without a credential. A route puts its own into its data; without, [`Self::Refused`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AnonymousBodies {
+    /// 401 before the body is read: the route needs a credential.
+    #[default]
+    Refused,
+    /// The body is read up to 64 KiB.
+    Short,
+    /// The body is read up to the limit of all.
+    Whole,
+}
+
+impl AnonymousBodies {
+    pub(crate) fn of(request: &HttpRequest) -> Self {
+        request.app_data::<Self>().copied().unwrap_or_default()
+    }
+
+    /// Returns the limit for a caller without a credential where all others have `limit`.
+    pub(crate) fn limit(self, limit: usize) -> usize {
+        match self {
+            Self::Refused | Self::Short => limit.min(ANONYMOUS_BODY),
+            Self::Whole => limit,
         }
     }
 }
 
-async fn read(request: &HttpRequest, mut payload: Payload, types: BodyTypes, limit: usize) -> Result<Bytes, Failure> {
-    let too_large = || Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"));
-    if declared(request).is_some_and(|length| length > limit as u64) {
-        return Err(too_large().into());
+/// A body in memory, and its room in the budget.
+pub struct ReadBody {
+    /// What was sent.
+    pub bytes: Bytes,
+    /// Kept for as long as the body, or what was made of it, is in memory.
+    pub room: BodyRoom,
+}
+
+/// Checks what is known of a body before it is read: its declared length and, if it is not empty, its type.
+///
+/// # Errors
+/// 413, 415.
+pub(crate) fn check_head(request: &HttpRequest, types: BodyTypes, limit: usize) -> Result<(), Problem> {
+    match declared(request) {
+        Some(length) if length > limit as u64 => Err(too_large(limit)),
+        Some(length) if length > 0 => check_type(request, types),
+        // The length of a body in chunks is not known.
+        Some(_) | None => Ok(()),
     }
-    let mut body = BytesMut::new();
-    while let Some(chunk) = payload.next().await {
+}
+
+pub(crate) fn check_type(request: &HttpRequest, types: BodyTypes) -> Result<(), Problem> {
+    if types.take(content_type(request)) {
+        return Ok(());
+    }
+    Err(Problem::new(ErrorCode::UnsupportedMediaType, "the body must be sent as application/json"))
+}
+
+/// Reads a body of at most `limit` bytes, in time and within the budget. `check` is asked before its first byte.
+///
+/// # Errors
+/// 400 if the body is cut short or too slow, 413 above the limit, 429 and 503 without room; what `check` says.
+pub(crate) async fn read(
+    mut payload: Payload,
+    limit: usize,
+    patience: &Patience,
+    (budget, owner): (&Arc<BodyBudget>, BodyOwner),
+    check: impl Fn() -> Result<(), Problem>,
+) -> Result<ReadBody, Problem> {
+    let (room, mut pace, mut body) = (budget.open(owner), Pace::bounded(patience), BytesMut::new());
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = room.evicted() => return Err(no_room(NoRoom::Budget)),
+            next = pace.next(&mut payload) => next.map_err(|slow| too_slow(slow, patience))?,
+        };
+        let Some(chunk) = next else { break };
         let chunk =
             chunk.map_err(|_| Problem::new(ErrorCode::ValidationFailed, "the body could not be read to its end"))?;
-        if body.len() + chunk.len() > limit {
-            return Err(too_large().into());
+        if body.is_empty() && !chunk.is_empty() {
+            check()?;
         }
+        if body.len() + chunk.len() > limit {
+            return Err(too_large(limit));
+        }
+        let asked = tokio::time::Instant::now();
+        room.grow(chunk.len()).await.map_err(no_room)?;
+        pace.exclude(asked.elapsed());
         body.extend_from_slice(&chunk);
     }
-    if !body.is_empty() && !types.take(content_type(request)) {
-        return Err(Problem::new(ErrorCode::UnsupportedMediaType, "the body must be sent as application/json").into());
+    room.arrived().map_err(no_room)?;
+    Ok(ReadBody { bytes: body.freeze(), room })
+}
+
+pub(crate) fn too_large(limit: usize) -> Problem {
+    Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"))
+}
+
+fn too_slow(_: TooSlow, patience: &Patience) -> Problem {
+    let (pace, grace) = (patience.bytes_per_second, patience.grace.as_secs_f32());
+    let detail = format!(
+        "the body came too slowly: after {grace} seconds it needs {pace} bytes a second, and has to be there within {} seconds",
+        patience.body.as_secs_f32()
+    );
+    Problem::new(ErrorCode::ValidationFailed, detail)
+}
+
+fn no_room(why: NoRoom) -> Problem {
+    match why {
+        NoRoom::Share => {
+            let detail = "too many bytes of your requests are under way; wait for one to finish";
+            Problem::new(ErrorCode::RateLimited, detail).retry_after(1)
+        }
+        NoRoom::Budget => {
+            let detail = "the server takes no more bytes of requests just now; try again";
+            Problem::new(ErrorCode::ServiceUnavailable, detail).retry_after(1)
+        }
     }
-    Ok(body.freeze())
 }
 
 /// The length a request declares.
@@ -64,15 +147,18 @@ mod tests {
 
     use actix_web::dev::Payload;
     use actix_web::error::PayloadError;
-    use actix_web::test::TestRequest;
     use actix_web::web::Bytes;
-    use futures_util::StreamExt as _;
+    use branchyard_problem_details::{ErrorCode, Problem};
     use futures_util::stream;
+    use futures_util::{FutureExt as _, StreamExt as _};
 
-    use super::read_json;
-    use crate::manners::BodyTypes;
+    use super::{AnonymousBodies, read};
+    use crate::body_budget::{BodyBudget, BodyOwner};
+    use crate::config::Patience;
 
-    /// Brings a byte every few milliseconds.
+    const CALLER: BodyOwner = BodyOwner::Address(1);
+
+    /// A body that brings a byte every few milliseconds.
     fn slow(bytes: usize) -> Payload {
         let slowed = stream::iter(0..bytes).then(|_| async {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -81,11 +167,64 @@ mod tests {
         Payload::from(slowed.boxed_local())
     }
 
+    async fn read_all(payload: Payload, limit: usize, patience: Patience) -> Result<usize, Problem> {
+        let budget = BodyBudget::new(1 << 20, limit);
+        let read = read(payload, limit, &patience, (&budget, CALLER), || Ok(())).await?;
+        assert_eq!(budget.used(), read.bytes.len());
+        let length = read.bytes.len();
+        drop(read);
+        assert_eq!(budget.used(), 0);
+        Ok(length)
+    }
+
     #[actix_web::test]
     async fn a_body_that_comes_a_byte_at_a_time_has_to_be_there_in_time() {
-        let request = TestRequest::default().insert_header(("content-type", "application/json")).to_http_request();
-        let read = |bytes, patience| read_json(&request, slow(bytes), BodyTypes::Json, 10_000, patience);
-        assert_eq!(read(3, Duration::from_secs(60)).await.ok().map(|body| body.len()), Some(3));
-        assert!(read(10_000, Duration::from_millis(50)).await.is_err());
+        assert_eq!(read_all(slow(3), 10_000, Patience::default()).await.unwrap(), 3);
+        for impatient in [
+            Patience { body: Duration::from_millis(50), ..Patience::default() },
+            Patience { grace: Duration::from_millis(50), ..Patience::default() },
+        ] {
+            let refused = read_all(slow(10_000), 10_000, impatient).await.unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::ValidationFailed);
+        }
+    }
+
+    #[actix_web::test]
+    async fn a_body_is_read_up_to_its_limit() {
+        let of = |bytes: usize| Payload::from(vec![b' '; bytes]);
+        assert_eq!(read_all(of(100), 100, Patience::default()).await.unwrap(), 100);
+        let refused = read_all(of(101), 100, Patience::default()).await.unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::PayloadTooLarge);
+        assert_eq!(AnonymousBodies::Short.limit(2 << 20), 65_536);
+        assert_eq!(AnonymousBodies::Short.limit(1_000), 1_000);
+        assert_eq!(AnonymousBodies::Whole.limit(2 << 20), 2 << 20);
+    }
+
+    /// One caller sends large bodies that never end; another caller's small body is read all the same.
+    #[actix_web::test]
+    async fn bodies_that_never_end_make_room_for_those_of_others() {
+        let budget = BodyBudget::new(4_000, 1_000);
+        let endless = || {
+            let begun = stream::iter([Ok::<_, PayloadError>(Bytes::from(vec![b' '; 1_000]))]);
+            Payload::from(begun.chain(stream::pending()).boxed_local())
+        };
+        let patience = Patience::default();
+        let owner = BodyOwner::Address;
+        let mut hostile: Vec<_> = (10..14)
+            .map(|number| Box::pin(read(endless(), 2_000, &patience, (&budget, owner(number)), || Ok(()))))
+            .collect();
+        for body in &mut hostile {
+            assert!(body.as_mut().now_or_never().is_none());
+        }
+        assert_eq!(budget.used(), 4_000);
+        let other = read(Payload::from(vec![b' '; 500]), 1_000, &patience, (&budget, CALLER), || Ok(())).await;
+        assert_eq!(other.map(|read| read.bytes.len()).ok(), Some(500));
+        let mut refused = Vec::new();
+        for body in &mut hostile {
+            refused.extend(body.as_mut().now_or_never());
+        }
+        let codes: Vec<ErrorCode> = refused.into_iter().filter_map(|ended| ended.err().map(|p| p.code())).collect();
+        assert_eq!(codes, [ErrorCode::ServiceUnavailable]);
+        assert!(budget.used() <= 3_000);
     }
 }

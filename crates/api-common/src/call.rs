@@ -8,17 +8,20 @@ use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{
-    Belong, Caller, DatabaseAccess, DeploymentAccess, DeploymentLevel, Level, OrganizationAccess, Read, Standing,
+    Admin, Belong, Caller, DatabaseAccess, DeploymentAccess, DeploymentLevel, Level, OrganizationAccess, Read, Standing,
 };
 use branchyard_domain::entities::User;
-use branchyard_domain::errors::{AccessError, Fault};
-use branchyard_domain::ports::EngineError;
-use branchyard_domain::usecases::Once;
+use branchyard_domain::errors::{AccessError, Fault, HookError};
+use branchyard_domain::ports::{AddressError, EngineError};
+use branchyard_domain::usecases::{HookAddress, Once};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
+use tokio::sync::oneshot;
 
+use crate::address::address_group;
 use crate::answer::Answer;
-use crate::body;
+use crate::body::{self, AnonymousBodies, ReadBody};
+use crate::body_budget::{BodyOwner, BodyRoom};
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
@@ -44,8 +47,8 @@ pub enum Shown {
     Later,
 }
 
-/// One request. Extracting it checks the credential (401), counts the request
-/// against the caller's quota (429), then checks the size (413) and the type (415) of the body.
+/// One request. Extracting it checks the credential (401), counts the request against the caller's quota (429), checks the declared size (413) and the
+/// type (415) of the body, refuses callers without a credential where [`AnonymousBodies`] says so (401), and reads the body last (v2 §2.5).
 pub struct Call {
     /// What all handlers share.
     pub state: AppState,
@@ -54,6 +57,8 @@ pub struct Call {
     pub(crate) request: HttpRequest,
     pub(crate) body: Bytes,
     pub(crate) id: RequestId,
+    /// Held for as long as the body.
+    room: Option<BodyRoom>,
 }
 
 impl FromRequest for Call {
@@ -63,17 +68,12 @@ impl FromRequest for Call {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let takes_body = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
-            // Read first, reported second: a client that is refused while it sends might not see why.
-            let body = match takes_body {
-                true => {
-                    let config = &state_of(&request)?.config;
-                    let (limit, patience) = (config.max_json_body_bytes, config.patience.json_body);
-                    body::read_json(&request, payload, Manners::of(&request).bodies, limit, patience).await
-                }
-                false => Ok(Bytes::new()),
-            };
-            Self::with(request, body).await
+            let mut call = Self::without_body(&request).await?;
+            if matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
+                let read = call.read_json(payload).await?;
+                (call.body, call.room) = (read.bytes, Some(read.room));
+            }
+            Ok(call)
         })
     }
 }
@@ -104,7 +104,7 @@ impl Call {
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, Failure> {
         caller::count(&state, request, &caller)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-        Ok(Self { state, caller, request: request.clone(), body: Bytes::new(), id })
+        Ok(Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None })
     }
 
     /// A request whose body the handler takes itself.
@@ -112,14 +112,53 @@ impl Call {
     /// # Errors
     /// As extracting one, without those about the body.
     pub async fn without_body(request: &HttpRequest) -> Result<Self, Failure> {
-        Self::with(request.clone(), Ok(Bytes::new())).await
+        let state = state_of(request)?;
+        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
+        let caller = caller_of(&state, request, &id, &Manners::of(request).credentials).await?;
+        Ok(Self { body: Bytes::new(), state, caller, request: request.clone(), id, room: None })
     }
 
-    async fn with(request: HttpRequest, body: Result<Bytes, Failure>) -> Result<Self, Failure> {
-        let state = state_of(&request)?;
-        let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-        let caller = caller_of(&state, &request, &id, &Manners::of(&request).credentials).await?;
-        Ok(Self { body: body?, state, caller, request, id })
+    async fn read_json(&self, payload: Payload) -> Result<ReadBody, Failure> {
+        let (types, anonymous) = (Manners::of(&self.request).bodies, AnonymousBodies::of(&self.request));
+        let is_anonymous = self.caller.user().is_none();
+        let whole = self.state.config.max_json_body_bytes;
+        let limit = if is_anonymous { anonymous.limit(whole) } else { whole };
+        body::check_head(&self.request, types, limit)?;
+        if is_anonymous && anonymous == AnonymousBodies::Refused {
+            return Err(self.explain(AccessError::SignInRequired.into()));
+        }
+        self.read_body(payload, limit, || body::check_type(&self.request, types)).await
+    }
+
+    /// Reads a form of at most `limit` bytes, 64 KiB where no user is signed in.
+    ///
+    /// # Errors
+    /// 400 if it is cut short or too slow, 413, 429, 503.
+    pub async fn read_form(&self, payload: Payload, limit: usize) -> Result<ReadBody, Failure> {
+        let limit = if self.caller.user().is_none() { AnonymousBodies::Short.limit(limit) } else { limit };
+        if body::declared(&self.request).is_some_and(|length| length > limit as u64) {
+            return Err(body::too_large(limit).into());
+        }
+        self.read_body(payload, limit, || Ok(())).await
+    }
+
+    async fn read_body(
+        &self,
+        payload: Payload,
+        limit: usize,
+        check: impl Fn() -> Result<(), Problem>,
+    ) -> Result<ReadBody, Failure> {
+        let owner = match self.caller.user() {
+            Some(user) => BodyOwner::User(user.id),
+            None => BodyOwner::Address(self.address_group()),
+        };
+        let patience = &self.state.config.patience;
+        Ok(body::read(payload, limit, patience, (&self.state.bodies, owner), check).await?)
+    }
+
+    /// What the address of the client is counted as.
+    fn address_group(&self) -> u128 {
+        address_of(&self.state, &self.request).map_or(0, address_group)
     }
 }
 
@@ -344,6 +383,17 @@ impl Call {
         self.run(&self.state.writes, work).await
     }
 
+    /// Checks an address that a hook is to have. Waits outside all pools: a name server may keep silent.
+    ///
+    /// # Errors
+    /// 400, 422; 429 or 503 when too many names are being looked up.
+    pub async fn hook_address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, Failure> {
+        let (give, take) = oneshot::channel();
+        self.state.hub.hooks().check_address(access, url, move |checked| drop(give.send(checked)));
+        let checked = take.await.unwrap_or(Err(HookError::Address(AddressError::Busy)));
+        checked.map_err(|error| explain(error.into(), &self.id))
+    }
+
     /// Runs a use case on a pool.
     ///
     /// # Errors
@@ -478,7 +528,7 @@ impl Call {
     pub fn read_slot(&self) -> Result<ReadSlot, Failure> {
         let caller = match self.caller.user() {
             Some(user) => format!("user {}", user.id),
-            None => format!("address {}", self.address()),
+            None => format!("address {:x}", self.address_group()),
         };
         self.state.sql_slots.take(caller).ok_or_else(|| {
             let limit = self.state.config.sql.max_concurrent_reads_per_caller;

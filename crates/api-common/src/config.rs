@@ -1,5 +1,6 @@
 //! What the HTTP side can be told. The names in the configuration file are in the contract (v2 §8).
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -17,7 +18,7 @@ pub struct RateLimits {
 
 impl Default for RateLimits {
     fn default() -> Self {
-        Self { user_per_hour: 5_000, anonymous_per_minute: 600 }
+        Self { user_per_hour: 0, anonymous_per_minute: 600 }
     }
 }
 
@@ -41,20 +42,30 @@ pub struct Proxies {
     pub header: ForwardedHeader,
 }
 
+impl Proxies {
+    /// Returns `true` if the address is a trusted proxy's.
+    pub fn trust(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(&address))
+    }
+}
+
 /// How long clients may take to send.
 #[derive(Debug, Clone)]
 pub struct Patience {
-    /// For a whole JSON body.
-    pub json_body: Duration,
-    /// Without a byte of an upload part.
-    pub part_stall: Duration,
-    /// Bytes per second of a part on average, once `part_stall` has passed.
-    pub part_bytes_per_second: u64,
+    /// For a whole body that is read into memory.
+    pub body: Duration,
+    /// Before the pace counts.
+    pub grace: Duration,
+    /// Bytes per second of any body on average, once `grace` has passed.
+    pub bytes_per_second: u64,
+    /// Without a byte of a body that is passed on as it arrives.
+    pub stall: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { json_body: Duration::from_secs(30), part_stall: Duration::from_secs(30), part_bytes_per_second: 8 << 10 }
+        let (body, stall) = (Duration::from_secs(30), Duration::from_secs(30));
+        Self { body, grace: Duration::from_secs(5), bytes_per_second: 1 << 10, stall }
     }
 }
 
@@ -141,10 +152,12 @@ pub struct HttpConfig {
     pub public_url: String,
     /// Where the pages of the error codes are.
     pub errors_url: String,
-    /// Origins that browsers may call from; `*` = all.
+    /// Origins that browsers may call from; `*` = all; none = no CORS headers.
     pub allowed_origins: Vec<String>,
     /// Bytes of a JSON request body.
     pub max_json_body_bytes: usize,
+    /// Bytes of all bodies that are read into memory at once.
+    pub max_bytes_in_flight: usize,
     /// Bytes of a request line with its headers.
     pub max_head_bytes: usize,
     /// Requests of a caller; `None` = limits are off.
@@ -180,8 +193,9 @@ impl HttpConfig {
         Self {
             errors_url: format!("{public_url}/docs/errors"),
             public_url,
-            allowed_origins: vec!["*".to_owned()],
+            allowed_origins: Vec::new(),
             max_json_body_bytes: 2 << 20,
+            max_bytes_in_flight: 64 << 20,
             max_head_bytes: 128 << 10,
             rate_limits: Some(RateLimits::default()),
             sign_ins: SignInLimits::default(),

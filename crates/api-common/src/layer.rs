@@ -19,10 +19,11 @@ use crate::rate::{Counted, Shown};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 
-const EXPOSED: &str = "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, X-Request-Id";
+const EXPOSED: &str =
+    "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, Preference-Applied, X-Request-Id";
 const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
-const ALLOWED_HEADERS: &str =
-    "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, X-Request-Id";
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, Prefer, \
+                               X-Request-Id, traceparent";
 const VARY: &str = "Authorization, Accept, Origin";
 
 /// Middleware for an adapter's scope, or for the whole application: `wrap(actix_web::middleware::from_fn(layer))`.
@@ -110,13 +111,7 @@ impl About {
     }
 
     fn render(&self, state: &AppState, problem: &Problem) -> HttpResponse {
-        let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = HttpResponse::build(status);
-        for (name, value) in problem.headers() {
-            response.insert_header((name, value));
-        }
-        let document = problem.document(&state.config.errors_url, &self.path, self.id.as_str());
-        response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::answer::to_json(&document))
+        render(state, problem, &self.path, &self.id)
     }
 
     fn add_headers(&self, headers: &mut HeaderMap) {
@@ -139,6 +134,27 @@ impl About {
             headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, fixed(EXPOSED));
         }
     }
+}
+
+/// Returns 429 as a problem document, outside of [`layer`], for a request that reaches no handler.
+pub fn rate_limited(state: &AppState, request: &HttpRequest, detail: &str) -> HttpResponse {
+    let problem = &Problem::new(ErrorCode::RateLimited, detail).retry_after(1);
+    let id = RequestId::sent(request.headers()).unwrap_or_else(|| RequestId::fresh(&state.hub));
+    let mut response = render(state, problem, request.path(), &id);
+    if let Ok(id) = HeaderValue::from_str(id.as_str()) {
+        response.headers_mut().insert(HeaderName::from_static("x-request-id"), id);
+    }
+    response
+}
+
+fn render(state: &AppState, problem: &Problem, path: &str, id: &RequestId) -> HttpResponse {
+    let status = StatusCode::from_u16(problem.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(status);
+    for (name, value) in problem.headers() {
+        response.insert_header((name, value));
+    }
+    let document = problem.document(&state.config.errors_url, path, id.as_str());
+    response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::answer::to_json(&document))
 }
 
 /// The body of an answer to `HEAD`: it says how long the body would be, and is empty. Whatever made it is ended.

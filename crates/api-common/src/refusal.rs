@@ -159,6 +159,11 @@ impl From<DatabaseError> for Refusal {
             DatabaseError::NameTaken(_) => plain(ErrorCode::Conflict, &error),
             DatabaseError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             DatabaseError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
+            DatabaseError::ParentPrivate => {
+                let text = error.to_string();
+                let problem = Problem::new(ErrorCode::Unprocessable, text.clone());
+                problem.with_error(FieldError::at_pointer("/visibility", text)).into()
+            }
             DatabaseError::Changed => plain(ErrorCode::PreconditionFailed, &error),
             DatabaseError::Access(error) => error.into(),
             DatabaseError::Fault(fault) => fault.into(),
@@ -197,9 +202,19 @@ impl From<PullError> for Refusal {
             | PullError::BranchGone(_)
             | PullError::BranchMissing(_)
             | PullError::CannotMerge(_) => plain(ErrorCode::Unprocessable, &error),
-            PullError::NotYours => plain(ErrorCode::PermissionDenied, &error),
+            PullError::NotYours | PullError::SourceDenied | PullError::NotSourceAdmin => {
+                plain(ErrorCode::PermissionDenied, &error)
+            }
+            PullError::NeedsPublish => {
+                let text = error.to_string();
+                let problem = Problem::new(ErrorCode::Unprocessable, text.clone());
+                problem.with_error(FieldError::at_pointer("/publish", text)).into()
+            }
+            PullError::NotShown(_) => plain(ErrorCode::Unprocessable, &error),
             PullError::Changed => plain(ErrorCode::PreconditionFailed, &error),
-            PullError::TooSlow => plain(ErrorCode::ServiceUnavailable, &error),
+            PullError::TooSlow | PullError::Preparing | PullError::TooManyPreviews => {
+                plain(ErrorCode::ServiceUnavailable, &error)
+            }
             PullError::QueueFull(_) => plain(ErrorCode::RateLimited, &error),
             PullError::Access(error) => error.into(),
             PullError::Fault(fault) => fault.into(),
@@ -286,6 +301,12 @@ impl From<HookError> for Refusal {
             HookError::Address(AddressError::Refused(ref why)) => {
                 let problem = Problem::new(ErrorCode::Unprocessable, format!("url: {why}"));
                 problem.with_error(FieldError::at_pointer("/url", why.clone())).into()
+            }
+            HookError::Address(AddressError::TooManyLookups(_)) => {
+                Problem::new(ErrorCode::RateLimited, error.to_string()).retry_after(1).into()
+            }
+            HookError::Address(AddressError::Busy) => {
+                Problem::new(ErrorCode::ServiceUnavailable, error.to_string()).retry_after(1).into()
             }
             HookError::TooMany(_) => plain(ErrorCode::Unprocessable, &error),
             HookError::StillPending => plain(ErrorCode::Conflict, &error),

@@ -4,6 +4,7 @@ use actix_web::http::{Method, header};
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, guard, web};
 use branchyard_problem_details::{ErrorCode, Problem};
 
+use crate::body::AnonymousBodies;
 use crate::failure::Failure;
 
 /// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
@@ -57,6 +58,13 @@ impl Endpoint {
         patch: web::patch(), ["PATCH"];
         /// `DELETE`.
         delete: web::delete(), ["DELETE"];
+    }
+
+    /// Sets what the path does with the bodies of callers without a credential.
+    #[must_use]
+    pub fn anonymous_bodies(mut self, bodies: AnonymousBodies) -> Self {
+        self.resource = self.resource.app_data(bodies);
+        self
     }
 
     /// The resource for actix.

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use actix_web::HttpRequest;
 use branchyard_domain::Hub;
 
+use crate::body_budget::BodyBudget;
 use crate::caller::address_of;
 use crate::config::HttpConfig;
 use crate::idempotency::InFlight;
@@ -17,6 +18,9 @@ use crate::pool::Pool;
 use crate::rate::{Attempts, Rates};
 use crate::results::Results;
 use crate::slots::Slots;
+
+/// Bytes of a form of a page: a megabyte of statements, most of whose bytes take three in a form.
+pub const MAX_FORM_BYTES: usize = 4 << 20;
 
 /// What all handlers share. Cheap to clone; one per process, also when there are many workers.
 #[derive(Clone)]
@@ -44,6 +48,8 @@ pub struct Shared {
     pub config: HttpConfig,
     /// Whether the server is about to end: nobody is to be kept waiting.
     pub draining: AtomicBool,
+    /// Memory of the bodies of requests.
+    pub bodies: Arc<BodyBudget>,
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
@@ -68,6 +74,7 @@ impl AppState {
             hub,
             keys,
             draining: AtomicBool::new(false),
+            bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),
             in_flight: InFlight::default(),
             sign_ins: Attempts::new(config.sign_ins),
             rates: Rates::new(config.rate_limits.as_ref()),

@@ -1,13 +1,15 @@
 //! A request body as a blocking reader, through a bounded channel: neither side runs ahead, nothing is held whole.
 
 use std::io::{self, Read};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use actix_web::web::{Bytes, Payload};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use crate::config::Patience;
+use crate::pace::{Pace, TooSlow};
 
 /// Chunks under way between the two sides.
 const CHUNKS: usize = 8;
@@ -48,48 +50,38 @@ pub fn upload_channel(payload: Payload) -> (UploadBody, UploadReader) {
 impl UploadBody {
     /// Sends everything; ends early when the body fails, comes too slowly, or nobody reads any more.
     pub async fn pump(mut self, patience: &Patience) -> Pumped {
-        let (began, mut received, mut waited_for_us) = (Instant::now(), 0_u64, Duration::ZERO);
+        let mut pace = Pace::streamed(patience);
         loop {
-            let Ok(next) = tokio::time::timeout(patience.part_stall, self.payload.next()).await else {
-                return Pumped::TooSlow;
+            let chunk = match pace.next(&mut self.payload).await {
+                Ok(Some(Ok(chunk))) => chunk,
+                Ok(Some(Err(_))) => return Pumped::Over,
+                Ok(None) => break,
+                Err(TooSlow) => return Pumped::TooSlow,
             };
-            let chunk = match next {
-                Some(Ok(chunk)) => chunk,
-                Some(Err(_)) => return Pumped::Over,
-                None => break,
-            };
-            received += chunk.len() as u64;
             let handed = Instant::now();
             if self.pieces.send(Piece::Bytes(chunk)).await.is_err() {
-                self.drain(patience.part_stall).await;
+                self.drain().await;
                 return Pumped::Over;
             }
-            waited_for_us += handed.elapsed();
-            if is_too_slow(patience, received, began.elapsed().saturating_sub(waited_for_us)) {
-                return Pumped::TooSlow;
-            }
+            pace.exclude(handed.elapsed());
         }
         let _ = self.pieces.send(Piece::End).await;
         Pumped::Over
     }
 
     /// Takes a little of what is still being sent, so that the client sees the answer instead of a broken connection.
-    pub async fn drain(mut self, stall: Duration) {
+    pub async fn drain(mut self) {
         const ENOUGH: usize = 4 << 20;
-        let mut taken = 0;
-        while let Ok(Some(Ok(chunk))) = tokio::time::timeout(stall, self.payload.next()).await {
+        const STALL: Duration = Duration::from_secs(1);
+        const ALL: Duration = Duration::from_secs(5);
+        let (mut taken, end) = (0, Instant::now() + ALL);
+        while let Ok(Some(Ok(chunk))) = timeout_at(end.min(Instant::now() + STALL), self.payload.next()).await {
             taken += chunk.len();
             if taken > ENOUGH {
                 return;
             }
         }
     }
-}
-
-/// Whether a body falls behind the slowest pace we wait for; its beginning may be as slow as it likes.
-fn is_too_slow(patience: &Patience, received: u64, elapsed: Duration) -> bool {
-    let counted = elapsed.saturating_sub(patience.part_stall);
-    received < counted.as_secs().saturating_mul(patience.part_bytes_per_second)
 }
 
 impl Read for UploadReader {
@@ -105,23 +97,5 @@ impl Read for UploadReader {
         let taken = self.rest.split_to(length);
         buffer[..length].copy_from_slice(&taken);
         Ok(length)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_too_slow;
-    use crate::config::Patience;
-    use std::time::Duration;
-
-    #[test]
-    fn the_pace_counts_once_the_beginning_is_over() {
-        let patience = Patience::default();
-        let slow = |received, seconds| is_too_slow(&patience, received, Duration::from_secs(seconds));
-        assert!(!slow(0, 30));
-        assert!(!slow(8 << 10, 31));
-        assert!(slow((8 << 10) - 1, 31));
-        assert!(!slow(10 * (8 << 10), 40));
-        assert!(slow(10 * (8 << 10) - 1, 40));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of routes.
 
 use actix_web::middleware::from_fn;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use branchyard_api_common::{Call, Endpoint, Failure, layer};
 
 use crate::handlers::{
@@ -19,7 +19,8 @@ pub fn configure(config: &mut web::ServiceConfig) {
 }
 
 /// The credential is looked at first, as everywhere else.
-async fn no_route(_call: Call) -> Result<HttpResponse, Failure> {
+async fn no_route(request: HttpRequest) -> Result<HttpResponse, Failure> {
+    Call::without_body(&request).await?;
     Err(Failure::not_found("no such route"))
 }
 

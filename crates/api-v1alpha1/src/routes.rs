@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_api_common::{BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
+use branchyard_api_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
 
 use crate::deprecation::deprecation;
 use crate::handlers::{
@@ -32,7 +32,8 @@ fn scope(
     endpoints: Vec<Endpoint>,
     first: Vec<Endpoint>,
 ) -> impl actix_web::dev::HttpServiceFactory + 'static {
-    let mut scope: Scope = web::scope(base).app_data(MANNERS);
+    // A refusal repeats what the body says, also to a caller without a credential.
+    let mut scope: Scope = web::scope(base).app_data(MANNERS).app_data(AnonymousBodies::Short);
     for endpoint in first.into_iter().chain(endpoints) {
         scope = scope.service(endpoint.into_resource());
     }

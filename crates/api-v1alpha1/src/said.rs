@@ -94,6 +94,11 @@ impl From<Said<ReleaseError>> for Refusal {
     }
 }
 
+/// What a pull that makes a branch visible to everybody is answered.
+const PUBLISH: &str = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
+    /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether everybody may \
+    see the branch";
+
 impl From<Said<PullError>> for Refusal {
     fn from(Said(error): Said<PullError>) -> Self {
         let text = error.to_string();
@@ -104,6 +109,8 @@ impl From<Said<PullError>> for Refusal {
             PullError::State(PullStateError::Merged) => {
                 Problem::new(ErrorCode::Unprocessable, "pull request is already merged").into()
             }
+            // This API has no word for the consent that is needed.
+            PullError::NeedsPublish => Problem::new(ErrorCode::Unprocessable, PUBLISH).into(),
             PullError::OtherTarget(name) => field("toBranchRepoName", format!("must be {name}")).into(),
             PullError::OtherNetwork(_) => field("fromBranchRepoName", text).into(),
             PullError::SameBranch => field("fromBranchName", text).into(),

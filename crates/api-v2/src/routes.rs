@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_api_common::{Endpoint, Failure, layer};
+use branchyard_api_common::{AnonymousBodies, Endpoint, Failure, layer};
 
 use crate::handlers::{
     branches, collaborators, databases, deliveries, document, forks, history, hooks, imports, members, operations,
@@ -86,7 +86,10 @@ fn of_database() -> Vec<Endpoint> {
         Endpoint::at("/operations").get(operations::list_operations),
         Endpoint::at("/imports").post(imports::create_import),
         Endpoint::at("/imports/uploads").post(imports::create_import_upload),
-        Endpoint::at("/sql").get(sql::run_sql_read_query).post(sql::run_sql_read_query_post),
+        Endpoint::at("/sql")
+            .get(sql::run_sql_read_query)
+            .post(sql::run_sql_read_query_post)
+            .anonymous_bodies(AnonymousBodies::Whole),
         Endpoint::at("/sql-writes").post(sql::run_sql_write_query),
         Endpoint::at("/collaborators/{username}")
             .put(collaborators::put_collaborator)
@@ -100,6 +103,7 @@ fn of_database() -> Vec<Endpoint> {
         Endpoint::at("/pulls/{pull_number}").get(pulls::get_pull).patch(pulls::update_pull),
         Endpoint::at("/pulls/{pull_number}/comments").get(pulls::list_pull_comments).post(pulls::create_pull_comment),
         Endpoint::at("/pulls/{pull_number}/merge").post(pulls::merge_pull),
+        Endpoint::at("/pulls/{pull_number}/withdraw").post(pulls::withdraw_pull),
         Endpoint::at("/pulls/{pull_number}/diff").get(pull_changes::list_pull_diff),
         Endpoint::at("/pulls/{pull_number}/diff/tables").get(pull_changes::list_pull_diff_tables),
         Endpoint::at("/pulls/{pull_number}/conflicts").get(pull_changes::list_pull_conflicts),

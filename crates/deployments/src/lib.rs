@@ -10,6 +10,7 @@
 //! What both know: the folder of an instance, the file it is told by, and the words of the channel.
 
 mod child;
+mod confined_dir;
 mod control;
 mod folder;
 mod hrana;

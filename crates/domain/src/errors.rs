@@ -193,6 +193,9 @@ pub enum DatabaseError {
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
+    /// A fork would become public while its parent is private.
+    #[error("this is a fork of a private database: only an administrator of that database can make it public")]
+    ParentPrivate,
     /// It is not as the caller saw it.
     #[error("the database changed since it was read")]
     Changed,
@@ -304,6 +307,28 @@ pub enum PullError {
     /// Only its author or a writer may change it.
     #[error("only the author of the pull or a writer of the database may change it")]
     NotYours,
+    /// The source is another database that is not public, and the caller may not write to it.
+    #[error(
+        "the source database is not public: this pull needs the write role on it, because it shows the branch to every reader of the base"
+    )]
+    SourceDenied,
+    /// The source is another database that is not public, the base is public, and the caller did not agree to publish.
+    #[error(
+        "the source database is not public and the base is: the pull makes the branch visible to everybody; send publish: true to agree"
+    )]
+    NeedsPublish,
+    /// Only an administrator of the source may withdraw it.
+    #[error("withdrawing a pull needs the admin role on its source database")]
+    NotSourceAdmin,
+    /// It shows nothing.
+    #[error(transparent)]
+    NotShown(#[from] NotShown),
+    /// The commits of the source are not in the base yet.
+    #[error("the commits of the source branch are being fetched; try again in a second")]
+    Preparing,
+    /// As many previews are being prepared as are allowed.
+    #[error("too many previews are being prepared; try again in a minute")]
+    TooManyPreviews,
     /// No such table on either side.
     #[error("no table '{0}' in this pull")]
     NoSuchTable(String),
@@ -325,6 +350,22 @@ pub enum PullError {
     /// A port failed.
     #[error(transparent)]
     Fault(#[from] Fault),
+}
+
+/// Why a pull shows neither a difference nor conflicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotShown {
+    /// An administrator of the source took it back.
+    #[error("the pull was withdrawn by an administrator of its source database; what it showed is hidden")]
+    Withdrawn,
+    /// It was closed with its source.
+    #[error(
+        "what the pull showed is hidden, because its source database was deleted or is private; open a new pull to show the branch"
+    )]
+    HiddenWithSource,
+    /// It was closed by a release that did not store heads.
+    #[error("the pull was closed before the server stored what pulls show; open a new pull to see the difference")]
+    NoHeads,
 }
 
 /// Releases.

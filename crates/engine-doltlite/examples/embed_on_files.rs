@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (from_branch, to_branch) = ("draft".to_owned(), "main".to_owned());
     let title = Title::parse("The first parts")?;
     let (from_database, to_database) = (here.clone(), here);
-    let new = NewPull { title, description: None, from_database, from_branch, to_database, to_branch };
+    let new = NewPull { title, description: None, from_database, from_branch, to_database, to_branch, publish: false };
     let pull = hub.pulls().open(&person, new, None)?;
     hub.pulls().merge(&writer, pull.number, MergePull::default(), None)?;
     hub.operations().run_next("embed")?;

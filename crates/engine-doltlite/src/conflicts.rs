@@ -1,6 +1,7 @@
 //! What an attempted merge left unsettled, for people to read.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind};
 use rusqlite::types::ValueRef;
@@ -11,16 +12,22 @@ use crate::objects::Objects;
 use crate::schema;
 use crate::sql::quote;
 
+/// Bytes of conflicts that are listed beyond those asked for, so that the next pages need no merge of their own.
+const MORE_BYTES: usize = 4 << 20;
+/// Time spent on them.
+const MORE_TIME: Duration = Duration::from_millis(500);
+
 type Row = Vec<(String, Cell)>;
 
-/// What an attempted merge left in `table` or everywhere, by table, then primary key; `skip` left out, at most `limit` given.
+/// Lists what an attempted merge left in `only` or everywhere, by table, then primary key, without the first `skip`: at least `least`, and
+/// as many more as [`MORE_BYTES`] and [`MORE_TIME`] allow. Also returns whether nothing follows.
 pub(crate) fn list(
     connection: &Connection,
     objects: &Objects,
     only: Option<&str>,
     skip: usize,
-    limit: usize,
-) -> rusqlite::Result<Vec<Conflict>> {
+    least: usize,
+) -> rusqlite::Result<(Vec<Conflict>, bool)> {
     let raw = connection.raw();
     let strings =
         |sql: &str| -> rusqlite::Result<Vec<String>> { raw.prepare(sql)?.query_map([], |row| row.get(0))?.collect() };
@@ -30,10 +37,14 @@ pub(crate) fn list(
             .collect();
     let violations: BTreeSet<_> = strings("SELECT \"table\" FROM dolt_constraint_violations")?.into_iter().collect();
     let schemas: BTreeSet<_> = strings("SELECT table_name FROM dolt_schema_conflicts")?.into_iter().collect();
-    let mut page = Page { skip, left: limit, conflicts: Vec::new() };
+    let mut page =
+        Page { skip, least, until: Instant::now() + MORE_TIME, bytes: 0, more: false, conflicts: Vec::new() };
     for table in rows.iter().chain(&violations).chain(&schemas).chain(objects.keys()).collect::<BTreeSet<_>>() {
         if only.is_some_and(|only| !only.eq_ignore_ascii_case(table)) {
             continue;
+        }
+        if page.more {
+            break;
         }
         if let Some(detail) = objects.get(table)
             && page.wants()
@@ -50,30 +61,49 @@ pub(crate) fn list(
             constraint_conflicts(connection, table, &mut page)?;
         }
     }
-    Ok(page.conflicts)
+    Ok((page.conflicts, !page.more))
 }
 
-/// What is still to be left out and given.
+/// The part of a list that is read.
 struct Page {
     skip: usize,
-    left: usize,
+    least: usize,
+    until: Instant,
+    bytes: usize,
+    /// Whether there is a conflict behind the part.
+    more: bool,
     conflicts: Vec<Conflict>,
 }
 
 impl Page {
-    /// Whether to give the next one.
+    /// Returns whether the next conflict is in the part.
     fn wants(&mut self) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
         }
-        self.left > 0
+        self.more |= self.conflicts.len() >= self.least && (self.bytes >= MORE_BYTES || Instant::now() >= self.until);
+        !self.more
     }
 
     fn give(&mut self, conflict: Conflict) {
-        self.left = self.left.saturating_sub(1);
+        self.bytes += size(&conflict);
         self.conflicts.push(conflict);
     }
+}
+
+/// Bytes a conflict takes up, about.
+pub(crate) fn size(conflict: &Conflict) -> usize {
+    let row = |cells: &[(String, Cell)]| -> usize {
+        let cell = |(name, cell): &(String, Cell)| name.len() + 64 + cell.bytes();
+        cells.iter().map(cell).sum()
+    };
+    let sides = [&conflict.base, &conflict.ours, &conflict.theirs].into_iter().flatten();
+    sides.map(|side| row(side)).sum::<usize>()
+        + row(&conflict.primary_key)
+        + conflict.table.len()
+        + conflict.detail.as_ref().map_or(0, String::len)
+        + 256
 }
 
 fn blank(table: &str, kind: ConflictKind) -> Conflict {
@@ -96,7 +126,7 @@ fn schema_conflicts(connection: &Connection, table: &str, page: &mut Page) -> ru
         if page.wants() {
             page.give(Conflict { detail: Some(cells::text(row.get_ref(0)?)), ..blank(table, ConflictKind::Schema) });
         }
-        if page.left == 0 {
+        if page.more {
             break;
         }
     }
@@ -118,14 +148,15 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let mut statement = connection.raw().prepare(&format!("SELECT * FROM {name} ORDER BY {order}"))?;
+    let mut statement =
+        connection.spend(|| connection.raw().prepare(&format!("SELECT * FROM {name} ORDER BY {order}")))?;
     // from_root_ish, base_*, our_*, our_diff_type, their_*, their_diff_type, dolt_conflict_id
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let width = names.len().saturating_sub(4) / 3;
     let columns: Vec<String> =
         names.iter().skip(1).take(width).map(|name| name.strip_prefix("base_").unwrap_or(name).to_owned()).collect();
     let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = connection.spend(|| rows.next())? {
         if page.wants() {
             let part = |from: usize| -> rusqlite::Result<Row> {
                 columns
@@ -146,7 +177,7 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
             };
             page.give(Conflict { primary_key, base, ours, theirs, ..blank(table, ConflictKind::Row) });
         }
-        if page.left == 0 {
+        if page.more {
             break;
         }
     }
@@ -165,7 +196,7 @@ fn row_id(connection: &Connection, table: &str, row: Option<&Row>) -> rusqlite::
     let sql = format!("SELECT rowid FROM {} WHERE {same} LIMIT 1", quote::name(table));
     let mut statement = connection.raw().prepare(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(row.iter().map(|cell| cells::Param(&cell.1))))?;
-    Ok(match rows.next()? {
+    Ok(match connection.spend(|| rows.next())? {
         Some(found) => vec![("rowid".to_owned(), cells::cell(found.get_ref(0)?))],
         None => Vec::new(),
     })
@@ -179,7 +210,7 @@ fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Page) -
     // violation_type, the columns of the table, violation_info
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    while let Some(row) = connection.spend(|| rows.next())? {
         if page.wants() {
             let found = (1..names.len().saturating_sub(1))
                 .map(|at| Ok((names[at].clone(), cells::cell(row.get_ref(at)?))))
@@ -192,7 +223,7 @@ fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Page) -
                 ..blank(table, ConflictKind::Constraint)
             });
         }
-        if page.left == 0 {
+        if page.more {
             break;
         }
     }

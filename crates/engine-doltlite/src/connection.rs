@@ -2,16 +2,19 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Canceled, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
-use rusqlite::OpenFlags;
+use rusqlite::{OpenFlags, Params, Row};
 
-use crate::guard::{Entered, Guard, Mode, Seen};
-use crate::watchdog::{Watch, Watchdog};
+use crate::guard::{self, Entered, Guard, Mode, Seen};
+use crate::memory::{self, Allowance};
+use crate::reach::Scope;
+use crate::sql::errors;
+use crate::watchdog::{Follower, Watch, Watchdog};
 
 /// How many instructions run between two looks at the clock.
 const PROGRESS_EVERY: i32 = 1000;
@@ -20,6 +23,9 @@ const PROGRESS_EVERY: i32 = 1000;
 pub(crate) struct Connection {
     raw: rusqlite::Connection,
     guard: Guard,
+    /// What statements of ours may take while the time is limited.
+    memory: Mutex<Option<Arc<Allowance>>>,
+    scope: Mutex<Option<Arc<Scope>>>,
 }
 
 /// What a connection is for.
@@ -57,7 +63,7 @@ impl Connection {
         };
         raw.execute_batch(settings)?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard })
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
     }
 
     /// Opens a file in SQLite's own format, which nobody else has open, for reading.
@@ -71,7 +77,7 @@ impl Connection {
              PRAGMA mmap_size = 0;",
         )?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard })
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
     }
 
     /// Opens an existing file for a session: on a branch, or on the default branch.
@@ -101,12 +107,7 @@ impl Connection {
             |_| Ok(()),
         )?;
         let guard = Guard::install_for_session(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard })
-    }
-
-    /// Ends whatever runs at a point in time, for good.
-    pub(crate) fn stop_at(&self, deadline: Instant) -> rusqlite::Result<()> {
-        self.raw.progress_handler(PROGRESS_EVERY, Some(move || Instant::now() >= deadline))
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
     }
 
     /// The connection itself, for statements of ours.
@@ -116,7 +117,71 @@ impl Connection {
 
     /// Runs a stranger's statements until the result is dropped.
     pub(crate) fn enter(&self, mode: Mode) -> Entered<'_> {
-        self.guard.enter(mode)
+        self.guard.enter(mode, self.scope().clone())
+    }
+
+    /// Limits users' statements to the commits of `scope`; `None` lifts the limit.
+    pub(crate) fn limit_to(&self, scope: Option<Arc<Scope>>) {
+        *self.scope() = scope;
+    }
+
+    /// Whether statements are limited to some commits.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.scope().is_some()
+    }
+
+    /// Whether what ran since the time limit began depends on what else the database shows.
+    pub(crate) fn depends_on_refs(&self) -> bool {
+        self.scope().as_ref().is_some_and(|scope| scope.was_asked())
+    }
+
+    /// Whether tables and functions of the engine were replaced by ours: the connection is of no use for statements of ours any more.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        self.guard.is_wrapped()
+    }
+
+    /// Prepares a user's statement; again, when the guard wants tables or functions of the engine wrapped first.
+    pub(crate) fn preparing<T>(
+        &self,
+        sql: &str,
+        mut prepare: impl FnMut() -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        loop {
+            let error = match prepare() {
+                Err(error) => error,
+                prepared => return prepared,
+            };
+            let wanted = self.guard.take_wanted();
+            if wanted.is_empty() {
+                return Err(self.without_columns(sql, error));
+            }
+            let scope = self.scope().clone();
+            for name in wanted {
+                guard::wrap(&self.raw, scope.as_deref(), &name)?;
+                self.guard.wrapped(name);
+            }
+        }
+    }
+
+    /// Why a statement could not be prepared, without the columns of a commit that counts as absent.
+    fn without_columns(&self, sql: &str, error: rusqlite::Error) -> rusqlite::Error {
+        let is_about_columns = errors::parts(&error).1.contains("column");
+        match self.scope().as_ref().filter(|_| is_about_columns).and_then(|scope| scope.unknown_within(sql)) {
+            Some(commit) => guard::no_such_commit(&commit),
+            None => error,
+        }
+    }
+
+    fn scope(&self) -> MutexGuard<'_, Option<Arc<Scope>>> {
+        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends what runs here when the time of another connection is over, until the result is dropped.
+    pub(crate) fn follow(&self, other: &Follower) -> rusqlite::Result<Watch> {
+        let watch = other.watch(self.raw.get_interrupt_handle());
+        let deadline = Arc::clone(watch.deadline());
+        self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
+        Ok(watch)
     }
 
     /// What the guard saw since it was asked last.
@@ -139,7 +204,38 @@ impl Connection {
         let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout, canceled);
         let deadline = Arc::clone(watch.deadline());
         self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
+        self.limit_memory(Some(Arc::clone(watch.memory())));
+        if let Some(scope) = &*self.scope() {
+            scope.begin(watch.follower());
+        }
         Ok(Timed { connection: self, watch })
+    }
+
+    fn limit_memory(&self, memory: Option<Arc<Allowance>>) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+    }
+
+    /// Runs a statement of ours, or a step of one, that may compute what users stored in a schema (generated columns, checks, triggers, views): while
+    /// the time is limited, its memory is as well. As [`Allowance::spend`], never around code that takes an allocation for granted.
+    pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match memory {
+            Some(memory) => memory.spend(work),
+            None => work(),
+        }
+    }
+
+    /// [`Self::spend`] for a statement whose one row `read` takes.
+    pub(crate) fn spend_on_row<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let mut statement = self.spend(|| self.raw.prepare_cached(sql))?;
+        let mut rows = statement.query(values)?;
+        let row = self.spend(|| rows.next())?;
+        read(row.ok_or(rusqlite::Error::QueryReturnedNoRows)?)
     }
 
     /// Ends whatever transaction is open.
@@ -167,9 +263,35 @@ impl Timed<'_> {
         self.watch.deadline().expired()
     }
 
-    /// Why it was ended before its end, if it was.
+    /// Why it was ended before its end, if it was. After a failure only: a lack of memory may have passed.
     pub(crate) fn ended(&self) -> Option<EngineError> {
-        self.watch.deadline().ended()
+        self.watch.deadline().ended().or_else(|| self.memory().lacked().then_some(EngineError::Busy))
+    }
+
+    /// What runs may take.
+    pub(crate) fn memory(&self) -> &Allowance {
+        self.watch.memory()
+    }
+
+    /// Runs `work`; where it fails because other statements hold the memory there is, waits for them and runs it again, unless `is_final` says
+    /// that it cannot be repeated. Waits for [`memory::WAIT`] in all.
+    pub(crate) fn with_room<T, E>(
+        &self,
+        mut work: impl FnMut(&Allowance) -> Result<T, E>,
+        is_final: impl Fn() -> bool,
+    ) -> Result<T, E> {
+        let began = Instant::now();
+        loop {
+            let ended = work(self.memory());
+            if ended.is_ok() || !self.memory().lacked() || is_final() || self.expired() {
+                return ended;
+            }
+            let left = memory::WAIT.saturating_sub(began.elapsed());
+            if !self.memory().wait_for_room(left) {
+                self.memory().give_up();
+                return ended;
+            }
+        }
     }
 
     /// The time that is left.
@@ -185,6 +307,10 @@ impl Timed<'_> {
 
 impl Drop for Timed<'_> {
     fn drop(&mut self) {
+        self.connection.limit_memory(None);
+        if let Some(scope) = &*self.connection.scope() {
+            scope.end();
+        }
         if let Err(error) = self.connection.raw.progress_handler(0, None::<fn() -> bool>) {
             tracing::error!(%error, "a progress handler could not be removed");
         }

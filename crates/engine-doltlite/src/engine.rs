@@ -2,23 +2,29 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use branchyard_domain::entities::{Commit, Conflict, LogEntry, LogPosition, Signature, TableChange, TableSchema};
+use branchyard_domain::entities::{
+    Commit, Conflict, LogEntry, LogPosition, SchemaObject, Signature, TableChange, TableSchema,
+};
 use branchyard_domain::ports::{
-    ChangedRows, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage, RowSink,
-    RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
+    ChangedRows, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, Reachability, ReadQuery, ReadReport,
+    RowPage, RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SessionRequest, TableScan, WriteJob, Written,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
+use crate::ancestry::Ancestry;
 use crate::branch;
 use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, Purpose};
+use crate::fetch::Remotes;
 use crate::files::Files;
+use crate::memory::MemoryPool;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
+use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
 use crate::trial::{self, Trials};
 use crate::watchdog::Watchdog;
@@ -31,10 +37,22 @@ pub struct DoltliteEngine {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) ancestors: Mutex<AncestorCache>,
     pub(crate) trials: Trials,
-    readers: Pool<Option<CommitHash>>,
+    pub(crate) remotes: Remotes,
+    readers: Pool<ReaderKey>,
     writers: Pool<()>,
     pub(crate) sessions: Arc<Pool<SessionRequest>>,
     modules: Arc<HashSet<String>>,
+    ancestry: Arc<Ancestry>,
+    reachability: OnceLock<Arc<dyn Reachability>>,
+}
+
+/// What tells connections for reads apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ReaderKey {
+    /// The commit it is fixed to.
+    at: Option<CommitHash>,
+    /// Whether the connection is for users' statements only.
+    wrapped: bool,
 }
 
 impl std::fmt::Debug for DoltliteEngine {
@@ -59,7 +77,9 @@ impl DoltliteEngine {
         if let Some(folder) = &options.temporary_folder {
             set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
         }
-        let watchdog = Watchdog::start(options.long.clone()).map_err(|error| io_fault("start the watchdog", error))?;
+        let pool = MemoryPool::new(options.total_memory);
+        let watchdog = Watchdog::start(options.long.clone(), options.statement_memory, pool)
+            .map_err(|error| io_fault("start the watchdog", error))?;
         let watchdog = Arc::new(watchdog);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
@@ -72,7 +92,10 @@ impl DoltliteEngine {
             watchdog,
             ancestors: Mutex::default(),
             trials: Trials::default(),
+            remotes: Remotes::default(),
             modules,
+            ancestry: Arc::default(),
+            reachability: OnceLock::new(),
         })
     }
 
@@ -101,6 +124,11 @@ impl DoltliteEngine {
         commits::copy_file(&self.files.path(database), to).map_err(|error| io_fault("back up a database", error))
     }
 
+    /// Returns where the file of a database lies within the folder of an engine.
+    pub fn place(database: DatabaseId) -> PathBuf {
+        Files::place(database)
+    }
+
     /// Puts a file that [`DoltliteEngine::back_up`] made in the place of a database.
     ///
     /// # Errors
@@ -116,7 +144,17 @@ impl DoltliteEngine {
         at: &CommitHash,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        self.reading_at(database, Some(at), work)
+        self.reading_at(database, Some(at), false, work)
+    }
+
+    /// As [`Self::reading`], for users' statements, which find only the commits that the database shows.
+    fn reading_guarded<T>(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.reading_at(database, Some(at), true, work)
     }
 
     /// Runs `work`, which may ask for the history of any commit, inside one read transaction.
@@ -125,21 +163,30 @@ impl DoltliteEngine {
         database: DatabaseId,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        self.reading_at(database, None, work)
+        self.reading_at(database, None, false, work)
     }
 
     fn reading_at<T>(
         &self,
         database: DatabaseId,
         at: Option<&CommitHash>,
+        guarded: bool,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let generation = self.readers.generation();
-        let key = at.cloned();
-        let connection = match self.readers.take(database, &key) {
+        let mut key = ReaderKey { at: at.cloned(), wrapped: guarded };
+        let mut pooled = self.readers.take(database, &key);
+        if guarded && pooled.is_none() {
+            key.wrapped = false;
+            pooled = self.readers.take(database, &key);
+        }
+        let connection = match pooled {
             Some(connection) => connection,
             None => self.open_connection(database, at.map_or(Purpose::History, Purpose::Read))?,
         };
+        if let Some(at) = at.filter(|_| guarded && !connection.is_limited()) {
+            connection.limit_to(self.scope(database, at));
+        }
         // Reading something is what makes the engine look at what others appended to the file since the connection was opened.
         let begun = connection.raw().execute_batch("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1");
         begun.map_err(|error| match at {
@@ -147,6 +194,10 @@ impl DoltliteEngine {
             None => errors::fault("begin a read", error),
         })?;
         let result = work(&connection);
+        key.wrapped = connection.is_wrapped();
+        if !key.wrapped {
+            connection.limit_to(None);
+        }
         match connection.roll_back() {
             Ok(()) => self.readers.put(database, key, connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
@@ -167,7 +218,7 @@ impl DoltliteEngine {
             let fault = |error| errors::fault_at(context, at, error);
             let timed = connection.limit_time(&self.watchdog, timeout).map_err(fault)?;
             match work(connection) {
-                Err(error) if errors::interrupted(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
+                Err(error) if errors::cut_short(&error) => Err(timed.ended().unwrap_or_else(|| fault(error))),
                 other => other.map_err(fault),
             }
         })
@@ -186,11 +237,42 @@ impl DoltliteEngine {
             None => self.open_connection(database, Purpose::Write)?,
         };
         let result = work(&connection);
+        if connection.is_wrapped() {
+            return result;
+        }
         match connection.roll_back() {
             Ok(()) => self.writers.put(database, (), connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }
         result
+    }
+
+    /// As [`Self::writing`], for users' statements that start from `base`: they find only the commits that the database shows.
+    pub(crate) fn writing_at<T>(
+        &self,
+        turn: &Turn,
+        base: &CommitHash,
+        work: impl FnOnce(&Connection) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.writing(turn, |connection| {
+            connection.limit_to(self.scope(turn.database(), base));
+            let result = work(connection);
+            connection.limit_to(None);
+            result
+        })
+    }
+
+    fn scope(&self, database: DatabaseId, at: &CommitHash) -> Option<Arc<Scope>> {
+        let reachability = Arc::clone(self.reachability.get()?);
+        Some(Arc::new(Scope {
+            database,
+            at: at.clone(),
+            reachability,
+            ancestry: Arc::clone(&self.ancestry),
+            path: self.files.path(database),
+            modules: Arc::clone(&self.modules),
+            state: Mutex::default(),
+        }))
     }
 
     /// Opens a connection to another file of ours, under a temporary name.
@@ -223,6 +305,7 @@ impl DoltliteEngine {
         self.sessions.evict(database);
         self.ancestors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).forget(database);
         self.trials.forget(database);
+        self.ancestry.forget(database);
     }
 }
 
@@ -293,6 +376,23 @@ impl Engine for DoltliteEngine {
         commits::is_ancestor(self, database, ancestor, descendant)
     }
 
+    fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
+        // Mostly all parents are known already, and no connection is needed.
+        let known = self.ancestry.descends(database, heads, commit, &mut |_| Err(()));
+        if let Ok(descends) = known {
+            return Ok(descends);
+        }
+        self.reading_history(database, |connection| {
+            let mut parents = |at: &CommitHash| parents_of(connection.raw(), at);
+            let found = self.ancestry.descends(database, heads, commit, &mut parents);
+            found.map_err(|error| errors::fault("look for a commit", error))
+        })
+    }
+
+    fn limit_history(&self, reachability: Arc<dyn Reachability>) {
+        self.reachability.get_or_init(|| reachability);
+    }
+
     fn merge_base(
         &self,
         database: DatabaseId,
@@ -322,7 +422,7 @@ impl Engine for DoltliteEngine {
         {
             return Err(EngineError::Busy);
         }
-        self.reading(database, at, |connection| crate::read::read(self, connection, query, sink))
+        self.reading_guarded(database, at, |connection| crate::read::read(self, connection, query, sink))
     }
 
     fn scan(
@@ -342,7 +442,7 @@ impl Engine for DoltliteEngine {
         wanted: &Selection<'_>,
         sink: &mut dyn RowSink,
     ) -> Result<Selected, EngineError> {
-        self.reading(database, at, |connection| crate::browse::rows(self, connection, wanted, sink))
+        self.reading_guarded(database, at, |connection| crate::browse::rows(self, connection, wanted, sink))
     }
 
     fn count(
@@ -353,7 +453,7 @@ impl Engine for DoltliteEngine {
         tests: &[RowTest],
         timeout: Duration,
     ) -> Result<u64, EngineError> {
-        self.reading(database, at, |connection| crate::browse::count(self, connection, table, tests, timeout))
+        self.reading_guarded(database, at, |connection| crate::browse::count(self, connection, table, tests, timeout))
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError> {
@@ -375,8 +475,18 @@ impl Engine for DoltliteEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError> {
-        let (ours, theirs, table) = (ours.clone(), theirs.clone(), table.map(str::to_ascii_lowercase));
-        trial::conflicts(self, trial::Question { database, ours, theirs, table, skip, limit })
+        let pair = trial::Pair { database, ours: ours.clone(), theirs: theirs.clone() };
+        let table = table.map(str::to_ascii_lowercase);
+        trial::conflicts(self, &trial::Question { pair, table, skip, limit })
+    }
+
+    fn prepare_conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+    ) -> Result<(), EngineError> {
+        trial::prepare(self, &trial::Pair { database, ours: ours.clone(), theirs: theirs.clone() })
     }
 
     fn import(
@@ -420,8 +530,15 @@ impl Engine for DoltliteEngine {
     }
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
+        let timeout = self.options.diff_timeout;
+        self.reading_within(timeout, database, at, "read the definitions", |connection| {
+            crate::schema::tables(connection)
+        })
+    }
+
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {
         self.reading(database, at, |connection| {
-            crate::schema::tables(connection).map_err(|error| errors::fault_at("read the definitions", at, error))
+            crate::schema::objects(connection).map_err(|error| errors::fault_at("read the definitions", at, error))
         })
     }
 

@@ -1,7 +1,14 @@
 //! Commits of one file, brought into another.
 //!
-//! The source's reserved branch is moved to the commit and fetched as a file remote, so what is copied is what the target lacks. The remote and
-//! what tracks it exist only meanwhile; a crash leaves them until the next fetch.
+//! The work is done on a private copy of the source, so no writer of the source waits. Our branch in the copy is moved to a commit and fetched
+//! as a file remote, which brings what the target lacks. Long histories come in steps, ancestors first, each within a write turn of its own: the
+//! writers of the target wait for one step at most.
+//!
+//! The remote, and what tracks it, are in the target only meanwhile; after a crash they stay until the next fetch into it.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
@@ -10,7 +17,15 @@ use crate::branch;
 use crate::commits;
 use crate::connection::Connection;
 use crate::engine::{DoltliteEngine, io_fault};
+use crate::private_copy::PrivateCopy;
+use crate::queue::Turn;
 use crate::sql::errors;
+use crate::write;
+
+/// Commits of the first step.
+const FIRST_STEP: usize = 64;
+/// Commits of a step at most.
+const MAX_STEP: usize = 4096;
 
 pub(crate) fn fetch(
     engine: &DoltliteEngine,
@@ -18,49 +33,191 @@ pub(crate) fn fetch(
     from: DatabaseId,
     commit: &CommitHash,
 ) -> Result<(), EngineError> {
-    if into == from || commits::commit(engine, into, commit)?.is_some() {
-        return match commits::commit(engine, from, commit)? {
-            None if into == from => Err(EngineError::NoSuchCommit(commit.clone())),
-            _ => Ok(()),
-        };
+    if has(engine, into, commit)? {
+        return Ok(());
     }
-    // Both queues: the source's branch must stay where it is until the target has it.
-    let (first, second) = engine.queues.enter_both(into, from);
-    let Some(second) = second else { return Ok(()) };
-    let (into_turn, from_turn) = if first.database() == into { (first, second) } else { (second, first) };
-    let branch = engine.writing(&from_turn, |source| {
-        crate::write::start(source, commit)?;
-        source.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))?;
-        branch::name(source.raw()).map_err(|error| errors::fault("look for the branch", error))
-    })?;
-    let path = std::path::absolute(engine.files.path(from)).map_err(|error| io_fault("name the source", error))?;
-    let url = format!("file://{}", path.display());
-    engine.writing(&into_turn, |target| {
-        forget_remotes(target).map_err(|error| errors::fault("tidy up after a fetch", error))?;
-        let fetched = fetch_branch(target, &url, &branch).map_err(|error| errors::fault("fetch a commit", error));
-        let tidied = forget_remotes(target).map_err(|error| errors::fault("tidy up after a fetch", error));
-        fetched.and(tidied)
-    })?;
-    match commits::commit(engine, into, commit)? {
-        Some(_) => Ok(()),
-        None => Err(EngineError::NoSuchCommit(commit.clone())),
+    // Looked up before anything is copied.
+    if into == from || !has(engine, from, commit)? {
+        return Err(EngineError::NoSuchCommit(commit.clone()));
+    }
+    let copy = PrivateCopy::of(engine, from, &[commit], u64::MAX)?;
+    let copy = copy.ok_or_else(|| EngineError::Unavailable("the source is too large to copy".into()))?;
+    let plan = Plan::make(engine, into, copy.connection(), commit)?;
+    let remote = engine.remotes.name();
+    let fetch = Fetch { engine, copy, remote, branch: plan.branch };
+    let (mut left, mut step, mut first) = (plan.lacking.len(), FIRST_STEP, true);
+    while left > 0 {
+        left = left.saturating_sub(step);
+        let Some(tip) = plan.lacking.get(left) else { break };
+        // Where histories join, an earlier step may have brought it. The last step removes the remote.
+        if left > 0 && has(engine, into, tip)? {
+            continue;
+        }
+        fetch.move_copy(tip)?;
+        let turn = engine.queues.enter(into);
+        let begun = Instant::now();
+        let start = first.then_some(plan.anchor.as_ref());
+        fetch.step(&turn, start, left == 0)?;
+        drop(turn);
+        first = false;
+        step = next_step(step, begun.elapsed(), engine.options.fetch_step);
+    }
+    if has(engine, into, commit)? { Ok(()) } else { Err(EngineError::NoSuchCommit(commit.clone())) }
+}
+
+/// Commits of the next step, for it to take about as long as wanted.
+fn next_step(step: usize, took: Duration, wanted: Duration) -> usize {
+    if took > wanted {
+        (step / 2).max(1)
+    } else if took < wanted / 2 {
+        (step * 2).min(MAX_STEP)
+    } else {
+        step
     }
 }
 
-fn fetch_branch(target: &Connection, url: &str, branch: &str) -> rusqlite::Result<()> {
-    target.raw().query_row("SELECT dolt_remote('add', 'source', ?)", [url], |_| Ok(()))?;
-    target.raw().query_row("SELECT dolt_fetch('source', ?)", [branch], |_| Ok(()))
+fn has(engine: &DoltliteEngine, database: DatabaseId, commit: &CommitHash) -> Result<bool, EngineError> {
+    Ok(commits::commit(engine, database, commit)?.is_some())
 }
 
-/// Removes all remotes with the branches that track them.
-fn forget_remotes(target: &Connection) -> rusqlite::Result<()> {
+/// What has to be brought.
+struct Plan {
+    /// The branch of the copy.
+    branch: String,
+    /// Commits the target lacks, newest first.
+    lacking: Vec<CommitHash>,
+    /// The commit below them, which the target has.
+    anchor: Option<CommitHash>,
+}
+
+impl Plan {
+    fn make(
+        engine: &DoltliteEngine,
+        into: DatabaseId,
+        copy: &Connection,
+        commit: &CommitHash,
+    ) -> Result<Self, EngineError> {
+        let fault = |error| errors::fault_at("read the log", commit, error);
+        let branch = branch::name(copy.raw()).map_err(fault)?;
+        let mut log = copy.raw().prepare("SELECT commit_hash FROM dolt_log(?)").map_err(fault)?;
+        let mut rows = log.query([commit.as_str()]).map_err(fault)?;
+        let mut lacking = Vec::new();
+        // The target lacks all before `lacks`, and has the one at `end` if there is one. Looked up at doubling distances first.
+        let (mut lacks, mut next, mut end) = (1, 1, None);
+        while let Some(row) = rows.next().map_err(fault)? {
+            let (at, hash) = (lacking.len(), commits::parse(&row.get::<_, String>(0).map_err(fault)?)?);
+            let known = at == next && has(engine, into, &hash)?;
+            lacking.push(hash);
+            if known {
+                end = Some(at);
+                break;
+            }
+            if at == next {
+                (lacks, next) = (at + 1, at * 2);
+            }
+        }
+        let mut end = end.unwrap_or(lacking.len());
+        while lacks < end {
+            let middle = usize::midpoint(lacks, end);
+            if has(engine, into, &lacking[middle])? {
+                end = middle;
+            } else {
+                lacks = middle + 1;
+            }
+        }
+        let anchor = lacking.get(end).cloned();
+        lacking.truncate(end);
+        Ok(Self { branch, lacking, anchor })
+    }
+}
+
+struct Fetch<'a> {
+    engine: &'a DoltliteEngine,
+    copy: PrivateCopy,
+    remote: Remote<'a>,
+    branch: String,
+}
+
+impl Fetch<'_> {
+    /// Moves the branch of the copy.
+    fn move_copy(&self, to: &CommitHash) -> Result<(), EngineError> {
+        stand_at(self.copy.connection(), to)
+    }
+
+    /// Fetches the branch of the copy. `start` is there in the first step, with the commit to build on, if any.
+    fn step(&self, turn: &Turn, start: Option<Option<&CommitHash>>, last: bool) -> Result<(), EngineError> {
+        let path = std::path::absolute(self.copy.path()).map_err(|error| io_fault("name the source", error))?;
+        let url = format!("file://{}", path.display());
+        self.engine.writing(turn, |target| {
+            let begun = start.map_or(Ok(()), |anchor| {
+                // The engine checks all of a history that is fetched, down to commits at which the target has a branch.
+                anchor.map_or(Ok(()), |anchor| stand_at(target, anchor))?;
+                forget_remotes(target, |name| !self.engine.remotes.contains(name))
+                    .and_then(|()| add_remote(target, &self.remote.name, &url))
+                    .map_err(|error| errors::fault("begin a fetch", error))
+            });
+            let fetched = begun.and_then(|()| {
+                let fetched =
+                    target.raw().query_row("SELECT dolt_fetch(?, ?)", [&self.remote.name, &self.branch], |_| Ok(()));
+                fetched.map_err(|error| errors::fault("fetch a commit", error))
+            });
+            if !last && fetched.is_ok() {
+                return fetched;
+            }
+            let tidied = forget_remotes(target, |name| name == self.remote.name);
+            fetched.and(tidied.map_err(|error| errors::fault("tidy up after a fetch", error)))
+        })
+    }
+}
+
+/// Moves our branch of a file to a commit.
+fn stand_at(file: &Connection, commit: &CommitHash) -> Result<(), EngineError> {
+    write::start(file, commit)?;
+    file.raw().execute_batch("COMMIT").map_err(|error| errors::fault("move to a commit", error))
+}
+
+fn add_remote(target: &Connection, name: &str, url: &str) -> rusqlite::Result<()> {
+    target.raw().query_row("SELECT dolt_remote('add', ?, ?)", [name, url], |_| Ok(()))
+}
+
+/// Removes the remotes that `which` picks, with the branches that track them.
+fn forget_remotes(target: &Connection, which: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
     let names: Vec<String> = target
         .raw()
         .prepare("SELECT name FROM dolt_remotes")?
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
-    for name in names {
+    for name in names.iter().filter(|name| which(name)) {
         target.raw().query_row("SELECT dolt_remote('remove', ?)", [name], |_| Ok(()))?;
     }
     Ok(())
+}
+
+/// Names of the remotes of the fetches under way; all others are left from a crash.
+#[derive(Debug, Default)]
+pub(crate) struct Remotes(Mutex<BTreeSet<String>>);
+
+impl Remotes {
+    /// Returns a name that no other fetch has and nothing a user runs can guess.
+    fn name(&self) -> Remote<'_> {
+        let name = format!("fetch-{:032x}", rand::random::<u128>());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        Remote { remotes: self, name }
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+}
+
+/// See [`Remotes::name`].
+struct Remote<'a> {
+    remotes: &'a Remotes,
+    name: String,
+}
+
+impl Drop for Remote<'_> {
+    fn drop(&mut self) {
+        self.remotes.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
 }

@@ -32,10 +32,15 @@ impl Files {
 
     /// The file of a database.
     pub(crate) fn path(&self, database: DatabaseId) -> PathBuf {
+        self.folder.join(Self::place(database))
+    }
+
+    /// Where it lies within the folder.
+    pub(crate) fn place(database: DatabaseId) -> PathBuf {
         let name = database.to_string();
         // The last digits are random, the first are a time.
         let shard = &name[name.len() - 2..];
-        self.folder.join(shard).join(format!("{name}.db"))
+        Path::new(shard).join(format!("{name}.db"))
     }
 
     /// A path that no other call gets, in any process; gone, with what belongs to it, when dropped.
@@ -120,9 +125,63 @@ fn companions(path: &Path) -> Vec<PathBuf> {
         .into()
 }
 
+/// Copies a database file for work that ends with the process. Nothing is forced to disk, and the copy shares its blocks with the file where
+/// the file system can (`share_blocks`).
+///
+/// Returns `false`, and leaves nothing, if blocks cannot be shared and the file is longer than `most` bytes.
+pub(crate) fn copy_for_now(from: &Path, to: &Path, most: u64, share_blocks: bool) -> io::Result<bool> {
+    let (mut source, mut target) = (File::open(from)?, File::create_new(to)?);
+    if share_blocks && clone_blocks(&source, &target) {
+        return Ok(true);
+    }
+    if source.metadata()?.len() > most {
+        drop(target);
+        remove_if_there(to)?;
+        return Ok(false);
+    }
+    io::copy(&mut source, &mut target)?;
+    Ok(true)
+}
+
+/// Returns whether the file system made `to` share the blocks of `from`.
+#[cfg(target_os = "linux")]
+fn clone_blocks(from: &File, to: &File) -> bool {
+    rustix::fs::ioctl_ficlone(to, from).is_ok()
+}
+
+/// Returns whether the file system made `to` share the blocks of `from`.
+#[cfg(not(target_os = "linux"))]
+fn clone_blocks(_from: &File, _to: &File) -> bool {
+    false
+}
+
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::copy_for_now;
+
+    #[test]
+    fn a_copy_for_now_is_whole_or_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::write(&from, vec![7; 100_000]).unwrap();
+        assert!(!copy_for_now(&from, &to, 99_999, false).unwrap());
+        assert!(!to.exists());
+        for share_blocks in [false, true] {
+            assert!(copy_for_now(&from, &to, 100_000, share_blocks).unwrap());
+            assert_eq!(fs::read(&to).unwrap(), vec![7; 100_000]);
+            fs::remove_file(&to).unwrap();
+        }
+        // Where blocks are shared the length does not matter; elsewhere the limit holds.
+        let made = copy_for_now(&from, &to, 0, true).unwrap();
+        assert_eq!(to.exists(), made);
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn import(
     job: &ImportJob<'_>,
     rows: &mut dyn RowSource,
 ) -> Result<CommitHash, EngineError> {
-    engine.writing(turn, |connection| {
+    engine.writing_at(turn, job.base, |connection| {
         // References are looked at when all rows are there; switching is only possible outside of a transaction.
         set_foreign_keys(connection, false)?;
         let imported = import_on(engine, connection, job, rows);
@@ -56,7 +56,7 @@ fn import_on(
         .map_err(|error| errors::fault("set a time limit", error))?;
     let filled = start(connection, job.base).and_then(|()| fill(connection, job, rows, &timed));
     match filled {
-        Err(EngineError::Import(error)) => return Err(EngineError::Import(error)),
+        Err(EngineError::Import(error)) if timed.ended().is_none() => return Err(EngineError::Import(error)),
         Err(error) => return Err(timed.ended().unwrap_or(error)),
         Ok(filled) => filled,
     }
@@ -83,7 +83,8 @@ fn fill(
         (ImportTarget::New { primary_key, .. }, present) => {
             if let Some((name, kind)) = present {
                 let what = if kind == TableKind::View { "VIEW" } else { "TABLE" };
-                connection.raw().execute_batch(&format!("DROP {what} {}", quote::name(&name))).map_err(fault)?;
+                let drop = format!("DROP {what} {}", quote::name(&name));
+                connection.spend(|| connection.raw().execute_batch(&drop)).map_err(fault)?;
             }
             let create = create_statement(job, primary_key);
             connection.raw().execute_batch(&create).map_err(|error| refused(errors::parts(&error).1))?;
@@ -98,7 +99,10 @@ fn fill(
     let mut filler = match job.target {
         ImportTarget::Update => Filler::upsert(connection, job, &table, &key)?,
         ImportTarget::Replace => {
-            connection.raw().execute_batch(&format!("DELETE FROM {}", quote::name(&table))).map_err(fault)?;
+            let delete = format!("DELETE FROM {}", quote::name(&table));
+            connection
+                .spend(|| connection.preparing(&delete, || connection.raw().execute_batch(&delete)))
+                .map_err(fault)?;
             Filler::insert(connection, job, &table, &[], refers)?
         }
         ImportTarget::New { primary_key, .. } => Filler::insert(connection, job, &table, primary_key, refers)?,
@@ -113,13 +117,14 @@ fn fill(
             return Err(EngineError::TimedOut(0));
         }
         waiting += row.iter().map(|cell| HEADER + cell.bytes()).sum::<usize>();
-        if waiting > SET_DOWN_AFTER && problems.is_empty() {
+        if (waiting > SET_DOWN_AFTER || timed.memory().is_getting_short()) && problems.is_empty() {
             waiting = 0;
             drop(entered);
             set_down(connection).map_err(|error| errors::fault("set down imported rows", error))?;
+            timed.memory().renew();
             entered = connection.enter(Mode::Writer);
         }
-        match filler.put(&row) {
+        match filler.put(connection, &row) {
             Ok(Some(id)) => {
                 lines.insert(id, line);
             }
@@ -190,11 +195,17 @@ impl<'a> Filler<'a> {
             quote::names(columns.iter().map(String::as_str)),
             vec!["?"; columns.len()].join(", ")
         );
-        let returning = if refers { connection.raw().prepare(&format!("{sql} RETURNING rowid")).ok() } else { None };
+        let returning = if refers {
+            connection.preparing(&sql, || connection.raw().prepare(&format!("{sql} RETURNING rowid"))).ok()
+        } else {
+            None
+        };
         let returns_id = returning.is_some();
         let insert = match returning {
             Some(statement) => statement,
-            None => connection.raw().prepare(&sql).map_err(|error| refused(errors::parts(&error).1))?,
+            None => connection
+                .preparing(&sql, || connection.raw().prepare(&sql))
+                .map_err(|error| refused(errors::parts(&error).1))?,
         };
         let demanded = (0..columns.len()).filter(|at| demanded.iter().any(|name| same(name, &columns[*at]))).collect();
         Ok(Self { table: table.to_owned(), columns, demanded, update: None, insert, returns_id })
@@ -221,14 +232,16 @@ impl<'a> Filler<'a> {
         let set = set.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(", ");
         let found = keys.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(" AND ");
         let sql = format!("UPDATE {} SET {set} WHERE {found}", quote::name(table));
-        let statement = connection.raw().prepare(&sql).map_err(|error| refused(errors::parts(&error).1))?;
+        let statement = connection
+            .preparing(&sql, || connection.raw().prepare(&sql))
+            .map_err(|error| refused(errors::parts(&error).1))?;
         let parameters = (0..statement.parameter_count()).collect();
         filler.update = Some((statement, parameters));
         Ok(filler)
     }
 
     /// Gives the id of the row, where that was asked for.
-    fn put(&mut self, row: &[Cell]) -> Result<Option<i64>, Trouble> {
+    fn put(&mut self, connection: &Connection, row: &[Cell]) -> Result<Option<i64>, Trouble> {
         for at in &self.demanded {
             if row.get(*at) == Some(&Cell::Null) {
                 let column = &self.columns[*at];
@@ -241,7 +254,7 @@ impl<'a> Filler<'a> {
         let updated = match &mut self.update {
             Some((update, parameters)) => {
                 let values = parameters.iter().map(|at| Param(row.get(*at).unwrap_or(&Cell::Null)));
-                update.execute(params_from_iter(values))
+                connection.spend(|| update.execute(params_from_iter(values)))
             }
             None => Ok(0),
         };
@@ -251,9 +264,14 @@ impl<'a> Filler<'a> {
             }
             let values = params_from_iter(row.iter().map(Param));
             if self.returns_id {
-                self.insert.query_row(values, |row| row.get(0)).map(Some)
+                let mut rows = self.insert.query(values)?;
+                let row = connection.spend(|| rows.next())?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                let id = row.get(0)?;
+                // The row is there once the statement has ended.
+                connection.spend(|| rows.next())?;
+                Ok(Some(id))
             } else {
-                self.insert.execute(values).map(|_| None)
+                connection.spend(|| self.insert.execute(values)).map(|_| None)
             }
         });
         result.map_err(|error| self.trouble(error))
@@ -262,7 +280,10 @@ impl<'a> Filler<'a> {
     fn trouble(&self, error: rusqlite::Error) -> Trouble {
         let (code, text) = errors::parts(&error);
         match code.map(|code| code.code) {
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
+            // What a row's expressions take is the row's.
+            Some(
+                ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig | ErrorCode::OutOfMemory,
+            ) => {
                 // "… constraint failed: table.column", with several columns "a.b, a.c".
                 let place = text.split_once(": ").map_or("", |(_, place)| place);
                 let named = place.strip_prefix(&self.table).and_then(|rest| rest.strip_prefix('.'));
@@ -296,7 +317,7 @@ pub(crate) fn broken_references(
         let keys = schema::foreign_keys(connection, &other)?;
         let mut check = connection.raw().prepare("SELECT rowid, parent, fkid FROM pragma_foreign_key_check(?)")?;
         let mut rows = check.query([&other])?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = connection.spend(|| rows.next())? {
             let (id, parent): (Option<i64>, String) = (row.get(0)?, row.get(1)?);
             if !same(&other, table) && !same(&parent, table) {
                 continue;

@@ -10,6 +10,7 @@
 use doltlite as _;
 use libz_sys as _;
 
+mod ancestry;
 mod branch;
 mod browse;
 mod cells;
@@ -28,7 +29,9 @@ mod merge;
 mod objects;
 mod options;
 mod pool;
+mod private_copy;
 mod queue;
+mod reach;
 mod read;
 mod scan;
 mod schema;

@@ -1,20 +1,36 @@
-//! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a stranger.
+//! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a user, one for all such statements together.
 //!
-//! The engine knows only the first kind. For the second, its allocator is wrapped: what a thread allocates while a statement of a stranger runs
-//! on it counts against the [`Allowance`] of that statement.
+//! The engine knows only the first kind. For the others, its allocator is wrapped: what a thread allocates while a statement of a user runs
+//! on it counts against the [`Allowance`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine. The metadata
+//! store shares the allocator and not the pool, so statements cannot take its memory.
+//!
+//! The wrapper also ends what nothing else ends: once the time of a statement is over, it gets no more memory. Within one call of a function,
+//! and while a statement is prepared, the engine asks no progress handler; hardly anything there goes on for long without allocating.
 #![expect(unsafe_code, reason = "neither the limit of the process nor the allocator has a safe wrapper")]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
+use std::ptr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
+use branchyard_domain::ports::Canceled;
 use rusqlite::ffi;
 
+use crate::watchdog::Deadline;
+
 const UNLIMITED: i64 = i64::MAX;
+/// Allowances take from the pool in pieces of this size, so that few allocations have to lock it.
+const PIECE: i64 = 256 << 10;
+/// How long a statement waits for memory that other statements hold.
+pub(crate) const WAIT: Duration = Duration::from_secs(5);
+/// How often a statement that waits looks whether its caller is still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
-    /// Bytes this thread may still allocate.
-    static LEFT: Cell<i64> = const { Cell::new(UNLIMITED) };
+    /// The allowance of the statement that runs on this thread; null while none does.
+    static CURRENT: Cell<*const Allowance> = const { Cell::new(ptr::null()) };
 }
 
 /// What the wrapped allocator stands on.
@@ -27,17 +43,97 @@ struct Stock {
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 
-/// Memory one statement may take.
+/// Memory that all running statements of an engine share.
+#[derive(Debug)]
+pub(crate) struct MemoryPool {
+    all: i64,
+    left: Mutex<i64>,
+    given_back: Condvar,
+}
+
+impl MemoryPool {
+    /// `None` = as much as there is.
+    pub(crate) fn new(bytes: Option<usize>) -> Self {
+        let all = bytes.map_or(UNLIMITED, whole);
+        Self { all, left: Mutex::new(all), given_back: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, i64> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, bytes: i64) -> bool {
+        let mut left = self.lock();
+        let fits = *left >= bytes;
+        if fits {
+            *left -= bytes;
+        }
+        fits
+    }
+
+    fn give_back(&self, bytes: i64) {
+        if bytes > 0 {
+            *self.lock() += bytes;
+            self.given_back.notify_all();
+        }
+    }
+
+    /// Waits until `bytes` are free; returns `false` if they are not within `wait`, or the caller has gone.
+    pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &Canceled) -> bool {
+        let (bytes, until) = (bytes.min(self.all), Instant::now() + wait);
+        let mut left = self.lock();
+        while *left < bytes {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() || canceled.is_canceled() {
+                return false;
+            }
+            left = self.given_back.wait_timeout(left, rest.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+fn whole(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(UNLIMITED - 1)
+}
+
+/// Memory one statement may take, and the time after which it gets no more.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     all: i64,
-    left: Cell<i64>,
+    left: Count,
+    pool: Arc<MemoryPool>,
+    /// Taken from the pool.
+    taken: Count,
+    /// What of it is unused.
+    unused: Count,
+    /// Bytes the pool could not provide; 0 = none.
+    lacked: Count,
+    deadline: Arc<Deadline>,
+}
+
+/// Changed by the thread of the statement only, but moves between threads with its connection.
+#[derive(Debug, Default)]
+struct Count(AtomicI64);
+
+impl Count {
+    fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
 }
 
 impl Allowance {
-    pub(crate) fn new(bytes: usize) -> Self {
-        let all = i64::try_from(bytes).unwrap_or(UNLIMITED);
-        Self { all, left: Cell::new(all) }
+    pub(crate) fn new(bytes: usize, pool: &Arc<MemoryPool>, deadline: Arc<Deadline>) -> Self {
+        // More than the pool has can never be had.
+        let all = whole(bytes).min(pool.all);
+        let left = Count::default();
+        left.set(all);
+        let pool = Arc::clone(pool);
+        Self { all, left, pool, taken: Count::default(), unused: Count::default(), lacked: Count::default(), deadline }
     }
 
     /// Whether more than a quarter is spent.
@@ -45,38 +141,120 @@ impl Allowance {
         self.left.get() < self.all / 4 * 3
     }
 
-    /// Starts anew.
+    /// Starts anew, after what was taken has been freed.
     pub(crate) fn renew(&self) {
         self.left.set(self.all);
+        self.pool.give_back(self.taken.get());
+        self.taken.set(0);
+        self.unused.set(0);
+    }
+
+    /// Whether the pool could not provide what was needed.
+    pub(crate) fn lacked(&self) -> bool {
+        self.lacked.get() > 0
+    }
+
+    /// Returns all memory to the pool and waits until the pool has what was lacking; returns `false` if it does not within `wait`.
+    pub(crate) fn wait_for_room(&self, wait: Duration) -> bool {
+        let needed = self.taken.get().saturating_add(self.lacked.get());
+        self.renew();
+        self.lacked.set(0);
+        self.deadline.stopped(|| self.pool.wait_for(needed, wait, self.deadline.canceled()))
+    }
+
+    /// Makes it lack memory for good.
+    pub(crate) fn give_up(&self) {
+        self.lacked.set(1);
     }
 
     /// Runs `work`, whose allocations count. Never around code of ours that takes an allocation for granted.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Restore<'a>(&'a Allowance);
-        impl Drop for Restore<'_> {
+        struct Restore(*const Allowance);
+        impl Drop for Restore {
             fn drop(&mut self) {
-                self.0.left.set(LEFT.replace(UNLIMITED));
+                CURRENT.set(self.0);
             }
         }
-        LEFT.set(self.left.get());
-        let _restore = Restore(self);
+        let _restore = Restore(CURRENT.replace(self));
         work()
+    }
+
+    /// Takes from what is left, unless that is too little; negative to give back.
+    fn take(&self, bytes: i64) -> bool {
+        let left = self.left.get();
+        if bytes > 0 {
+            if left < bytes || self.deadline.is_over() {
+                return false;
+            }
+            let lacking = bytes - self.unused.get();
+            if lacking > 0 {
+                let whole = lacking.saturating_add(PIECE - 1) / PIECE * PIECE;
+                let piece = [whole, lacking].into_iter().find(|piece| self.pool.take(*piece));
+                let Some(piece) = piece else {
+                    self.lacked.set(lacking);
+                    return false;
+                };
+                self.taken.set(self.taken.get() + piece);
+                self.unused.set(self.unused.get() + piece);
+            }
+        }
+        // Memory from before the statement may be given back too: it makes the allowance no wider than any other statement's.
+        self.left.set(left.saturating_sub(bytes).min(self.all));
+        self.unused.set(self.unused.get().saturating_sub(bytes).min(self.taken.get()));
+        true
     }
 }
 
-/// Takes from what is left, unless that is too little; negative to give back.
-fn take(bytes: i64) -> bool {
-    // A thread that ends frees its connections when its locals are gone.
-    LEFT.try_with(|left| match left.get() {
-        UNLIMITED => true,
-        have if bytes > 0 && have < bytes => false,
-        have => {
-            // Memory from before the statement may be given back too: it makes the allowance no wider than any other statement's.
-            left.set(have.saturating_sub(bytes).min(UNLIMITED - 1));
-            true
+impl Drop for Allowance {
+    fn drop(&mut self) {
+        self.pool.give_back(self.taken.get());
+    }
+}
+
+/// Runs `work` of ours, in the middle of a statement of a user, without counting what it allocates.
+pub(crate) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
+    struct Restore(*const Allowance);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
         }
-    })
-    .unwrap_or(true)
+    }
+    let _restore = Restore(CURRENT.replace(ptr::null()));
+    work()
+}
+
+/// Runs `look` on the allowance of the statement that runs on this thread, if one does.
+fn current<T>(look: impl FnOnce(&Allowance) -> T) -> Option<T> {
+    // A thread that ends frees its connections when its locals are gone.
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    // SAFETY: set by `spend` for as long as it borrows the allowance, on this thread, and back to what it was before that ends.
+    unsafe { current.as_ref() }.map(look)
+}
+
+fn take(bytes: i64) -> bool {
+    current(|allowance| allowance.take(bytes)).unwrap_or(true)
+}
+
+/// Whether the time of the statement that runs on this thread is over. Functions of ours ask while they compute.
+pub(crate) fn is_overdue() -> bool {
+    current(|allowance| allowance.deadline.is_over()).unwrap_or(false)
+}
+
+/// Memory of ours that counts against the statement that runs on this thread until dropped.
+pub(crate) struct Charge(i64);
+
+impl Charge {
+    /// `None` if the statement may not take that much.
+    pub(crate) fn take(bytes: usize) -> Option<Self> {
+        let bytes = whole(bytes);
+        take(bytes).then_some(Self(bytes))
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        take(-self.0);
+    }
 }
 
 /// Sets the limit of the process and wraps the allocator, once. Both hold for all of SQLite in the process.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::Side;
-use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome};
+use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use crate::cells;
@@ -28,7 +28,13 @@ pub(crate) fn merge(engine: &DoltliteEngine, turn: &Turn, job: &MergeJob<'_>) ->
         let timed = connection
             .limit_time(&engine.watchdog, job.timeout)
             .map_err(|error| errors::fault("set a time limit", error))?;
-        let merged = merge_on(engine, turn.database(), connection, &base, job);
+        let merged = timed.with_room(
+            |_| {
+                connection.roll_back().map_err(|error| errors::fault("start over", error))?;
+                merge_on(engine, turn.database(), connection, &base, job)
+            },
+            || false,
+        );
         match merged {
             Err(error) => Err(timed.ended().unwrap_or(error)),
             merged => merged,
@@ -89,7 +95,7 @@ fn merge_on(
 pub(crate) fn attempt(connection: &Connection, ours: &CommitHash, theirs: &CommitHash) -> Result<(), EngineError> {
     start(connection, ours)?;
     let merged =
-        connection.raw().query_row("SELECT dolt_merge(?, '--no-commit', '--no-ff')", [theirs.as_str()], |_| Ok(()));
+        connection.spend_on_row("SELECT dolt_merge(?, '--no-commit', '--no-ff')", [theirs.as_str()], |_| Ok(()));
     let Err(error) = merged else { return Ok(()) };
     let text = errors::parts(&error).1;
     if text.starts_with("Merge has") || text.starts_with("Merge resulted") {
@@ -102,6 +108,10 @@ pub(crate) fn attempt(connection: &Connection, ours: &CommitHash, theirs: &Commi
         return Err(EngineError::NoSuchCommit(theirs.clone()));
     }
     match errors::parts(&error).0.map(|code| code.code) {
+        // The rows of a merge are computed with the expressions of their tables, which may take as much as a statement may.
+        Some(rusqlite::ErrorCode::OutOfMemory) => {
+            Err(EngineError::Sql { failure: SqlFailure::Engine(text), statement: 1 })
+        }
         // The engine says in plain words what it cannot bring together.
         Some(rusqlite::ErrorCode::Unknown) => Err(EngineError::CannotMerge(text)),
         _ => Err(errors::fault("merge", error)),
@@ -141,11 +151,11 @@ fn resolve(
             Some(Side::Theirs) => "--theirs",
             None => continue,
         };
-        match connection.raw().query_row("SELECT dolt_conflicts_resolve(?, ?)", [flag, table], |_| Ok(())) {
+        match connection.spend_on_row("SELECT dolt_conflicts_resolve(?, ?)", [flag, table], |_| Ok(())) {
             Ok(()) => {
                 objects.remove(table);
             }
-            Err(error) if errors::interrupted(&error) => return Err(errors::fault("resolve conflicts", error)),
+            Err(error) if errors::cut_short(&error) => return Err(errors::fault("resolve conflicts", error)),
             // Those of a table's definition and of constraints have no sides to choose: they stay.
             Err(error) => tracing::debug!(%error, "a conflict could not be resolved by choosing a side"),
         }

@@ -1,5 +1,7 @@
 //! One statement of a stranger, at a commit.
 
+use std::cell::Cell as Flag;
+
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Column, EngineError, Flow, ReadQuery, ReadReport, RowSink, SqlFailure, ValueRef};
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -11,6 +13,7 @@ use crate::engine::DoltliteEngine;
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::sql::errors::{self, Failed, Place};
+use crate::sql::tokens;
 
 pub(crate) fn read(
     engine: &DoltliteEngine,
@@ -33,11 +36,34 @@ pub(crate) fn read_with(
     let timed = connection
         .limit_time_or(&engine.watchdog, query.timeout, query.canceled.clone())
         .map_err(|error| errors::fault("set a time limit", error))?;
-    let outcome = {
-        let _entered = connection.enter(Mode::Reader);
-        run(connection, &place, values, &timed, &Allowance::new(engine.options.statement_memory), sink)
-    };
+    let has_rows = Flag::new(false);
+    let mut once = Once { sink, is_described: false, has_rows: &has_rows };
+    let outcome = timed.with_room(
+        |memory| {
+            let _entered = connection.enter(Mode::Reader);
+            run(connection, &place, values, &timed, memory, &mut once)
+        },
+        || has_rows.get(),
+    );
     outcome.map_err(|failed| failed.unless_ended(timed.ended()).at(1))
+}
+
+/// Hands a result on that may begin several times before its first row.
+struct Once<'a> {
+    sink: &'a mut dyn RowSink,
+    is_described: bool,
+    has_rows: &'a Flag<bool>,
+}
+
+impl RowSink for Once<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        if std::mem::replace(&mut self.is_described, true) { Flow::Continue } else { self.sink.columns(columns) }
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        self.has_rows.set(true);
+        self.sink.row(row)
+    }
 }
 
 fn run(
@@ -49,8 +75,9 @@ fn run(
     sink: &mut dyn RowSink,
 ) -> Result<ReadReport, Failed> {
     no_nul(place.whole)?;
+    not_too_nested(place.text)?;
     let mut batch = Batch::new(connection.raw(), place.whole);
-    let first = memory.spend(|| batch.next());
+    let first = connection.preparing(place.whole, || memory.spend(|| batch.next()));
     let seen = connection.take_seen();
     let mut statement = match first {
         Ok(Some(statement)) => statement,
@@ -89,9 +116,9 @@ fn run(
     }
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
         give_rows(&mut statement, columns.len(), timed, memory, sink)
-            .map_err(|error| place.failed(error, &connection.take_seen()))?;
+            .map_err(|error| place.failed(error, &Seen { history: seen.history, ..connection.take_seen() }))?;
     }
-    Ok(ReadReport { deterministic: !seen.volatile })
+    Ok(ReadReport { deterministic: !seen.volatile && !connection.depends_on_refs() })
 }
 
 /// The engine takes a NUL for the end of the text; whatever follows would be skipped in silence.
@@ -100,6 +127,18 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
         Some(at) => Err(SqlFailure::Syntax { position: at + 2, near: "\0".into() }),
         None => Ok(()),
     }
+}
+
+/// Refuses a statement before the engine prepares it: the time that takes may grow with the power of what is nested, and little of it can be stopped.
+pub(crate) fn not_too_nested(sql: &str) -> Result<(), SqlFailure> {
+    if tokens::nesting(sql) > tokens::MAX_NESTING {
+        let text = format!(
+            "parentheses, subqueries and joins are nested more than {} deep; take parentheses out, or name the inner parts with WITH or CREATE VIEW",
+            tokens::MAX_NESTING
+        );
+        return Err(SqlFailure::Engine(text));
+    }
+    Ok(())
 }
 
 /// Bytes that the names of a result's columns may have, with those of their tables and types: every answer begins with them.

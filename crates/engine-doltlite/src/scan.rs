@@ -8,7 +8,6 @@ use branchyard_domain::values::CommitHash;
 use crate::connection::Connection;
 use crate::diff::Side;
 use crate::engine::DoltliteEngine;
-use crate::memory::Allowance;
 use crate::read::{describe, give_rows};
 use crate::sql::{errors, quote};
 
@@ -29,13 +28,13 @@ pub(crate) fn scan(
         table.order().join(", ")
     );
     let timed = connection.limit_time_or(&engine.watchdog, scan.timeout, scan.canceled.clone()).map_err(fault)?;
-    let memory = Allowance::new(engine.options.statement_memory);
-    let mut statement = connection.raw().prepare(&sql).map_err(fault)?;
+    let memory = timed.memory();
+    let mut statement = memory.spend(|| connection.raw().prepare(&sql)).map_err(fault)?;
     let columns = describe(&statement);
     if timed.stopped(|| sink.columns(&columns)) == Flow::Stop {
         return Ok(timed.remaining());
     }
-    give_rows(&mut statement, columns.len(), &timed, &memory, sink)
+    give_rows(&mut statement, columns.len(), &timed, memory, sink)
         .map(|_| timed.remaining())
         .map_err(|error| timed.ended().unwrap_or_else(|| fault(error)))
 }

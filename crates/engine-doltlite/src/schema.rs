@@ -1,11 +1,15 @@
 //! Tables and views at a commit.
 
-use branchyard_domain::entities::{ForeignKey, Index, TableColumn, TableKind, TableSchema};
+use std::collections::HashMap;
+
+use branchyard_domain::entities::{
+    ForeignKey, Index, ObjectKind, SchemaObject, TableColumn, TableKind, TableSchema, Trigger,
+};
 use rusqlite::OptionalExtension;
 
 use crate::connection::Connection;
 use crate::guard::MAX_SQL;
-use crate::sql::quote;
+use crate::sql::{errors, quote};
 
 /// Which entries of the schema are the user's.
 const USERS: &str = "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE 'dolt\\_%' ESCAPE '\\'
@@ -38,7 +42,58 @@ pub(crate) fn tables(connection: &Connection) -> rusqlite::Result<Vec<TableSchem
     let entries: Vec<(String, TableKind, String)> = statement
         .query_map([], |row| Ok((row.get(0)?, kind(row.get_ref(1)?.as_str()?), row.get(2)?)))?
         .collect::<Result<_, _>>()?;
-    entries.into_iter().map(|(name, kind, create)| table(connection, name, kind, create)).collect()
+    let mut triggers = triggers(connection)?;
+    let with_triggers = |(name, kind, create): (String, TableKind, String)| {
+        let triggers = triggers.remove(&name.to_ascii_lowercase()).unwrap_or_default();
+        table(connection, name, kind, create, triggers)
+    };
+    entries.into_iter().map(with_triggers).collect()
+}
+
+/// The triggers by the name of their table in lower case, which the engine keeps as the statement spelled it.
+fn triggers(connection: &Connection) -> rusqlite::Result<HashMap<String, Vec<Trigger>>> {
+    let mut statement = connection.raw().prepare_cached(
+        "SELECT tbl_name, name, coalesce(sql, '') FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
+    )?;
+    let mut rows = statement.query([])?;
+    let mut triggers: HashMap<String, Vec<Trigger>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let table: String = row.get(0)?;
+        let trigger = Trigger { name: row.get(1)?, create_statement: row.get(2)? };
+        triggers.entry(table.to_ascii_lowercase()).or_default().push(trigger);
+    }
+    Ok(triggers)
+}
+
+/// All indexes, triggers and views of the user. Triggers are never left out, whatever their name or table: what is not listed is not reviewed.
+pub(crate) fn objects(connection: &Connection) -> rusqlite::Result<Vec<SchemaObject>> {
+    let mut statement =
+        connection.raw().prepare_cached("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')")?;
+    let mut rows = statement.query([])?;
+    let mut spelled: HashMap<String, String> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        spelled.insert(name.to_ascii_lowercase(), name);
+    }
+    let sql = format!(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger' OR type = 'view' AND {USERS}
+         OR type = 'index' AND sql IS NOT NULL AND tbl_name IN (SELECT name FROM sqlite_schema WHERE type = 'table' AND {USERS})"
+    );
+    let mut statement = connection.raw().prepare_cached(&sql)?;
+    let objects = statement.query_map([], |row| {
+        let owner: String = row.get(2)?;
+        Ok(SchemaObject {
+            kind: match row.get_ref(0)?.as_str()? {
+                "trigger" => ObjectKind::Trigger,
+                "view" => ObjectKind::View,
+                _ => ObjectKind::Index,
+            },
+            name: row.get(1)?,
+            owner: spelled.get(&owner.to_ascii_lowercase()).cloned().unwrap_or(owner),
+            create_statement: row.get::<_, Option<String>>(3)?.unwrap_or_default(),
+        })
+    })?;
+    objects.collect()
 }
 
 fn table(
@@ -46,11 +101,12 @@ fn table(
     name: String,
     kind: TableKind,
     create_statement: String,
+    triggers: Vec<Trigger>,
 ) -> rusqlite::Result<TableSchema> {
     let is_table = kind == TableKind::Table;
     // The columns of a view that is broken cannot be told.
     let columns = match columns(connection, &name) {
-        Err(_) if !is_table => Vec::new(),
+        Err(error) if !is_table && !errors::cut_short(&error) => Vec::new(),
         other => other?,
     };
     let primary_key = key_names(&columns);
@@ -61,6 +117,7 @@ fn table(
         name,
         kind,
         primary_key,
+        triggers,
         create_statement,
     })
 }
@@ -71,10 +128,13 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
     let mut statement = connection.raw().prepare_cached(
         "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1 ORDER BY cid",
     )?;
-    let rows = statement.query_map([table], |row| {
+    let mut rows = statement.query([table])?;
+    let mut columns = Vec::new();
+    // Those of a view are found by preparing its statement.
+    while let Some(row) = connection.spend(|| rows.next())? {
         let place: u32 = row.get(4)?;
         let not_null: bool = row.get(2)?;
-        Ok((
+        columns.push((
             TableColumn {
                 name: row.get(0)?,
                 declared_type: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
@@ -84,9 +144,9 @@ pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<
                 in_primary_key: place > 0,
             },
             place,
-        ))
-    })?;
-    rows.collect()
+        ));
+    }
+    Ok(columns)
 }
 
 /// Names of the key columns, in key order.

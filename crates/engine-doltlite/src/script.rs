@@ -17,7 +17,7 @@ use crate::guard::{Mode, Seen};
 use crate::import::{broken_references, set_foreign_keys};
 use crate::memory::Allowance;
 use crate::queue::Turn;
-use crate::read::no_nul;
+use crate::read::{no_nul, not_too_nested};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::quote;
@@ -29,16 +29,15 @@ pub(crate) fn run_script(
     job: &ScriptJob<'_>,
     script: &mut dyn Read,
 ) -> Result<CommitHash, EngineError> {
-    engine.writing(turn, |connection| {
+    engine.writing_at(turn, job.base, |connection| {
         let fault = |error| errors::fault("set limits for a script", error);
         let timed = connection.limit_time(&engine.watchdog, job.timeout).map_err(fault)?;
         let bytes = i32::try_from(job.statement_bytes).unwrap_or(i32::MAX);
         let usual = connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes).map_err(fault)?;
-        let ran = prepare(connection, job)
-            .and_then(|()| run(connection, job, script, &timed, &Allowance::new(engine.options.statement_memory)));
+        let ran = prepare(connection, job).and_then(|()| run(connection, job, script, &timed, timed.memory()));
         connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, usual).map_err(fault)?;
         let last_line = match ran {
-            Err(EngineError::Import(error)) if !timed.expired() => return Err(EngineError::Import(error)),
+            Err(EngineError::Import(error)) if timed.ended().is_none() => return Err(EngineError::Import(error)),
             Err(error) => return Err(timed.ended().unwrap_or(error)),
             Ok(last_line) => last_line,
         };
@@ -82,7 +81,7 @@ fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineErr
     let changed = start(connection, job.base).and_then(|()| {
         let _entered = connection.enter(Mode::Writer);
         let failed = |error| Place::all(&change, Mode::Writer).failed(error, &connection.take_seen()).at(1);
-        connection.raw().execute_batch(&change).map_err(failed)
+        connection.spend(|| connection.preparing(&change, || connection.raw().execute_batch(&change))).map_err(failed)
     });
     let changed = changed.and_then(|()| connection.raw().execute_batch("COMMIT").map_err(fault));
     connection.roll_back().map_err(fault)?;
@@ -112,7 +111,7 @@ fn run(
             Err(Stopped::Io(error)) => return Err(EngineError::Import(FormatError::Io(error))),
         };
         let place = Place::all(&text, Mode::Writer);
-        no_nul(&text).map_err(|failure| blamed(line, &failure))?;
+        no_nul(&text).and_then(|()| not_too_nested(&text)).map_err(|failure| blamed(line, &failure))?;
         run_one(connection, &place, true, memory).map_err(|failed| match failed {
             Failed::Sql(failure) => blamed(line, &failure),
             Failed::Engine(error) => error,

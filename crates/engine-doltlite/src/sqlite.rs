@@ -23,6 +23,7 @@ use crate::guard::Mode;
 use crate::memory::Allowance;
 use crate::schema;
 use crate::sql::{errors, quote};
+use crate::watchdog::Watchdog;
 
 /// What every SQLite 3 file begins with.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -35,7 +36,7 @@ const BATCH_BYTES: usize = 1 << 20;
 struct Opening {
     file: Temporary,
     modules: Arc<std::collections::HashSet<String>>,
-    memory: usize,
+    watchdog: Arc<Watchdog>,
     deadline: Instant,
 }
 
@@ -60,11 +61,11 @@ impl DoltliteEngine {
         let opening = Arc::new(Opening {
             file: temporary,
             modules: self.modules(),
-            memory: self.options.statement_memory,
+            watchdog: Arc::clone(&self.watchdog),
             deadline: Instant::now() + timeout,
         });
         let connection = opening.open()?;
-        let found = Allowance::new(opening.memory).spend(|| look(&connection, table));
+        let found = opening.within(&connection, |memory| memory.spend(|| look(&connection, table)));
         let (name, columns) = found.map_err(|error| opening.told(&error))?.map_err(FormatError::File)?;
         let primary_key = schema::key_names(&columns);
         let columns = columns.into_iter().map(|(column, _)| column.name).collect();
@@ -116,10 +117,18 @@ fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Looked> {
 
 impl Opening {
     fn open(&self) -> Result<Connection, FormatError> {
-        let deadline = self.deadline;
-        let opened = Connection::open_sqlite(self.file.path(), &self.modules)
-            .and_then(|connection| connection.stop_at(deadline).map(|()| connection));
-        opened.map_err(|error| self.told(&error))
+        Connection::open_sqlite(self.file.path(), &self.modules).map_err(|error| self.told(&error))
+    }
+
+    /// Runs `work` until the time is over, with the memory of a statement.
+    fn within<T>(
+        &self,
+        connection: &Connection,
+        work: impl FnOnce(&Allowance) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        let timed = connection.limit_time(&self.watchdog, left)?;
+        work(timed.memory())
     }
 
     fn told(&self, error: &rusqlite::Error) -> FormatError {
@@ -154,7 +163,9 @@ impl SqliteTable {
         // A cursor borrows its statement, and that its connection: on a stack of their own they need not be kept together.
         let reader = std::thread::Builder::new().name("sqlite-import".into()).stack_size(2 << 20).spawn(move || {
             let mut number = 0;
-            if let Err(error) = send(&connection, &sql, width, opening.memory, &sender, &mut number) {
+            let sent =
+                opening.within(&connection, |memory| send(&connection, &sql, width, memory, &sender, &mut number));
+            if let Err(error) = sent {
                 let told = match opening.told(&error) {
                     FormatError::File(detail) => {
                         FormatError::Rows(vec![RowProblem { line: number + 1, column: None, detail }])
@@ -176,12 +187,11 @@ fn send(
     connection: &Connection,
     sql: &str,
     width: usize,
-    memory: usize,
+    memory: &Allowance,
     sender: &SyncSender<Result<Batch, FormatError>>,
     number: &mut u64,
 ) -> rusqlite::Result<()> {
     let _entered = connection.enter(Mode::Reader);
-    let memory = Allowance::new(memory);
     let mut statement = memory.spend(|| connection.raw().prepare(sql))?;
     let mut rows = statement.raw_query();
     let (mut batch, mut bytes) = (Batch::new(), 0);

@@ -1,95 +1,206 @@
 //! Trial merges: what would stand in the way of a merge.
 //!
-//! The engine can only merge where it writes, so a trial needs the turn of a writer. Whoever asks waits for a page of a list, and must neither be
-//! held up by an import of minutes nor take the server's places from others: few trials at once, each waiting for its turn for a short while.
-//! Commits never change, so what was found is remembered by commits.
+//! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for writers. A long file is not
+//! copied while a caller waits, unless the file system shares blocks: a background job does it with [`prepare`], and until then the answer is
+//! [`EngineError::Busy`]. Commits never change, so answers are remembered by the two commits, with as much of the list as is cheap: further
+//! pages need no merge.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use branchyard_domain::entities::{Cell, Conflict};
+use branchyard_domain::entities::Conflict;
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use crate::conflicts::list;
+use crate::conflicts::{list, size};
+use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::merge;
-use crate::objects;
-use crate::queue::Turn;
+use crate::objects::{self, Objects};
+use crate::private_copy::PrivateCopy;
 use crate::sql::errors;
 
-/// Trials at once, over all databases.
+/// Trials at once that a caller waits for, over all databases.
 const AT_ONCE: usize = 4;
-/// How long a trial waits for writers of its database.
+/// Callers at once that wait for the trial of another caller, and for how long.
+const WAITING: usize = 4;
 const WAIT: Duration = Duration::from_secs(2);
+/// Background trials at once: each may copy a long file.
+const PREPARING: usize = 2;
 /// What is remembered, in bytes and in answers.
 const MOST_BYTES: usize = 16 << 20;
 const MOST_ANSWERS: usize = 512;
+/// Questions remembered for background trials.
+const MOST_WANTED: usize = 64;
+/// How long a merge that took too long is not tried again.
+const SLOW_FOR: Duration = Duration::from_secs(300);
 
-/// A question: everything the answer depends on.
+/// Two commits of a database to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct Pair {
     pub(crate) database: DatabaseId,
     pub(crate) ours: CommitHash,
     pub(crate) theirs: CommitHash,
+}
+
+/// A part of the list of conflicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) pair: Pair,
     /// Of which table; `None` = of all.
     pub(crate) table: Option<String>,
     pub(crate) skip: usize,
     pub(crate) limit: usize,
 }
 
+impl Question {
+    fn beginning(pair: &Pair) -> Self {
+        Self { pair: pair.clone(), table: None, skip: 0, limit: 1 }
+    }
+}
+
+/// Conflicts that follow each other in the list of a table, or of all.
+#[derive(Debug)]
+struct Window {
+    table: Option<String>,
+    start: usize,
+    conflicts: Vec<Conflict>,
+    /// Whether nothing follows.
+    complete: bool,
+}
+
+impl Window {
+    fn answer(&self, question: &Question) -> Option<Vec<Conflict>> {
+        let Question { table, skip, limit, .. } = question;
+        if self.table == *table {
+            let from = skip.checked_sub(self.start)?;
+            let enough = self.complete || from.saturating_add(*limit) <= self.conflicts.len();
+            return enough.then(|| self.conflicts.iter().skip(from).take(*limit).cloned().collect());
+        }
+        let table = table.as_ref().filter(|_| self.table.is_none() && self.start == 0 && self.complete)?;
+        let of_table = self.conflicts.iter().filter(|conflict| conflict.table.eq_ignore_ascii_case(table));
+        Some(of_table.skip(*skip).take(*limit).cloned().collect())
+    }
+}
+
+#[derive(Debug)]
+enum Answer {
+    Listed(Arc<Window>),
+    CannotMerge(String),
+    /// Took longer than so many milliseconds; holds until the instant.
+    TooSlow(u64, Instant),
+}
+
+impl Answer {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Listed(window) => window.conflicts.iter().map(size).sum(),
+            Self::CannotMerge(reason) => reason.len(),
+            Self::TooSlow(..) => 0,
+        }
+    }
+}
+
 /// Trials that run, and answers of those that ran.
 #[derive(Debug, Default)]
-pub(crate) struct Trials(Mutex<State>);
+pub(crate) struct Trials {
+    state: Mutex<State>,
+    ended: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    running: usize,
-    answers: VecDeque<(Question, Arc<Vec<Conflict>>, usize)>,
+    running: Vec<Pair>,
+    waiting: usize,
+    preparing: usize,
+    answers: VecDeque<(Pair, Answer, usize)>,
     bytes: usize,
+    /// Asked for, and left to background trials.
+    wanted: VecDeque<Question>,
+    /// Changes when a file is exchanged.
+    generation: u64,
 }
 
 /// One of the trials there may be.
-struct Place<'a>(&'a Trials);
+struct Place<'a> {
+    trials: &'a Trials,
+    /// `None` for a background trial.
+    pair: Option<&'a Pair>,
+    generation: u64,
+}
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.lock().running -= 1;
+        let mut state = self.trials.lock();
+        match self.pair {
+            Some(pair) => state.running.retain(|running| running != pair),
+            None => state.preparing -= 1,
+        }
+        drop(state);
+        self.trials.ended.notify_all();
     }
 }
 
 impl Trials {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(&self) -> Result<Place<'_>, EngineError> {
+    /// Returns the place of a trial that a caller waits for. One pair of commits has one at a time: what the first finds answers the others.
+    fn place<'a>(&'a self, pair: &'a Pair) -> Result<Place<'a>, EngineError> {
         let mut state = self.lock();
-        if state.running >= AT_ONCE {
+        if state.running.contains(pair) && state.waiting < WAITING {
+            state.waiting += 1;
+            let waited = self.ended.wait_timeout_while(state, WAIT, |state| state.running.contains(pair));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
+        }
+        if state.running.contains(pair) || state.running.len() >= AT_ONCE {
             return Err(EngineError::Busy);
         }
-        state.running += 1;
-        Ok(Place(self))
+        state.running.push(pair.clone());
+        Ok(Place { trials: self, pair: Some(pair), generation: state.generation })
     }
 
-    fn known(&self, question: &Question) -> Option<Arc<Vec<Conflict>>> {
+    /// Waits for the place of a background trial.
+    fn background_place(&self) -> Place<'_> {
+        let waited = self.ended.wait_while(self.lock(), |state| state.preparing >= PREPARING);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.preparing += 1;
+        Place { trials: self, pair: None, generation: state.generation }
+    }
+
+    fn known(&self, question: &Question) -> Option<Result<Vec<Conflict>, EngineError>> {
         let mut state = self.lock();
-        let at = state.answers.iter().position(|(asked, ..)| asked == question)?;
+        let now = Instant::now();
+        let found = state.answers.iter().enumerate().find_map(|(at, (pair, answer, _))| {
+            if *pair != question.pair {
+                return None;
+            }
+            let found = match answer {
+                Answer::Listed(window) => Ok(window.answer(question)?),
+                Answer::CannotMerge(reason) => Err(EngineError::CannotMerge(reason.clone())),
+                Answer::TooSlow(millis, until) if now < *until => Err(EngineError::TimedOut(*millis)),
+                Answer::TooSlow(..) => return None,
+            };
+            Some((at, found))
+        });
+        let (at, found) = found?;
         // What is asked for again stays longest.
-        let found = state.answers.remove(at)?;
-        let answer = Arc::clone(&found.1);
-        state.answers.push_back(found);
-        Some(answer)
+        if let Some(answer) = state.answers.remove(at) {
+            state.answers.push_back(answer);
+        }
+        Some(found)
     }
 
-    fn remember(&self, question: Question, answer: &Arc<Vec<Conflict>>) {
-        let bytes = answer.iter().map(size).sum();
+    fn remember(&self, place: &Place<'_>, pair: &Pair, answer: Answer) {
+        let bytes = answer.bytes();
         let mut state = self.lock();
-        if bytes > MOST_BYTES || state.answers.iter().any(|(asked, ..)| *asked == question) {
+        if bytes > MOST_BYTES || state.generation != place.generation {
             return;
         }
-        state.answers.push_back((question, Arc::clone(answer), bytes));
+        state.answers.push_back((pair.clone(), answer, bytes));
         state.bytes += bytes;
         while state.bytes > MOST_BYTES || state.answers.len() > MOST_ANSWERS {
             let Some((.., bytes)) = state.answers.pop_front() else { break };
@@ -97,63 +208,243 @@ impl Trials {
         }
     }
 
+    /// Leaves a question to the next background trial of its commits.
+    fn want(&self, question: Question) {
+        let mut state = self.lock();
+        if !state.wanted.contains(&question) {
+            state.wanted.push_back(question);
+        }
+        if state.wanted.len() > MOST_WANTED {
+            state.wanted.pop_front();
+        }
+    }
+
+    /// Takes the questions about a pair of commits that were left to background trials.
+    fn take_wanted(&self, pair: &Pair) -> Vec<Question> {
+        let mut state = self.lock();
+        let (taken, kept) = state.wanted.drain(..).partition(|question| question.pair == *pair);
+        state.wanted = kept;
+        Vec::from(taken)
+    }
+
     /// Forgets a database whose file is exchanged.
     pub(crate) fn forget(&self, database: DatabaseId) {
         let mut state = self.lock();
-        state.answers.retain(|(asked, ..)| asked.database != database);
+        state.generation += 1;
+        state.answers.retain(|(pair, ..)| pair.database != database);
+        state.wanted.retain(|question| question.pair.database != database);
         state.bytes = state.answers.iter().map(|(.., bytes)| bytes).sum();
     }
 }
 
-/// Bytes a conflict takes up, about.
-fn size(conflict: &Conflict) -> usize {
-    let row = |cells: &[(String, Cell)]| -> usize {
-        let cell = |(name, cell): &(String, Cell)| name.len() + 64 + cell.bytes();
-        cells.iter().map(cell).sum()
+/// Answers a question about a merge, from a trial in a private copy unless the answer is remembered.
+///
+/// # Errors
+/// [`EngineError::Busy`] if there are too many trials, or the file is too long to be copied while a caller waits.
+pub(crate) fn conflicts(engine: &DoltliteEngine, question: &Question) -> Result<Vec<Conflict>, EngineError> {
+    if let Some(known) = engine.trials.known(question) {
+        return known;
+    }
+    let pair = &question.pair;
+    let Some(base) = base(engine, pair)? else { return Ok(Vec::new()) };
+    let place = engine.trials.place(pair)?;
+    // The trial that was waited for may have found it.
+    if let Some(known) = engine.trials.known(question) {
+        return known;
+    }
+    let Some(copy) =
+        PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], engine.options.trial_copy_bytes)?
+    else {
+        engine.trials.want(question.clone());
+        return Err(EngineError::Busy);
     };
-    let sides = [&conflict.base, &conflict.ours, &conflict.theirs].into_iter().flatten();
-    sides.map(|side| row(side)).sum::<usize>()
-        + row(&conflict.primary_key)
-        + conflict.table.len()
-        + conflict.detail.as_ref().map_or(0, String::len)
-        + 256
+    let found = try_merge(engine, &place, &copy, pair, &base, std::slice::from_ref(question))?;
+    Ok(found.first().and_then(|window| window.answer(question)).unwrap_or_default())
 }
 
-pub(crate) fn conflicts(engine: &DoltliteEngine, question: Question) -> Result<Vec<Conflict>, EngineError> {
-    if let Some(known) = engine.trials.known(&question) {
-        return Ok(known.to_vec());
+/// Makes a trial merge, however long the file, and remembers what it finds: the beginning of the list, and what callers asked for in vain. A
+/// merge that is impossible or takes too long is remembered too.
+pub(crate) fn prepare(engine: &DoltliteEngine, pair: &Pair) -> Result<(), EngineError> {
+    let Some(base) = base(engine, pair)? else { return Ok(()) };
+    let place = engine.trials.background_place();
+    let mut questions = engine.trials.take_wanted(pair);
+    questions.push(Question::beginning(pair));
+    questions.retain(|question| engine.trials.known(question).is_none());
+    if questions.is_empty() {
+        return Ok(());
     }
-    let base = merge::base(engine, question.database, &question.ours, &question.theirs)?;
-    if merge::without_merging(&base, &question.ours, &question.theirs).is_some() {
-        return Ok(Vec::new());
+    let copy = PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], u64::MAX)?;
+    let copy = copy.ok_or_else(|| EngineError::Unavailable("the database is too large to copy".into()))?;
+    match try_merge(engine, &place, &copy, pair, &base, &questions) {
+        Ok(_) | Err(EngineError::CannotMerge(_) | EngineError::TimedOut(_)) => Ok(()),
+        Err(error) => Err(error),
     }
-    let _place = engine.trials.place()?;
-    let turn = engine.queues.enter_within(question.database, WAIT).ok_or(EngineError::Busy)?;
-    let found = Arc::new(merge_in_vain(engine, &turn, &base, &question)?);
-    drop(turn);
-    engine.trials.remember(question, &found);
-    Ok(found.to_vec())
 }
 
-fn merge_in_vain(
+/// Returns the merge base; `None` if one side contains the other, which leaves nothing to merge.
+fn base(engine: &DoltliteEngine, pair: &Pair) -> Result<Option<CommitHash>, EngineError> {
+    let base = merge::base(engine, pair.database, &pair.ours, &pair.theirs)?;
+    Ok(merge::without_merging(&base, &pair.ours, &pair.theirs).is_none().then_some(base))
+}
+
+/// Merges in the copy, and lists and remembers what the questions are about.
+fn try_merge(
     engine: &DoltliteEngine,
-    turn: &Turn,
+    place: &Place<'_>,
+    copy: &PrivateCopy,
+    pair: &Pair,
     base: &CommitHash,
-    question: &Question,
-) -> Result<Vec<Conflict>, EngineError> {
-    let Question { database, ours, theirs, table, skip, limit } = question;
-    engine.writing(turn, |connection| {
-        let timed = connection
-            .limit_time(&engine.watchdog, engine.options.trial_merge_timeout)
-            .map_err(|error| errors::fault("set a time limit", error))?;
-        let listed = merge::attempt(connection, ours, theirs).and_then(|()| {
-            let objects = objects::in_conflict(engine, *database, connection, [base, ours, theirs])?;
-            list(connection, &objects, table.as_deref(), *skip, *limit)
-                .map_err(|error| errors::fault("list conflicts", error))
-        });
-        match listed {
-            Err(error) => Err(timed.ended().unwrap_or(error)),
-            listed => listed,
+    questions: &[Question],
+) -> Result<Vec<Arc<Window>>, EngineError> {
+    let connection = copy.connection();
+    let timed = connection
+        .limit_time(&engine.watchdog, engine.options.trial_merge_timeout)
+        .map_err(|error| errors::fault("set a time limit", error))?;
+    let listed = merge::attempt(connection, &pair.ours, &pair.theirs).and_then(|()| {
+        let commits = [base, &pair.ours, &pair.theirs];
+        let objects = objects::in_conflict(engine, pair.database, connection, commits)?;
+        questions.iter().map(|question| window(connection, &objects, question)).collect::<Result<Vec<_>, _>>()
+    });
+    match listed {
+        Ok(windows) => {
+            for window in &windows {
+                engine.trials.remember(place, pair, Answer::Listed(Arc::clone(window)));
+            }
+            Ok(windows)
         }
-    })
+        Err(error) => {
+            let error = timed.ended().unwrap_or(error);
+            match &error {
+                EngineError::CannotMerge(reason) => {
+                    engine.trials.remember(place, pair, Answer::CannotMerge(reason.clone()));
+                }
+                EngineError::TimedOut(millis) => {
+                    engine.trials.remember(place, pair, Answer::TooSlow(*millis, Instant::now() + SLOW_FOR));
+                }
+                _ => {}
+            }
+            Err(error)
+        }
+    }
+}
+
+fn window(connection: &Connection, objects: &Objects, question: &Question) -> Result<Arc<Window>, EngineError> {
+    let Question { table, skip, limit, .. } = question;
+    let listed = list(connection, objects, table.as_deref(), *skip, *limit);
+    let (conflicts, complete) = listed.map_err(|error| errors::fault("list conflicts", error))?;
+    Ok(Arc::new(Window { table: table.clone(), start: *skip, conflicts, complete }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn pair(n: u8) -> Pair {
+        let hash = |digit: u8| CommitHash::parse(&format!("{digit:040x}")).unwrap();
+        let database = DatabaseId::parse("0199c3a7-1111-7222-8333-444455556666").unwrap();
+        Pair { database, ours: hash(n), theirs: hash(0) }
+    }
+
+    fn question(pair: &Pair, table: Option<&str>, skip: usize, limit: usize) -> Question {
+        Question { pair: pair.clone(), table: table.map(str::to_owned), skip, limit }
+    }
+
+    fn conflict(table: &str, bytes: usize) -> Conflict {
+        Conflict {
+            table: table.to_owned(),
+            kind: branchyard_domain::entities::ConflictKind::Schema,
+            primary_key: Vec::new(),
+            base: None,
+            ours: None,
+            theirs: None,
+            detail: Some("x".repeat(bytes)),
+        }
+    }
+
+    fn listed(table: Option<&str>, start: usize, conflicts: Vec<Conflict>, complete: bool) -> Answer {
+        Answer::Listed(Arc::new(Window { table: table.map(str::to_owned), start, conflicts, complete }))
+    }
+
+    #[test]
+    fn a_few_trials_run_at_once_and_one_for_each_pair() {
+        let trials = Trials::default();
+        let pairs: Vec<Pair> = (1..=5).map(pair).collect();
+        let mut places: Vec<Place<'_>> = pairs[..AT_ONCE].iter().map(|pair| trials.place(pair).unwrap()).collect();
+        assert!(matches!(trials.place(&pairs[4]), Err(EngineError::Busy)));
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| trials.place(&pairs[0]).map(|place| place.pair == Some(&pairs[0])));
+            while trials.lock().waiting == 0 {
+                thread::yield_now();
+            }
+            places.remove(0);
+            // It may have waited in vain on a machine that stood still for so long.
+            assert!(matches!(waiting.join().unwrap(), Ok(true) | Err(EngineError::Busy)));
+        });
+        drop(places);
+        assert!(trials.place(&pairs[4]).is_ok());
+        let state = trials.lock();
+        assert_eq!((state.running.len(), state.waiting), (0, 0));
+    }
+
+    #[test]
+    fn background_trials_wait_for_each_other() {
+        let trials = Trials::default();
+        let first: Vec<Place<'_>> = (0..PREPARING).map(|_| trials.background_place()).collect();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| drop(trials.background_place()));
+            drop(first);
+            waiting.join().unwrap();
+        });
+        assert_eq!(trials.lock().preparing, 0);
+    }
+
+    #[test]
+    fn windows_answer_what_they_hold() {
+        let trials = Trials::default();
+        let (pair, other) = (pair(1), pair(2));
+        let place = trials.background_place();
+        let all: Vec<Conflict> = ["a", "a", "b"].map(|table| conflict(table, 1)).into();
+        let asked = |table, skip, limit| trials.known(&question(&pair, table, skip, limit)).map(Result::unwrap);
+        trials.remember(&place, &pair, listed(None, 0, all.clone(), false));
+        assert_eq!(asked(None, 1, 2), Some(all[1..].to_vec()));
+        assert_eq!((asked(None, 1, 3), asked(Some("a"), 0, 1)), (None, None));
+        trials.remember(&place, &pair, listed(Some("a"), 1, all[1..2].to_vec(), true));
+        assert_eq!(asked(Some("a"), 1, 9), Some(all[1..2].to_vec()));
+        assert_eq!(asked(Some("a"), 0, 1), None);
+        trials.remember(&place, &pair, listed(None, 0, all.clone(), true));
+        assert_eq!((asked(Some("a"), 0, 1), asked(None, 3, 3)), (Some(all[..1].to_vec()), Some(Vec::new())));
+        assert!(trials.known(&question(&other, None, 0, 1)).is_none());
+        trials.remember(&place, &other, Answer::TooSlow(7, Instant::now()));
+        assert!(trials.known(&question(&other, None, 0, 1)).is_none(), "after a while it may be tried again");
+        trials.remember(&place, &other, Answer::TooSlow(7, Instant::now() + SLOW_FOR));
+        let slow = trials.known(&question(&other, None, 0, 1));
+        assert!(matches!(slow, Some(Err(EngineError::TimedOut(7)))));
+        trials.forget(pair.database);
+        trials.remember(&place, &pair, listed(None, 0, all, true));
+        assert_eq!(asked(None, 0, 1), None, "what was found in the file before is not remembered");
+        assert_eq!(trials.lock().bytes, 0);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let trials = Trials::default();
+        let place = trials.background_place();
+        let half = MOST_BYTES / 2 + 1;
+        for n in 1..=3 {
+            trials.remember(&place, &pair(n), listed(None, 0, vec![conflict("t", half)], true));
+        }
+        let known = |n| trials.known(&question(&pair(n), None, 0, 1)).is_some();
+        assert_eq!((known(1), known(2), known(3)), (false, false, true));
+        trials.remember(&place, &pair(4), listed(None, 0, vec![conflict("t", MOST_BYTES)], true));
+        assert!(!known(4) && known(3));
+        for skip in 0..2 * MOST_WANTED {
+            trials.want(question(&pair(1), None, skip, 1));
+        }
+        trials.want(question(&pair(2), None, 0, 1));
+        assert_eq!(trials.take_wanted(&pair(1)).len(), MOST_WANTED - 1);
+        assert_eq!(trials.take_wanted(&pair(1)), []);
+        assert_eq!(trials.take_wanted(&pair(2)).len(), 1);
+    }
 }

@@ -1,5 +1,7 @@
 //! Checks of a whole file, for the operator.
 
+use std::time::Duration;
+
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -7,6 +9,9 @@ use crate::commits;
 use crate::engine::DoltliteEngine;
 use crate::schema;
 use crate::sql::{errors, quote};
+
+/// Time each step of the check of a file may take.
+const MOST_TIME: Duration = Duration::from_secs(600);
 
 pub(crate) fn verify(
     engine: &DoltliteEngine,
@@ -19,28 +24,32 @@ pub(crate) fn verify(
     let mut problems = Vec::new();
     let turn = engine.queues.enter(database);
     let checked = engine.writing(&turn, |connection| {
+        let fault = |error| errors::fault("check the file", error);
+        let timed = connection.limit_time(&engine.watchdog, MOST_TIME).map_err(fault)?;
+        // It computes the generated columns, checks and indexed expressions of every row.
         let check = || -> rusqlite::Result<Vec<String>> {
-            connection.raw().prepare("PRAGMA integrity_check")?.query_map([], |row| row.get(0))?.collect()
+            let mut statement = connection.raw().prepare("PRAGMA integrity_check")?;
+            let (mut rows, mut lines) = (statement.query([])?, Vec::new());
+            while let Some(row) = connection.spend(|| rows.next())? {
+                lines.push(row.get(0)?);
+            }
+            Ok(lines)
         };
-        check().map_err(|error| errors::fault("check the file", error))
+        check().map_err(|error| timed.ended().unwrap_or_else(|| fault(error)))
     });
     drop(turn);
     match checked {
         Ok(lines) => problems.extend(lines.into_iter().filter(|line| line != "ok")),
         Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => problems.push(error.to_string()),
+        Err(EngineError::TimedOut(ms)) => problems.push(format!("the check did not end within {ms} ms")),
         Err(error) => return Err(error),
     }
     for head in heads {
-        let read = engine.reading(database, head, |connection| {
-            let count = || -> rusqlite::Result<()> {
-                for table in schema::table_names(connection)? {
-                    connection
-                        .raw()
-                        .query_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
-                }
-                Ok(())
-            };
-            count().map_err(|error| errors::fault_at("read a head", head, error))
+        let read = engine.reading_within(MOST_TIME, database, head, "read a head", |connection| {
+            for table in schema::table_names(connection)? {
+                connection.spend_on_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
+            }
+            Ok(())
         });
         match read {
             Ok(()) => {}
@@ -49,6 +58,9 @@ pub(crate) fn verify(
             }
             Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => {
                 problems.push(format!("commit {head}: {error}"))
+            }
+            Err(EngineError::TimedOut(ms)) => {
+                problems.push(format!("commit {head}: its rows could not be counted within {ms} ms"));
             }
             Err(error) => return Err(error),
         }

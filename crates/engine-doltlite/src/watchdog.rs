@@ -4,6 +4,7 @@
 //! an interrupt. The clock of a [`Deadline`] can be stopped, while rows wait for whoever takes them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -13,6 +14,7 @@ use branchyard_domain::ports::{Canceled, EngineError, Flow};
 use rusqlite::InterruptHandle;
 
 use crate::long::Long;
+use crate::memory::{Allowance, MemoryPool};
 
 const STOPPED: u64 = u64::MAX;
 /// How often it looks while it watches anything.
@@ -67,6 +69,11 @@ impl Deadline {
         refused
     }
 
+    /// What ends the call early.
+    pub(crate) fn canceled(&self) -> &Canceled {
+        &self.canceled
+    }
+
     /// Time that passed while the clock ran.
     fn computed(&self) -> Duration {
         self.timeout.saturating_sub(self.remaining())
@@ -79,6 +86,11 @@ impl Deadline {
             true if self.refused.load(Ordering::Relaxed) => Some(EngineError::Busy),
             true => Some(EngineError::TimedOut(millis(self.timeout))),
         }
+    }
+
+    /// Whether it was found to have expired, which costs next to nothing to ask: the watchdog looks at it all the time.
+    pub(crate) fn is_over(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
     }
 
     /// Whether time ran out, or nobody waits any more; stays true.
@@ -158,30 +170,30 @@ pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Option<thread::JoinHandle<()>>,
     long: Option<Long>,
+    statement_memory: usize,
+    pool: Arc<MemoryPool>,
+}
+
+impl fmt::Debug for Watchdog {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Watchdog").field("pool", &self.pool).finish_non_exhaustive()
+    }
 }
 
 impl Watchdog {
-    pub(crate) fn start(long: Option<Long>) -> std::io::Result<Self> {
+    /// What is watched may take `statement_memory`, from `pool`.
+    pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: MemoryPool) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;
-        Ok(Self { shared, thread: Some(thread), long })
+        Ok(Self { shared, thread: Some(thread), long, statement_memory, pool: Arc::new(pool) })
     }
 
     /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
     pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration, canceled: Canceled) -> Watch {
         let deadline = Arc::new(Deadline::new(timeout, canceled, self.long.clone()));
-        let mut watched = self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = watched.next;
-        watched.next += 1;
-        watched.entries.insert(id, (Arc::clone(&deadline), handle));
-        // Waking it costs more than a short statement does; awake, it looks in time for all but the shortest.
-        let wake = std::mem::take(&mut watched.asleep) || timeout < LOOK;
-        drop(watched);
-        if wake {
-            self.shared.changed.notify_one();
-        }
-        Watch { shared: Arc::clone(&self.shared), id, deadline }
+        let memory = Arc::new(Allowance::new(self.statement_memory, &self.pool, Arc::clone(&deadline)));
+        watch(&self.shared, deadline, handle, memory)
     }
 }
 
@@ -196,16 +208,60 @@ impl Drop for Watchdog {
     }
 }
 
+fn watch(shared: &Arc<Shared>, deadline: Arc<Deadline>, handle: InterruptHandle, memory: Arc<Allowance>) -> Watch {
+    let mut watched = shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = watched.next;
+    watched.next += 1;
+    watched.entries.insert(id, (Arc::clone(&deadline), handle));
+    // Waking it costs more than a short statement does; awake, it looks in time for all but the shortest.
+    let wake = std::mem::take(&mut watched.asleep) || deadline.timeout < LOOK;
+    drop(watched);
+    if wake {
+        shared.changed.notify_one();
+    }
+    Watch { shared: Arc::clone(shared), id, deadline, memory }
+}
+
+/// A deadline that more connections can be put under.
+#[derive(Clone)]
+pub(crate) struct Follower {
+    shared: Arc<Shared>,
+    deadline: Arc<Deadline>,
+    memory: Arc<Allowance>,
+}
+
+impl Follower {
+    /// Interrupts the connection of `handle`, too, when the time is over, until the watch is dropped.
+    pub(crate) fn watch(&self, handle: InterruptHandle) -> Watch {
+        watch(&self.shared, Arc::clone(&self.deadline), handle, Arc::clone(&self.memory))
+    }
+}
+
 /// A deadline under watch. No interrupt is sent after it was dropped.
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: u64,
     deadline: Arc<Deadline>,
+    memory: Arc<Allowance>,
 }
 
 impl Watch {
     pub(crate) fn deadline(&self) -> &Arc<Deadline> {
         &self.deadline
+    }
+
+    /// What is watched may take.
+    pub(crate) fn memory(&self) -> &Arc<Allowance> {
+        &self.memory
+    }
+
+    /// For other connections that work for the same call.
+    pub(crate) fn follower(&self) -> Follower {
+        Follower {
+            shared: Arc::clone(&self.shared),
+            deadline: Arc::clone(&self.deadline),
+            memory: Arc::clone(&self.memory),
+        }
     }
 }
 

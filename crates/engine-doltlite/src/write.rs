@@ -13,19 +13,27 @@ use crate::engine::DoltliteEngine;
 use crate::guard::{MAX_LENGTH, Mode, Seen};
 use crate::memory::Allowance;
 use crate::queue::Turn;
-use crate::read::no_nul;
+use crate::read::{no_nul, not_too_nested};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
 
 pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
-    let (written, rows_affected) = engine.writing(turn, |connection| {
+    let (written, rows_affected) = engine.writing_at(turn, job.base, |connection| {
         let timed = connection
             .limit_time(&engine.watchdog, job.timeout)
             .map_err(|error| errors::fault("set a time limit", error))?;
-        start(connection, job.base).map_err(|error| Failed::Engine(error).unless_ended(timed.ended()).at(1))?;
-        let before = connection.raw().total_changes();
-        let ran = run(connection, job.statements, &timed, &Allowance::new(engine.options.statement_memory));
+        let mut before = 0;
+        let ran = timed.with_room(
+            |memory| {
+                // Of an attempt that found no memory nothing stays.
+                connection.roll_back().map_err(|error| (Failed::Engine(errors::fault("start over", error)), 1))?;
+                start(connection, job.base).map_err(|error| (Failed::Engine(error), 1))?;
+                before = connection.raw().total_changes();
+                run(connection, job.statements, &timed, memory)
+            },
+            || false,
+        );
         ran.map_err(|(failed, statement)| failed.unless_ended(timed.ended()).at(statement))?;
         // What was asked for in time is also kept: committing is ours.
         drop(timed);
@@ -108,6 +116,7 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
         number += 1;
         let text = &sql[start..start + tokens::statement_length(&sql[start..])];
         let place = Place { whole: sql, text, start, mode: Mode::Writer };
+        not_too_nested(text).map_err(|failure| (failure.into(), number))?;
         run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
         if timed.expired() {
             return Err((SqlFailure::TimedOut(0).into(), number));
@@ -165,7 +174,9 @@ fn run_guarded(connection: &Connection, place: &Place<'_>, memory: &Allowance) -
     let mut batch = Batch::new(connection.raw(), place.text);
     // One statement, unless the engine knows better where it ends.
     let mut any = false;
-    while let Some(mut statement) = memory.spend(|| batch.next()).map_err(failed)? {
+    while let Some(mut statement) =
+        connection.preparing(place.text, || memory.spend(|| batch.next())).map_err(failed)?
+    {
         any = true;
         if let Some(refused) = place.refused_by_first_word() {
             return Err(refused.into());

@@ -88,6 +88,11 @@ impl AddressPolicy {
         Ok(Self { opened: cidrs.iter().map(parse).collect::<Result<_, _>>()? })
     }
 
+    /// Whether any network is opened.
+    pub(crate) fn opens_any(&self) -> bool {
+        !self.opened.is_empty()
+    }
+
     /// What it says of an address.
     pub fn verdict(&self, address: IpAddr) -> Verdict {
         let (never, refused) = match address {

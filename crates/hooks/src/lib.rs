@@ -6,6 +6,7 @@
 mod address;
 mod capture;
 mod failure;
+mod lookups;
 mod names;
 mod payload;
 mod peer;

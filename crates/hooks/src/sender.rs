@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchyard_domain::entities::{AttemptError, EventName};
-use branchyard_domain::ports::{AddressError, Parcel, Reply, Sender, Sent};
+use branchyard_domain::ports::{AddressError, LookedUp, Parcel, Reply, Sender, Sent};
+use branchyard_domain::values::AccountId;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, redirect};
 use tokio::runtime::Runtime;
@@ -15,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use crate::address::{AddressPolicy, Verdict};
+use crate::lookups::Lookups;
 use crate::names::{Names, SystemNames};
 use crate::peer::{CheckedNames, CheckedPeer, Reach};
 use crate::signature::{hub_signature, webhook_signature};
@@ -24,6 +26,8 @@ use crate::{capture, failure};
 const URL_BYTES: usize = 2_048;
 /// How much of the time of an attempt may go into connecting.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How often an attempt looks whether it is canceled.
+const LOOK: Duration = Duration::from_millis(50);
 const USER_AGENT: &str = concat!("Branchyard-Hook/", env!("CARGO_PKG_VERSION"));
 
 /// How attempts are made.
@@ -68,6 +72,7 @@ pub enum SenderError {
 pub struct HttpSender {
     policy: Arc<AddressPolicy>,
     names: Arc<dyn Names>,
+    lookups: Lookups,
     timeout: Duration,
     response_bytes: usize,
     roots: Vec<Certificate>,
@@ -109,6 +114,7 @@ impl HttpSender {
         Ok(Self {
             policy: Arc::new(options.policy),
             names,
+            lookups: Lookups::default(),
             timeout: options.timeout,
             response_bytes: options.response_bytes,
             roots: options.extra_ca_file.as_deref().map(roots).transpose()?.unwrap_or_default(),
@@ -165,15 +171,38 @@ impl HttpSender {
         Some(self.policy.verdict(address))
     }
 
-    /// `http` goes only where the operator opened a network, on all ways to the name.
+    /// `http` goes only where the operator opened a network. Whether a name leads there is looked up later.
     fn may_be_plain(&self, url: &Url) -> bool {
-        match (self.literal(url), url.host_str()) {
-            (Some(verdict), _) => verdict == Verdict::Opened,
-            (None, Some(name)) => self.names.resolve(name).is_ok_and(|found| {
-                !found.is_empty() && found.iter().all(|address| self.policy.verdict(*address) == Verdict::Opened)
-            }),
-            (None, None) => false,
+        match self.literal(url) {
+            Some(verdict) => verdict == Verdict::Opened,
+            None => self.policy.opens_any(),
         }
+    }
+
+    /// Looks up whether a name leads only into networks that the operator opened. What is looked up counts until the resolver has answered, which
+    /// may be after the deadline.
+    fn look_up_name(&self, caller: AccountId, name: String, done: LookedUp) {
+        let lookup = match self.lookups.begin(caller) {
+            Ok(lookup) => lookup,
+            Err(error) => return done(Err(error)),
+        };
+        let Some(runtime) = self.line().and_then(|line| line.runtime.as_ref()) else {
+            return done(Err(AddressError::Busy));
+        };
+        let (names, policy, asked) = (Arc::clone(&self.names), Arc::clone(&self.policy), name.clone());
+        let deadline = Instant::now() + CONNECT.min(self.timeout);
+        runtime.spawn(async move {
+            let resolving = tokio::task::spawn_blocking(move || {
+                let found = names.resolve(&asked);
+                drop(lookup);
+                found
+            });
+            let addresses = match timeout_at(deadline, resolving).await {
+                Ok(Ok(Ok(addresses))) => addresses,
+                Ok(Ok(Err(_)) | Err(_)) | Err(_) => Vec::new(),
+            };
+            done(judge(&policy, &name, &addresses));
+        });
     }
 
     async fn attempt(&self, line: &Line, url: Url, parcel: &Parcel, headers: HeaderMap) -> Result<Reply, AttemptError> {
@@ -196,6 +225,21 @@ impl HttpSender {
         let body = capture::body(answer, self.response_bytes, deadline).await;
         Ok(Reply { status, headers, body, retry_after })
     }
+}
+
+/// Whether the addresses of a name permit a hook over `http`.
+fn judge(policy: &AddressPolicy, name: &str, addresses: &[IpAddr]) -> Result<(), AddressError> {
+    if addresses.is_empty() {
+        return Err(AddressError::Invalid(format!(
+            "must begin with https://, or name a host in a network that the operator of this server opened to hooks: {name} does not resolve"
+        )));
+    }
+    if !addresses.iter().all(|address| policy.verdict(*address) == Verdict::Opened) {
+        return Err(AddressError::Invalid(format!(
+            "must begin with https://: {name} resolves to an address outside the networks that the operator of this server opened to hooks"
+        )));
+    }
+    Ok(())
 }
 
 /// With what browsers leave in paths and queries though no URI holds it (RFC 3986 §2) escaped.
@@ -230,10 +274,14 @@ fn escape(part: &str) -> String {
 impl Sender for HttpSender {
     fn check(&self, text: &str) -> Result<String, AddressError> {
         let invalid = |why: &str| Err(AddressError::Invalid(why.to_owned()));
+        // Long texts are not parsed: no place in a pool is held here.
+        if text.len() > URL_BYTES {
+            return invalid("must not be longer than 2,048 bytes");
+        }
         let Ok(url) = Url::parse(text).map(escaped) else {
             return invalid("must be an absolute URL, such as https://ci.example.com/hook");
         };
-        if text.len() > URL_BYTES || url.as_str().len() > URL_BYTES {
+        if url.as_str().len() > URL_BYTES {
             return invalid("must not be longer than 2,048 bytes");
         }
         if !matches!(url.scheme(), "https" | "http") || url.host().is_none() {
@@ -262,6 +310,14 @@ impl Sender for HttpSender {
         Ok(url.into())
     }
 
+    fn look_up(&self, caller: AccountId, url: &str, done: LookedUp) {
+        let name = Url::parse(url).ok().filter(|url| url.scheme() == "http");
+        match name.as_ref().and_then(Url::domain) {
+            Some(name) => self.look_up_name(caller, name.to_owned(), done),
+            None => done(Ok(())),
+        }
+    }
+
     fn send(&self, parcel: &Parcel) -> Option<Sent> {
         let headers = headers(parcel);
         let host = Url::parse(&parcel.url).ok();
@@ -273,6 +329,7 @@ impl Sender for HttpSender {
                         tokio::select! {
                             // It fails only when the other end is gone, which is here.
                             _ = aborted.wait_for(|aborted| *aborted) => None,
+                            () = canceled(parcel) => None,
                             result = self.attempt(line, url, parcel, map) => Some(result),
                         }
                     })?
@@ -296,6 +353,13 @@ impl Sender for HttpSender {
 
     fn abort(&self) {
         self.aborted.send_replace(true);
+    }
+}
+
+/// Waits until an attempt is canceled.
+async fn canceled(parcel: &Parcel) {
+    while !parcel.canceled.is_canceled() {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
 use branchyard_domain::ports::{DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
-use diesel::dsl::{exists, min};
+use diesel::dsl::min;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable};
 
@@ -13,6 +13,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
 use crate::error::Failed;
 use crate::fixed::{Fixed, fixed};
+use crate::hooks::Standing;
 use crate::schema::{attempts, deliveries, events, hooks};
 use crate::unit::SqlUnit;
 use crate::update::update;
@@ -317,29 +318,47 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool> {
+    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
         self.run("look for due deliveries", |conn| {
             let now = now.as_micros();
-            let free = hooks::table
-                .filter(hooks::due_at.le(now))
-                .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)));
-            // There is an index for each of the two.
-            let well = diesel::select(exists(free.filter(hooks::failing_since.is_null())));
-            let failing = diesel::select(exists(free.filter(hooks::failing_since.is_not_null())));
-            Ok(well.get_result(conn)? || failing.get_result(conn)?)
+            let held_back = places.held_back.min(1);
+            for (standing, most) in [
+                (Standing::Well(places.slow), places.hooks.min(1)),
+                (Standing::Failing, held_back),
+                (Standing::Slow(places.slow), held_back),
+            ] {
+                if !hook_rows::due(conn, now, standing, most)?.is_empty() {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
         })
     }
 
-    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>> {
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: Places<'_>,
+    ) -> Result<Vec<Lease>> {
         self.run("lease hooks", |conn| {
             let now = now.as_micros();
-            let mut due = hook_rows::due(conn, now, false, places.hooks)?;
-            due.extend(hook_rows::due(conn, now, true, places.failing.min(places.hooks))?);
-            due.sort_unstable_by_key(|(at, hook)| (*at, hook.id));
-            due.truncate(places.hooks);
+            let is_held_back = |hook: &Hook| hook.failing_since.is_some() || places.slow.contains(&hook.id);
+            let oldest_first = |due: &mut Vec<(i64, Hook)>, most| {
+                due.sort_unstable_by_key(|(at, hook)| (*at, hook.id));
+                due.truncate(most);
+            };
+            let most = places.held_back.min(places.hooks);
+            let mut held_back = hook_rows::due(conn, now, Standing::Failing, most)?;
+            held_back.extend(hook_rows::due(conn, now, Standing::Slow(places.slow), most)?);
+            oldest_first(&mut held_back, most);
+            let mut due = hook_rows::due(conn, now, Standing::Well(places.slow), places.hooks)?;
+            due.extend(held_back);
+            oldest_first(&mut due, places.hooks);
             let mut leases = Vec::with_capacity(due.len());
             for (_, hook) in due {
-                let run = if hook.failing_since.is_some() { 1 } else { places.run };
+                let run = if is_held_back(&hook) { 1 } else { places.run };
                 let deliveries = first_due(conn, hook.id, now, run)?;
                 if !deliveries.is_empty() {
                     leases.push(Lease { hook, deliveries, until });

@@ -117,15 +117,33 @@ fn get(conn: &mut AnyConnection, id: &str) -> Step<Option<Hook>> {
     one(row, hook)
 }
 
+/// Hooks by how their last attempts went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing<'a> {
+    /// It succeeded, and these hooks are not among them: the slow ones.
+    Well(&'a [HookId]),
+    /// It succeeded, and these hooks are the ones: the slow ones.
+    Slow(&'a [HookId]),
+    /// It failed.
+    Failing,
+}
+
 /// Hooks that have something due and that nobody holds, those that wait longest first, with when.
-pub(crate) fn due(conn: &mut AnyConnection, now: i64, failing: bool, most: usize) -> Step<Vec<(i64, Hook)>> {
+pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: Standing<'_>, most: usize) -> Step<Vec<(i64, Hook)>> {
+    if most == 0 || standing == Standing::Slow(&[]) {
+        return Ok(Vec::new());
+    }
     let free = hooks::table
         .filter(hooks::due_at.le(now))
         .filter(hooks::lease_until.is_null().or(hooks::lease_until.le(now)))
         .into_boxed();
-    let wanted = match failing {
-        true => free.filter(hooks::failing_since.is_not_null()),
-        false => free.filter(hooks::failing_since.is_null()),
+    let ids = |hooks: &[HookId]| hooks.iter().map(ToString::to_string).collect::<Vec<_>>();
+    // There is an index for each of the two.
+    let wanted = match standing {
+        Standing::Failing => free.filter(hooks::failing_since.is_not_null()),
+        Standing::Well([]) => free.filter(hooks::failing_since.is_null()),
+        Standing::Well(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.ne_all(ids(slow))),
+        Standing::Slow(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.eq_any(ids(slow))),
     };
     let rows: Vec<(Option<i64>, HookRow)> = wanted
         .order((hooks::due_at, hooks::id))

@@ -39,7 +39,8 @@ macro_rules! texts {
 }
 
 /// All folders, oldest first.
-const TEXTS: &[Text] = texts!["2026-11-21-000001_start"];
+const TEXTS: &[Text] =
+    texts!["2026-11-21-000001_start", "2026-11-23-000001_pull_content", "2026-11-23-000002_operation_turns"];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (
     version TEXT NOT NULL PRIMARY KEY, hash TEXT NOT NULL, applied_at BIGINT NOT NULL)";

@@ -1,24 +1,76 @@
 //! Which operation is run next.
 
+use branchyard_domain::ports::LeaseTurn;
+use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::backend::Backend;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::serialize::ToSql;
-use diesel::sql_types::{BigInt, HasSqlType, Text};
+use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 
 /// The id of the next operation to run. In a database with a live lease nothing may; where a lease ended, that operation goes before
-/// the queued ones, because it may have begun; else the oldest queued one. Of all databases, the oldest such operation: a
-/// database whose turn is taken holds nobody up.
+/// the queued ones, because it may have begun; else the oldest queued one. Of all databases, such an operation of the creator whose turn it is,
+/// the oldest: a database whose turn is taken holds up no other database.
+///
+/// Each range of creators is a walk over an index in its order, which ends at the first operation that may run; a later range is looked at only
+/// if those before it have none. Operations of creators that are passed over are not walked over.
 ///
 /// Not by [`sql_query`](diesel::sql_query), which is prepared anew each time: a worker asks this before and after each operation.
-#[derive(Debug, Clone, Copy, QueryId)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Next {
-    pub(crate) now: i64,
+    now: i64,
+    ranges: Vec<Creators>,
 }
 
-const ENDED: &str = "\
+/// A range of creators by id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Creators {
+    after: Option<String>,
+    end: Option<End>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum End {
+    Before(String),
+    At(String),
+}
+
+impl Next {
+    pub(crate) fn new(now: Timestamp, turn: LeaseTurn<'_>) -> Self {
+        let mut without = turn.without.to_vec();
+        without.sort_unstable();
+        let mut ranges = Vec::new();
+        // From the creator after the last one to the last, then round again to that one itself.
+        let later = without.partition_point(|creator| turn.after.is_some_and(|after| *creator <= after));
+        let (earlier, later) = without.split_at(later);
+        let rest = between(&mut ranges, turn.after, later);
+        ranges.push(Creators { after: text(rest), end: None });
+        if let Some(last) = turn.after {
+            let rest = between(&mut ranges, None, earlier);
+            if rest != Some(last) {
+                ranges.push(Creators { after: text(rest), end: Some(End::At(last.to_string())) });
+            }
+        }
+        Self { now: now.as_micros(), ranges }
+    }
+}
+
+fn text(id: Option<AccountId>) -> Option<String> {
+    id.map(|id| id.to_string())
+}
+
+/// Adds the ranges before each of these creators. Returns where the next range begins.
+fn between(ranges: &mut Vec<Creators>, after: Option<AccountId>, without: &[AccountId]) -> Option<AccountId> {
+    without.iter().fold(after, |after, creator| {
+        ranges.push(Creators { after: text(after), end: Some(End::Before(creator.to_string())) });
+        Some(*creator)
+    })
+}
+
+const UNSETTLED: &str = "(\
 SELECT o.id FROM operations AS o
-WHERE o.finished_at IS NULL
+WHERE o.finished_at IS NULL";
+const ENDED: &str = "
   AND (o.state = 'queued' OR o.lease_until <= ";
 const LIVE: &str = ")
   AND NOT EXISTS (
@@ -29,25 +81,90 @@ const FIRST: &str = " OR o.state = 'queued' OR r.id < o.id))
   AND (o.state = 'running' OR NOT EXISTS (
       SELECT 1 FROM operations AS q
       WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
-ORDER BY o.id LIMIT 1";
+ORDER BY o.created_by, o.id LIMIT 1), ";
 
 impl<DB> QueryFragment<DB> for Next
 where
-    DB: Backend + HasSqlType<BigInt>,
+    DB: Backend + HasSqlType<BigInt> + HasSqlType<Text>,
     i64: ToSql<BigInt, DB>,
+    String: ToSql<Text, DB>,
 {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, DB>) -> QueryResult<()> {
-        out.push_sql(ENDED);
-        out.push_bind_param::<BigInt, _>(&self.now)?;
-        out.push_sql(LIVE);
-        out.push_bind_param::<BigInt, _>(&self.now)?;
-        out.push_sql(FIRST);
+        // Both databases evaluate the arguments in turn, and only until one is not null.
+        out.push_sql("SELECT coalesce(");
+        for range in &self.ranges {
+            out.push_sql(UNSETTLED);
+            if let Some(after) = &range.after {
+                out.push_sql(" AND o.created_by > ");
+                out.push_bind_param::<Text, _>(after)?;
+            }
+            match &range.end {
+                Some(End::Before(end)) => {
+                    out.push_sql(" AND o.created_by < ");
+                    out.push_bind_param::<Text, _>(end)?;
+                }
+                Some(End::At(end)) => {
+                    out.push_sql(" AND o.created_by <= ");
+                    out.push_bind_param::<Text, _>(end)?;
+                }
+                None => {}
+            }
+            out.push_sql(ENDED);
+            out.push_bind_param::<BigInt, _>(&self.now)?;
+            out.push_sql(LIVE);
+            out.push_bind_param::<BigInt, _>(&self.now)?;
+            out.push_sql(FIRST);
+        }
+        out.push_sql("NULL)");
         Ok(())
     }
 }
 
+/// Statements with it are told apart by their text, which differs in the ranges only.
+impl QueryId for Next {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
 impl Query for Next {
-    type SqlType = Text;
+    type SqlType = Nullable<Text>;
 }
 
 impl<Conn> RunQueryDsl<Conn> for Next {}
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain::ports::LeaseTurn;
+    use branchyard_domain::values::{AccountId, Timestamp};
+    use uuid::Uuid;
+
+    use super::{End, Next};
+
+    /// The creators in the ranges, in turn: of these, and without those.
+    fn walked(after: Option<u128>, without: &[u128]) -> Vec<u128> {
+        let id = |n: u128| AccountId::from_uuid(Uuid::from_u128(n));
+        let without: Vec<_> = without.iter().copied().map(id).collect();
+        let next = Next::new(Timestamp::from_micros(0), LeaseTurn { after: after.map(id), without: &without });
+        let is_in = |n: u128, range: &super::Creators| {
+            let text = id(n).to_string();
+            range.after.as_ref().is_none_or(|after| text > *after)
+                && match &range.end {
+                    Some(End::Before(end)) => text < *end,
+                    Some(End::At(end)) => text <= *end,
+                    None => true,
+                }
+        };
+        next.ranges.iter().flat_map(|range| (1..=6).filter(move |n| is_in(*n, range))).collect()
+    }
+
+    #[test]
+    fn ranges_hold_each_creator_once_in_its_turn() {
+        assert_eq!(walked(None, &[]), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(walked(None, &[6, 1, 3]), [2, 4, 5]);
+        assert_eq!(walked(Some(4), &[]), [5, 6, 1, 2, 3, 4]);
+        assert_eq!(walked(Some(4), &[4]), [5, 6, 1, 2, 3]);
+        assert_eq!(walked(Some(4), &[5, 4, 1]), [6, 2, 3]);
+        assert_eq!(walked(Some(6), &[2, 3]), [1, 4, 5, 6]);
+        assert_eq!(walked(Some(9), &[1, 2, 3, 4, 5, 6]), [0_u128; 0]);
+    }
+}

@@ -1,7 +1,9 @@
 //! Operations: the queue of accepted work.
 
 use branchyard_domain::entities::{DatabaseLocator, Operation, OperationStatus, Work};
-use branchyard_domain::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
+use branchyard_domain::ports::{
+    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 use diesel::dsl::exists;
 use diesel::prelude::*;
@@ -210,9 +212,15 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
+    fn operation_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        turn: LeaseTurn<'_>,
+    ) -> Result<Option<Operation>> {
         self.run("lease an operation", |conn| {
-            let Some(id) = Next { now: now.as_micros() }.get_result::<String>(conn).optional()? else {
+            let Some(id) = Next::new(now, turn).get_result::<Option<String>>(conn)? else {
                 return Ok(None);
             };
             update(operations::table.find(&id))

@@ -1,11 +1,12 @@
 //! Pulls and their comments.
 
-use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullState};
-use branchyard_domain::ports::{MetadataError, PullFilter, PullRepository, PullStanding};
-use branchyard_domain::values::{AccountId, CommentId, DatabaseId, PullNumber, RefName, Timestamp};
+use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
+use branchyard_domain::ports::{FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding};
+use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Text};
 
-use crate::convert::{Read, all, anywhere, limit, one, present, read, time};
+use crate::convert::{Read, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::Unreadable;
 use crate::schema::{accounts, comments, databases, pulls};
 use crate::unit::SqlUnit;
@@ -35,6 +36,8 @@ struct PullRow {
     created_at: i64,
     updated_at: i64,
     version: i64,
+    #[diesel(embed)]
+    content: ContentRow,
 }
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
@@ -94,6 +97,100 @@ impl StateRow {
     }
 }
 
+const WITHDRAWN: &str = "withdrawn";
+const WITH_SOURCE: &str = "source";
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = pulls, treat_none_as_null = true)]
+struct ContentRow {
+    from_head: Option<String>,
+    to_head: Option<String>,
+    hidden: Option<String>,
+    is_published: bool,
+    fetch_due_at: Option<i64>,
+}
+
+impl ContentRow {
+    fn new(content: &PullContent) -> Self {
+        let heads = content.heads.as_ref();
+        Self {
+            from_head: heads.map(|heads| heads.from.to_string()),
+            to_head: heads.map(|heads| heads.to.to_string()),
+            hidden: content.hidden.map(|why| match why {
+                PullHidden::Withdrawn => WITHDRAWN.to_owned(),
+                PullHidden::WithSource => WITH_SOURCE.to_owned(),
+            }),
+            is_published: content.is_published,
+            fetch_due_at: content.fetch_due_at.map(Timestamp::as_micros),
+        }
+    }
+
+    fn content(self) -> Read<PullContent> {
+        let heads = (read_if("pulls.from_head", self.from_head)?, read_if("pulls.to_head", self.to_head)?);
+        let hidden = match self.hidden.as_deref() {
+            None => None,
+            Some(WITHDRAWN) => Some(PullHidden::Withdrawn),
+            Some(WITH_SOURCE) => Some(PullHidden::WithSource),
+            Some(other) => return Err(Unreadable { column: "pulls.hidden", why: format!("'{other}'") }),
+        };
+        Ok(PullContent {
+            heads: heads.0.zip(heads.1).map(|(from, to)| PullHeads { from, to }),
+            fetch_due_at: self.fetch_due_at.map(time),
+            hidden,
+            is_published: self.is_published,
+        })
+    }
+}
+
+/// Parameters are numbered as they appear, as SQLite counts them.
+const SOURCE_MOVED: &str = "\
+UPDATE pulls SET from_head = $1, fetch_tries = 0, version = version + 1,
+    fetch_due_at = CASE WHEN database_id = from_database_id THEN NULL ELSE $2 END,
+    to_head = COALESCE((SELECT head FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch), to_head)
+WHERE from_database_id = $3 AND from_branch = $4 AND state = 'open' AND (
+    to_head IS NOT NULL OR EXISTS (SELECT 1 FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch)
+)";
+
+/// As [`SOURCE_MOVED`], for all open pulls that do not show the present head of their source.
+const CATCH_UP: &str = "\
+UPDATE pulls SET fetch_tries = 0, version = version + 1,
+    from_head = (SELECT head FROM branches AS b WHERE b.database_id = pulls.from_database_id AND b.name = pulls.from_branch),
+    fetch_due_at = CASE WHEN database_id = from_database_id THEN NULL ELSE $1 END,
+    to_head = COALESCE((SELECT head FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch), to_head)
+WHERE state = 'open' AND EXISTS (
+    SELECT 1 FROM branches AS b WHERE b.database_id = pulls.from_database_id AND b.name = pulls.from_branch
+        AND (pulls.from_head IS NULL OR pulls.from_head <> b.head)
+) AND (
+    to_head IS NOT NULL OR EXISTS (SELECT 1 FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch)
+)";
+
+/// An open pull without heads was opened by a release that asked for no consent: as at the upgrade, one from another database that is not public is
+/// closed and hidden. A dump of such a release, or a server of it on the same store, may bring one at any time.
+const CLOSE_WITHOUT_CONSENT: &str = "\
+UPDATE pulls SET state = 'closed', closed_at = $1, updated_at = $2, hidden = 'source', fetch_due_at = NULL, version = version + 1
+WHERE state = 'open' AND from_head IS NULL AND from_database_id <> database_id AND EXISTS (
+    SELECT 1 FROM databases AS d WHERE d.id = pulls.from_database_id AND (d.visibility <> 'public' OR d.deleted_at IS NOT NULL)
+)";
+
+const FETCH_DUE: &str = "\
+SELECT database_id, number, creator_id, fetch_tries FROM (
+    SELECT database_id, number, creator_id, fetch_tries, fetch_due_at,
+        ROW_NUMBER() OVER (PARTITION BY creator_id ORDER BY fetch_due_at, database_id, number) AS place
+    FROM pulls WHERE fetch_due_at <= $1 AND (fetch_lease_until IS NULL OR fetch_lease_until <= $2)
+) AS due WHERE place <= $3 ORDER BY fetch_due_at, database_id, number LIMIT $4";
+
+#[derive(QueryableByName)]
+struct FetchRow {
+    #[diesel(sql_type = Text)]
+    database_id: String,
+    #[diesel(sql_type = BigInt)]
+    number: i64,
+    #[diesel(sql_type = Text)]
+    creator_id: String,
+    #[diesel(sql_type = BigInt)]
+    fetch_tries: i64,
+}
+
 /// Title and description in lower case, apart by a character that neither has.
 fn search_key(pull: &Pull) -> String {
     format!("{}\u{1f}{}", pull.title.to_lowercase(), pull.description.as_deref().unwrap_or_default().to_lowercase())
@@ -117,6 +214,7 @@ impl PullRow {
             created_at: pull.created_at.as_micros(),
             updated_at: pull.updated_at.as_micros(),
             version: pull.version,
+            content: ContentRow::new(&pull.content),
         }
     }
 }
@@ -137,6 +235,7 @@ fn pull((row, creator): (PullRow, String)) -> Read<Pull> {
         },
         from_branch: read("pulls.from_branch", row.from_branch)?,
         to_branch: read("pulls.to_branch", row.to_branch)?,
+        content: row.content.content()?,
         created_at: time(row.created_at),
         updated_at: time(row.updated_at),
         version: row.version,
@@ -206,6 +305,7 @@ impl PullRepository for SqlUnit {
             )
             .set((
                 StateRow::new(&pull.state),
+                ContentRow::new(&pull.content),
                 pulls::title.eq(&pull.title),
                 pulls::description.eq(pull.description.as_deref()),
                 pulls::search_key.eq(search_key(pull)),
@@ -251,6 +351,163 @@ impl PullRepository for SqlUnit {
                 .select((PullRow::as_select(), accounts::name))
                 .load(conn)?;
             all(rows, pull)
+        })
+    }
+
+    fn pull_source_moved(
+        &mut self,
+        database: DatabaseId,
+        branch: &RefName,
+        head: &CommitHash,
+        now: Timestamp,
+    ) -> Result<u64> {
+        self.run("move the heads of pulls", |conn| {
+            let moved = diesel::sql_query(SOURCE_MOVED)
+                .bind::<Text, _>(head.to_string())
+                .bind::<BigInt, _>(now.as_micros())
+                .bind::<Text, _>(database.to_string())
+                .bind::<Text, _>(branch.to_string())
+                .execute(conn)?;
+            if moved == 0 {
+                return Ok(0);
+            }
+            let due = pulls::table
+                .filter(pulls::from_database_id.eq(database.to_string()))
+                .filter(pulls::from_branch.eq(branch.as_str()))
+                .filter(pulls::state.eq(OPEN))
+                .filter(pulls::fetch_due_at.is_not_null());
+            Ok(count(due.count().get_result(conn)?))
+        })
+    }
+
+    fn pull_unmerged_from(
+        &mut self,
+        source: DatabaseId,
+        after: Option<(DatabaseId, PullNumber)>,
+        most: usize,
+    ) -> Result<Vec<Pull>> {
+        self.run("list pulls of a source", |conn| {
+            let mut query = pulls::table
+                .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
+                .filter(pulls::from_database_id.eq(source.to_string()))
+                .filter(pulls::database_id.ne(source.to_string()))
+                .filter(pulls::state.ne(MERGED))
+                .filter(pulls::hidden.is_null())
+                .into_boxed();
+            if let Some((database, number)) = after {
+                let database = database.to_string();
+                query = query
+                    .filter(pulls::database_id.ge(database.clone()))
+                    .filter(pulls::database_id.gt(database).or(pulls::number.gt(number.get())));
+            }
+            let rows = query
+                .order((pulls::database_id, pulls::number))
+                .limit(limit(most))
+                .select((PullRow::as_select(), accounts::name))
+                .load(conn)?;
+            all(rows, pull)
+        })
+    }
+
+    fn pull_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, most: usize) -> Result<Vec<Pull>> {
+        self.run("list pulls from elsewhere", |conn| {
+            let rows = pulls::table
+                .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
+                .filter(pulls::database_id.eq(base.to_string()))
+                .filter(pulls::from_database_id.ne(base.to_string()))
+                .filter(pulls::state.ne(MERGED))
+                .filter(pulls::hidden.is_null())
+                .filter(pulls::number.gt(after.map_or(0, PullNumber::get)))
+                .order(pulls::number)
+                .limit(limit(most))
+                .select((PullRow::as_select(), accounts::name))
+                .load(conn)?;
+            all(rows, pull)
+        })
+    }
+
+    fn pull_fetch_due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
+        self.run("list fetches that are due", |conn| {
+            let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
+                .bind::<BigInt, _>(now.as_micros())
+                .bind::<BigInt, _>(now.as_micros())
+                .bind::<BigInt, _>(i64::from(per_author))
+                .bind::<BigInt, _>(limit(most))
+                .load(conn)?;
+            all(rows, |row| {
+                Ok(PullFetch {
+                    database_id: read("pulls.database_id", row.database_id)?,
+                    number: read("pulls.number", row.number)?,
+                    author: read("pulls.creator_id", row.creator_id)?,
+                    tries: read("pulls.fetch_tries", row.fetch_tries)?,
+                })
+            })
+        })
+    }
+
+    fn pull_fetch_lease(
+        &mut self,
+        database: DatabaseId,
+        number: PullNumber,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool> {
+        self.run("lease a fetch", |conn| {
+            let free = pulls::fetch_lease_until.is_null().or(pulls::fetch_lease_until.le(now.as_micros()));
+            let leased = diesel::update(
+                pulls::table
+                    .filter(pulls::database_id.eq(database.to_string()))
+                    .filter(pulls::number.eq(number.get()))
+                    .filter(pulls::fetch_due_at.le(now.as_micros()))
+                    .filter(free),
+            )
+            .set(pulls::fetch_lease_until.eq(Some(until.as_micros())))
+            .execute(conn)?;
+            Ok(leased > 0)
+        })
+    }
+
+    fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+        self.run("end a fetch", |conn| {
+            let of_pull = || {
+                pulls::table.filter(pulls::database_id.eq(database.to_string())).filter(pulls::number.eq(number.get()))
+            };
+            diesel::update(of_pull()).set(pulls::fetch_lease_until.eq(None::<i64>)).execute(conn)?;
+            let none = None::<i64>;
+            let is_shown = match end {
+                FetchEnd::Fetched(head) => {
+                    let target = of_pull().filter(pulls::from_head.eq(head.as_str()));
+                    let ended = (pulls::fetch_due_at.eq(none), pulls::fetch_tries.eq(0));
+                    diesel::update(target).set(ended).execute(conn)? > 0
+                }
+                FetchEnd::Failed(due) => {
+                    diesel::update(of_pull()).set(pulls::fetch_tries.eq(pulls::fetch_tries + 1)).execute(conn)?;
+                    diesel::update(of_pull().filter(pulls::fetch_due_at.is_not_null()))
+                        .set(pulls::fetch_due_at.eq(Some(due.as_micros())))
+                        .execute(conn)?;
+                    false
+                }
+                FetchEnd::Dropped => {
+                    diesel::update(of_pull()).set(pulls::fetch_due_at.eq(none)).execute(conn)?;
+                    false
+                }
+            };
+            Ok(is_shown)
+        })
+    }
+
+    fn pull_fetch_recover(&mut self, now: Timestamp) -> Result<u64> {
+        self.run("recover fetches", |conn| {
+            diesel::update(pulls::table.filter(pulls::fetch_lease_until.is_not_null()))
+                .set(pulls::fetch_lease_until.eq(None::<i64>))
+                .execute(conn)?;
+            diesel::sql_query(CLOSE_WITHOUT_CONSENT)
+                .bind::<BigInt, _>(now.as_micros())
+                .bind::<BigInt, _>(now.as_micros())
+                .execute(conn)?;
+            diesel::sql_query(CATCH_UP).bind::<BigInt, _>(now.as_micros()).execute(conn)?;
+            let due = pulls::table.filter(pulls::fetch_due_at.is_not_null());
+            Ok(count(due.count().get_result(conn)?))
         })
     }
 

@@ -72,6 +72,10 @@ SELECT hash FROM (
     SELECT merged_base FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_base > $2
     UNION
     SELECT merged_source FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_source > $2
+    UNION
+    SELECT from_head FROM pulls WHERE database_id = $1 AND state <> 'merged' AND fetch_due_at IS NULL AND from_head > $2
+    UNION
+    SELECT to_head FROM pulls WHERE database_id = $1 AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > $2
 ) AS named ORDER BY hash LIMIT $3";
 
 impl RefRepository for SqlUnit {

@@ -179,6 +179,13 @@ diesel::table! {
         created_at -> BigInt,
         updated_at -> BigInt,
         version -> BigInt,
+        from_head -> Nullable<Text>,
+        to_head -> Nullable<Text>,
+        hidden -> Nullable<Text>,
+        is_published -> Bool,
+        fetch_due_at -> Nullable<BigInt>,
+        fetch_lease_until -> Nullable<BigInt>,
+        fetch_tries -> BigInt,
     }
 }
 

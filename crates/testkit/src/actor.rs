@@ -23,7 +23,7 @@ pub struct Actor {
 impl Actor {
     /// Somebody at this server.
     pub fn new(origin: String, token: Option<String>, name: &str) -> Self {
-        let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(120));
+        let client = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(600));
         let client = client.pool_idle_timeout(IDLE).build().unwrap();
         Self { origin, token, name: name.to_owned(), request_id: None, client }
     }
@@ -87,6 +87,20 @@ impl Actor {
         self.send(self.request(Method::GET, path))
     }
 
+    /// Gets what a pull shows (its difference, tables or conflicts), once the commits of its source are fetched.
+    pub fn get_shown(&self, path: &str) -> Answer {
+        let began = Instant::now();
+        loop {
+            let answer = self.get(path);
+            if answer.status != 503 {
+                return answer;
+            }
+            assert_eq!(answer.header("retry-after"), "1", "{}", answer.text);
+            assert!(began.elapsed() < Duration::from_secs(90), "still not fetched: {}", answer.text);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// POST with a JSON body.
     pub fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(self.request(Method::POST, path).json(body))
@@ -118,7 +132,7 @@ impl Actor {
             if operation["status"] == "succeeded" || operation["status"] == "failed" {
                 return operation;
             }
-            assert!(began.elapsed() < Duration::from_secs(90), "still not settled: {operation}");
+            assert!(began.elapsed() < Duration::from_secs(600), "still not settled: {operation}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

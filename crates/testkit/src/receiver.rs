@@ -82,7 +82,7 @@ impl Receiver {
     /// Waits until so many requests arrived; gives all of them.
     pub fn wait_for(&self, count: usize) -> Vec<Received> {
         let received = self.inbox.received.lock().unwrap();
-        let patience = Duration::from_secs(60);
+        let patience = Duration::from_secs(300);
         let waited = self.inbox.arrived.wait_timeout_while(received, patience, |received| received.len() < count);
         let (received, _) = waited.unwrap();
         assert!(received.len() >= count, "{} of {count} requests arrived", received.len());

@@ -1,8 +1,9 @@
 //! The server.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use branchyard::compose::{Pending, World};
+use branchyard::compose::{Names, Pending, World};
 use branchyard::config::Config;
 use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
@@ -47,6 +48,11 @@ impl Server {
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 
+    /// Starts a server that resolves the names of hooks in a way of its own.
+    pub fn with_names(names: Arc<dyn Names>, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_in(World { names, ..World::default() }, false, change)
+    }
+
     /// Starts a server that lives by a clock of the test's.
     pub fn with_clock(clock: Arc<FixedClock>) -> Self {
         Self::start_in(World { clock, ..World::default() }, false, |_| {})
@@ -66,6 +72,19 @@ impl Server {
         let server = Self::start_in(world, false, change);
         let books = kept.get().expect("the server has a provisioner");
         (server, Arc::clone(books))
+    }
+
+    /// Starts a server on a data folder that another server left, at a time that stands still. Addresses begin with `public_url`;
+    /// its deployments run nothing, and its webhooks may reach this machine.
+    pub fn over(data: &Path, public_url: &str, now: Timestamp) -> Self {
+        let make = |blobs| -> Arc<dyn Provisioner> { Arc::new(MemoryProvisioner::new(blobs)) };
+        let clock = Arc::new(FixedClock::at(now));
+        let world = World { clock, provisioner: Some(Arc::new(make)), ..World::default() };
+        Self::start_in(world, false, |config| {
+            config.data_dir = data.to_owned();
+            config.public_url = Some(public_url.to_owned());
+            config.hooks.allowed_cidrs = vec!["127.0.0.0/8".to_owned()];
+        })
     }
 
     /// Keeps samples of an instance, as if they had been measured at those times.

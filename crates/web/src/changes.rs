@@ -3,7 +3,9 @@
 use branchyard_api_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
-use branchyard_domain::entities::{Cell, Change, RowChange, TableChange, TableColumn, TableKind, TableSchema};
+use branchyard_domain::entities::{
+    Cell, Change, ObjectChange, ObjectKind, RowChange, TableChange, TableColumn, TableKind, TableSchema, brought,
+};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 
@@ -22,6 +24,10 @@ const SOME_ROWS: usize = 10;
 const PAGE_ROWS: usize = 100;
 /// Columns of a row.
 const COLUMNS: usize = 30;
+/// Indexes and triggers of a table whose statements are shown.
+const OBJECTS: usize = 50;
+/// Characters of a statement of theirs.
+const STATEMENT: usize = 20_000;
 /// Characters of a cell.
 pub(crate) const CHARACTERS: usize = 200;
 
@@ -76,8 +82,8 @@ struct Detail {
 pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Asked) -> Result<Found, ReadError> {
     let (from, to) = (&asked.from, &asked.to);
     let mut tables = hub.history().changed_tables(access, from, to)?;
-    // Definitions come first.
-    tables.sort_by_key(|change| !has_other_definition(change));
+    // Code of its own comes first, then other definitions.
+    tables.sort_by_key(|change| (brought(&change.objects).is_empty(), !has_other_definition(change)));
     let (before, after) = (hub.history().tables(access, from)?, hub.history().tables(access, to)?);
     let wanted: Vec<&TableChange> = match &asked.table {
         Some(name) => vec![
@@ -117,6 +123,8 @@ pub(crate) struct TableLine {
     /// `added`, `removed` or `changed`.
     pub(crate) word: &'static str,
     pub(crate) has_other_definition: bool,
+    /// Kinds of objects of it that differ: `index`, `trigger`, `view`.
+    pub(crate) kinds: Vec<&'static str>,
     pub(crate) counts: Option<Counts>,
 }
 
@@ -134,6 +142,26 @@ pub(crate) struct SchemaLine {
     /// `added` or `removed`.
     pub(crate) kind: &'static str,
     pub(crate) text: String,
+}
+
+/// A statement, or its beginning.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Statement {
+    pub(crate) text: String,
+    /// Whether it goes on.
+    pub(crate) is_cut: bool,
+}
+
+/// An index or trigger that differs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ObjectLine {
+    /// `added`, `removed` or `changed`.
+    pub(crate) word: &'static str,
+    /// `index` or `trigger`.
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) before: Option<Statement>,
+    pub(crate) after: Option<Statement>,
 }
 
 /// A cell of a changed row.
@@ -169,10 +197,26 @@ pub(crate) struct TableDetail {
     pub(crate) schema: Vec<SchemaLine>,
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
+    pub(crate) objects: Vec<ObjectLine>,
+    /// Indexes and triggers beyond those.
+    pub(crate) hidden_objects: usize,
     pub(crate) columns: Vec<(String, bool)>,
     pub(crate) hidden_columns: usize,
     pub(crate) rows: Vec<RowLine>,
     pub(crate) next: Option<String>,
+}
+
+/// Objects with code of their own that are added or changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Brings {
+    pub(crate) trigger: bool,
+    pub(crate) view: bool,
+}
+
+impl Brings {
+    pub(crate) fn of(kinds: &[ObjectKind]) -> Self {
+        Self { trigger: kinds.contains(&ObjectKind::Trigger), view: kinds.contains(&ObjectKind::View) }
+    }
 }
 
 /// What differs, as pages show it.
@@ -183,6 +227,8 @@ pub(crate) struct Changes {
     /// Tables that are not even named.
     pub(crate) unnamed: usize,
     pub(crate) details: Vec<TableDetail>,
+    /// Code that is added or changed.
+    pub(crate) brings: Brings,
     /// The page about all tables, where this one is about a single one.
     pub(crate) all: Option<String>,
 }
@@ -201,6 +247,7 @@ impl Changes {
             href: paths::with_query(path, &[("table", &change.table)]),
             word: word(change.change),
             has_other_definition: has_other_definition(change),
+            kinds: kinds(&change.objects),
             counts: change.rows.map(|(added, removed, changed)| Counts {
                 added: format::count(added),
                 removed: format::count(removed),
@@ -224,6 +271,7 @@ impl Changes {
             total: format::counted(found.tables.len() as u64, "table", "tables"),
             unnamed: found.tables.len().saturating_sub(NAMED),
             details: details.collect(),
+            brings: Brings::of(&brought(found.tables.iter().flat_map(|change| &change.objects))),
             all: asked.table.as_ref().map(|_| path.to_owned()),
         }
     }
@@ -237,6 +285,36 @@ fn word(change: Change) -> &'static str {
     }
 }
 
+fn kind(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Index => "index",
+        ObjectKind::Trigger => "trigger",
+        ObjectKind::View => "view",
+    }
+}
+
+fn kinds(changes: &[ObjectChange]) -> Vec<&'static str> {
+    let mut kinds: Vec<_> = changes.iter().map(|change| kind(change.kind)).collect();
+    kinds.dedup();
+    kinds
+}
+
+fn object_line(change: &ObjectChange) -> ObjectLine {
+    let statement = |text: &Option<String>| {
+        text.as_ref().map(|text| {
+            let end = text.char_indices().nth(STATEMENT).map(|(at, _)| at);
+            Statement { text: text[..end.unwrap_or(text.len())].to_owned(), is_cut: end.is_some() }
+        })
+    };
+    ObjectLine {
+        word: word(change.change),
+        kind: kind(change.kind),
+        name: change.name.clone(),
+        before: statement(&change.from),
+        after: statement(&change.to),
+    }
+}
+
 fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
     let statement = |schema: &Option<TableSchema>| schema.as_ref().map(|schema| schema.create_statement.clone());
     let (before, after) = (statement(&detail.before), statement(&detail.after));
@@ -245,9 +323,15 @@ fn show(detail: &Detail, line: TableLine, next: Option<String>) -> TableDetail {
     let hidden_columns = columns.len().saturating_sub(COLUMNS);
     let columns: Vec<(String, bool)> = columns.into_iter().take(COLUMNS).collect();
     let rows = detail.rows.iter().map(|row| row_line(row, &columns)).collect();
+    // A view is its statement, which is shown with the definition.
+    let objects: Vec<_> = detail.change.objects.iter().filter(|change| change.kind != ObjectKind::View).collect();
+    let has_statement = |line: &SchemaLine| !objects.iter().any(|change| is_index(line, change));
+    let schema = schema_lines(detail.before.as_ref(), detail.after.as_ref());
     TableDetail {
         line,
-        schema: if differs { schema_lines(detail.before.as_ref(), detail.after.as_ref()) } else { Vec::new() },
+        schema: schema.into_iter().filter(has_statement).collect(),
+        hidden_objects: objects.len().saturating_sub(OBJECTS),
+        objects: objects.iter().take(OBJECTS).map(|change| object_line(change)).collect(),
         before: before.filter(|_| differs),
         after: after.filter(|_| differs),
         columns,
@@ -307,6 +391,13 @@ fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
     RowLine { kind, sign, cells: cells.collect() }
 }
 
+/// Returns `true` if the line is about an index whose statement is shown.
+fn is_index(line: &SchemaLine, change: &ObjectChange) -> bool {
+    let text = line.text.strip_prefix("UNIQUE ").unwrap_or(&line.text);
+    let rest = text.strip_prefix("INDEX ").and_then(|rest| rest.strip_prefix(change.name.as_str()));
+    change.kind == ObjectKind::Index && rest.is_some_and(|rest| rest.starts_with(" ("))
+}
+
 /// What became of a definition, a column, key, index or reference on each line.
 fn schema_lines(before: Option<&TableSchema>, after: Option<&TableSchema>) -> Vec<SchemaLine> {
     let (old, new) = (before.map(parts).unwrap_or_default(), after.map(parts).unwrap_or_default());
@@ -355,8 +446,10 @@ fn column(column: &TableColumn) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{SchemaLine, columns, row_line, schema_lines};
-    use branchyard_domain::entities::{Cell, Change, Index, RowChange, TableColumn, TableKind, TableSchema};
+    use super::{STATEMENT, SchemaLine, columns, is_index, kinds, object_line, row_line, schema_lines};
+    use branchyard_domain::entities::{
+        Cell, Change, Index, ObjectChange, ObjectKind, RowChange, TableColumn, TableKind, TableSchema,
+    };
 
     fn schema(columns: &[(&str, &str)]) -> TableSchema {
         let columns = columns.iter().map(|(name, declared)| TableColumn {
@@ -373,6 +466,7 @@ mod tests {
             primary_key: vec!["id".to_owned()],
             indexes: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: Vec::new(),
             create_statement: String::new(),
         }
     }
@@ -388,6 +482,28 @@ mod tests {
         );
         assert_eq!(schema_lines(None, Some(&before)).len(), 3);
         assert_eq!(schema_lines(Some(&before), Some(&before)), []);
+    }
+
+    #[test]
+    fn objects_are_shown_with_their_statements_cut_where_they_are_long() {
+        let change = |kind, name: &str, to: String| ObjectChange {
+            kind,
+            name: name.to_owned(),
+            change: Change::Added,
+            from: None,
+            to: Some(to),
+        };
+        let long = change(ObjectKind::Trigger, "tr", "é".repeat(STATEMENT + 1));
+        let line = object_line(&long);
+        let after = line.after.unwrap();
+        assert_eq!((line.word, line.kind, line.before), ("added", "trigger", None));
+        assert!(after.is_cut && after.text.chars().count() == STATEMENT);
+        let whole = change(ObjectKind::Index, "i", "é".repeat(STATEMENT));
+        assert!(!object_line(&whole).after.unwrap().is_cut);
+        let of_index = SchemaLine { kind: "added", text: "UNIQUE INDEX i (a)".to_owned() };
+        let of_other = SchemaLine { kind: "added", text: "INDEX ii (a)".to_owned() };
+        assert!(is_index(&of_index, &whole) && !is_index(&of_other, &whole));
+        assert_eq!(kinds(&[whole.clone(), whole, long]), ["index", "trigger"]);
     }
 
     #[test]

@@ -226,6 +226,7 @@ mod tests {
             primary_key: vec!["id".to_owned()],
             indexes: Vec::new(),
             foreign_keys: refers.iter().map(key).collect(),
+            triggers: Vec::new(),
             create_statement: String::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use branchyard_api_common::Failure;
+use branchyard_api_common::{BodyRoom, Failure, MAX_FORM_BYTES};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
@@ -17,6 +17,8 @@ pub(crate) struct Posted {
     visit: Visit,
     /// What is in it.
     pub(crate) form: Form,
+    #[expect(dead_code, reason = "held for as long as the form")]
+    room: BodyRoom,
 }
 
 impl Deref for Posted {
@@ -32,22 +34,19 @@ impl FromRequest for Posted {
     type Future = LocalBoxFuture<'static, Result<Self, Stop>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let request = request.clone();
-        let reading = web::Form::<Vec<(String, String)>>::from_request(&request, payload);
+        let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let read = reading.await;
             let visit = Visit::begin(&request).await?;
-            let fields = read.map_err(|error| match error.as_error::<actix_web::error::UrlencodedError>() {
-                Some(actix_web::error::UrlencodedError::Overflow { limit, .. }) => {
-                    Problem::new(ErrorCode::PayloadTooLarge, format!("a form may have {limit} bytes"))
-                }
-                _ => Problem::new(ErrorCode::ValidationFailed, "the form could not be read"),
-            })?;
-            let form = Form(fields.into_inner());
-            let state = &visit.state;
-            let is_ours = csrf::is_from_here(state, &request)
-                && csrf::has_token(state, &request, visit.secret.expose(), form.get(csrf::FIELD));
-            if is_ours { Ok(Self { visit, form }) } else { Err(Stop::ForeignForm) }
+            if !csrf::is_from_here(&visit.state, &request) {
+                return Err(Stop::ForeignForm);
+            }
+            let read = visit.read_form(payload, MAX_FORM_BYTES).await?;
+            let fields =
+                web::Form::<Vec<(String, String)>>::from_request(&request, &mut Payload::from(read.bytes)).await;
+            let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
+            let form = Form(fields.map_err(unreadable)?.into_inner());
+            let is_ours = csrf::has_token(&visit.state, &request, visit.secret.expose(), form.get(csrf::FIELD));
+            if is_ours { Ok(Self { visit, form, room: read.room }) } else { Err(Stop::ForeignForm) }
         })
     }
 }

@@ -80,12 +80,9 @@ pub use reference::Reference;
 use actix_web::middleware::from_fn;
 use actix_web::web;
 
-/// Bytes of a form: a megabyte of statements, most of whose bytes take three in a form.
-const FORM_BYTES: usize = 4 << 20;
-
 /// The pages, for the end of the application: they answer whatever nothing else does. Wants an
 /// [`AppState`](branchyard_api_common::AppState) in the application's data, and the [`Reference`]s in a vector.
 pub fn configure(config: &mut web::ServiceConfig) {
-    let forms = web::FormConfig::default().limit(FORM_BYTES);
+    let forms = web::FormConfig::default().limit(branchyard_api_common::MAX_FORM_BYTES);
     config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));
 }

@@ -16,6 +16,10 @@ use super::{Config, Span};
 pub struct Http {
     /// Bytes of a JSON body.
     pub max_json_body_bytes: usize,
+    /// Bytes of all bodies that are read into memory at once.
+    pub max_bytes_in_flight: usize,
+    /// Connections of an address; 0 = no limit.
+    pub max_connections_per_address: usize,
     /// Bytes of a request line with its headers.
     pub max_head_bytes: usize,
     /// Milliseconds a client may take for them.
@@ -33,6 +37,8 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             max_json_body_bytes: 2 << 20,
+            max_bytes_in_flight: 64 << 20,
+            max_connections_per_address: 256,
             max_head_bytes: 128 << 10,
             head_timeout_ms: 15_000,
             write_stall_ms: 30_000,
@@ -43,18 +49,12 @@ impl Default for Http {
 }
 
 /// Calls from browsers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cors {
-    /// Origins that may call; `*` = all.
+    /// Origins that may call; `*` = all; none = no CORS headers.
     #[serde(deserialize_with = "list")]
     pub allowed_origins: Vec<String>,
-}
-
-impl Default for Cors {
-    fn default() -> Self {
-        Self { allowed_origins: vec!["*".to_owned()] }
-    }
 }
 
 /// Pages of lists.
@@ -103,7 +103,7 @@ pub struct RateLimit {
 
 impl Default for RateLimit {
     fn default() -> Self {
-        Self { enabled: true, user_per_hour: 5_000, anonymous_per_minute: 600 }
+        Self { enabled: true, user_per_hour: 0, anonymous_per_minute: 600 }
     }
 }
 
@@ -160,6 +160,7 @@ impl Config {
         }
         http.allowed_origins.clone_from(&self.cors.allowed_origins);
         http.max_json_body_bytes = self.http.max_json_body_bytes;
+        http.max_bytes_in_flight = self.http.max_bytes_in_flight;
         http.max_head_bytes = self.http.max_head_bytes;
         http.proxies = self.http.proxies()?;
         http.sign_ins = self.web.sign_ins();

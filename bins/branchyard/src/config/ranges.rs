@@ -46,6 +46,13 @@ pub(super) fn check(config: &Config) -> anyhow::Result<()> {
 fn check_http(config: &Config) -> anyhow::Result<()> {
     let (http, pages) = (&config.http, &config.pagination);
     within("http.max_json_body_bytes", http.max_json_body_bytes, KIB..=64 * MIB)?;
+    // At least one form of a page.
+    within("http.max_bytes_in_flight", http.max_bytes_in_flight, 4 * MIB..=64 << 30)?;
+    ordered(
+        ("http.max_json_body_bytes", http.max_json_body_bytes),
+        ("http.max_bytes_in_flight", http.max_bytes_in_flight),
+    )?;
+    within("http.max_connections_per_address", http.max_connections_per_address, 0..=1_000_000)?;
     // The parser of requests takes no more.
     within("http.max_head_bytes", http.max_head_bytes, KIB..=128 * KIB)?;
     within("http.head_timeout_ms", http.head_timeout_ms, 100..=600_000)?;
@@ -111,6 +118,9 @@ fn check_sql(config: &Config) -> anyhow::Result<()> {
     within("sql.max_response_bytes", sql.max_response_bytes, 16 * KIB..=15 * MIB)?;
     within("sql.result_cache_bytes", sql.result_cache_bytes, 0..=64 << 30)?;
     within("sql.max_memory_bytes", sql.max_memory_bytes, 16 * MIB..=64 << 30)?;
+    if sql.memory_total_bytes != 0 {
+        within("sql.memory_total_bytes", sql.memory_total_bytes, 32 * MIB..=64 << 30)?;
+    }
     within("sql.max_concurrent_reads", sql.max_concurrent_reads, 1..=4_096)?;
     within("sql.max_computing_reads", sql.max_computing_reads, 0..=4_096)?;
     within("sql.max_concurrent_reads_per_caller", sql.max_concurrent_reads_per_caller, 1..=4_096)?;

@@ -15,7 +15,7 @@ pub(super) fn register(hub: &Hub, url: &str) -> anyhow::Result<HookSecret> {
     let owner = hub.people().find_user(&OwnerName::parse(OWNER)?)?;
     let access = hub.databases().access::<Admin>(&Caller::User(Arc::new(owner)), OWNER, DATABASE)?;
     let events = [HookEvent::Push, HookEvent::PullRequest, HookEvent::Branch].into();
-    let wanted = NewHook { url: url.to_owned(), events, active: true };
+    let wanted = NewHook { url: hub.hooks().address(&access, url)?, events, active: true };
     let before = hub.hooks().list(&access, None, 100)?;
     let made = hub.hooks().create(&access, wanted, None)?;
     for old in before.into_iter().filter(|old| old.hook.url == made.view.hook.url) {

@@ -183,6 +183,7 @@ impl Teller<'_> {
             from_branch: branch.to_owned(),
             to_database: (OWNER.to_owned(), DATABASE.to_owned()),
             to_branch: "main".to_owned(),
+            publish: false,
         };
         self.hub.pulls().open(&self.access::<Participate>(user, OWNER)?, wanted, None)?;
         Ok(())

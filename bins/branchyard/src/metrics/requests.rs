@@ -24,6 +24,7 @@ pub(crate) struct RequestMetrics {
     duration: Histograms<2>,
     rate_limited: Family<Labels<1>, Counter>,
     auth_failures: Family<Labels<1>, Counter>,
+    connections_refused: Counter,
 }
 
 impl RequestMetrics {
@@ -33,6 +34,7 @@ impl RequestMetrics {
             duration: Family::new_with_constructor(seconds),
             rate_limited: Family::default(),
             auth_failures: Family::default(),
+            connections_refused: Counter::default(),
         };
         // What has not happened yet is 0, not absent.
         for api in APIS {
@@ -48,7 +50,13 @@ impl RequestMetrics {
         );
         registry.register("http_rate_limited", "Requests answered 429", made.rate_limited.clone());
         registry.register("http_auth_failures", "Requests answered 401", made.auth_failures.clone());
+        let (name, help) = ("http_connections_refused", "Connections above the limit of their address");
+        registry.register(name, help, made.connections_refused.clone());
         made
+    }
+
+    pub(crate) fn connection_refused(&self) {
+        self.connections_refused.inc();
     }
 
     fn answered(&self, api: &str, method: &str, route: &str, status: StatusCode, took: Duration) {

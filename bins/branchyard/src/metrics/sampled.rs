@@ -34,6 +34,7 @@ pub(super) struct Sampled {
     pool_places: Levels<2>,
     pool_queued: Levels<1>,
     pool_refused: Family<Labels<1>, Counter>,
+    bodies: Level,
     operations: Levels<1>,
     outbox_rows: Level,
     deliveries_due: Level,
@@ -54,6 +55,8 @@ impl Sampled {
         ours.register("pool_places", "Places for calls, by what they do now", made.pool_places.clone());
         ours.register("pool_queued", "Calls that wait for a place", made.pool_queued.clone());
         ours.register("pool_refused", "Calls turned away for want of a place", made.pool_refused.clone());
+        let (name, help) = ("http_bodies_in_flight", "Bodies of requests in memory");
+        ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         ours.register("operations", "Operations that are not settled", made.operations.clone());
         ours.register("hook_outbox_rows", "Events whose deliveries are to be made", made.outbox_rows.clone());
         ours.register("hook_deliveries_due", "Deliveries due or being attempted", made.deliveries_due.clone());
@@ -82,6 +85,7 @@ impl Sampled {
             self.pool_queued.get_or_create(&[pool()]).set(float(load.queued));
             self.pool_refused.get_or_create(&[pool()]).inner().store(load.refused, Ordering::Relaxed);
         }
+        self.bodies.set(float(state.bodies.used()));
         let connections = metadata.connections();
         for (purpose, load) in [("read", connections.readers), ("write", connections.writers)] {
             let of = |word: &str| [("purpose", purpose.to_owned()), ("state", word.to_owned())];

@@ -44,7 +44,10 @@ fn a_backup_taken_under_writes_is_restored_whole() {
                 write(&ada, &format!("insert into t values ({n})"));
             }
         });
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        // Once there is something to find again.
+        while ada.read("ada/rivers", "main", "select count(*) from t") == serde_json::json!([["0"]]) {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
         let said = succeed(&dir, &["backup", "--to", to.to_str().unwrap()]);
         assert!(said.starts_with("2 databases, "), "{said}");
         stop.store(true, Ordering::Relaxed);

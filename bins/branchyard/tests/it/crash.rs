@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -18,7 +18,13 @@ use serde_json::{Value, json};
 
 use crate::process::{Server, succeed};
 
+/// At least so many kills, and more until enough was acknowledged.
 const KILLS: usize = 50;
+const MOST_KILLS: usize = 500;
+/// Operations that were acknowledged, in all and of each kind.
+const ACKNOWLEDGED: usize = 100;
+const OF_EACH_KIND: usize = 3;
+const KINDS: [&str; 4] = ["write", "import", "merge", "fork"];
 /// Each may own a fork.
 const ORGANIZATIONS: usize = 8;
 
@@ -35,25 +41,36 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
     let acknowledged = Mutex::new(Vec::new());
     let serial = AtomicUsize::new(0);
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..KILLS {
+    let mut kills = 0;
+    while kills < KILLS || !is_enough(&acknowledged.lock().unwrap()) {
+        assert!(kills < MOST_KILLS, "{} operations were acknowledged", acknowledged.lock().unwrap().len());
+        kills += 1;
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
         let server = Server::start(dir);
         let origin = server.origin.clone();
-        let until = Instant::now() + Duration::from_millis(20 + seed % 400);
+        // It dies so many answers later, and a moment after that.
+        let count = || acknowledged.lock().unwrap().len();
+        let until = count() + usize::try_from(seed % 12).unwrap();
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for _ in 0..3 {
-                scope.spawn(|| load(&Caller::new(&origin, &token), &serial, &acknowledged, until));
+                scope.spawn(|| load(&Caller::new(&origin, &token), &serial, &acknowledged, &stop));
             }
-            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            let began = Instant::now();
+            while count() < until {
+                assert!(began.elapsed() < Duration::from_secs(300), "nothing is acknowledged");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(seed % 60));
             server.kill();
+            stop.store(true, Ordering::SeqCst);
         });
     }
     let server = Server::start(dir);
     let caller = Caller::new(&server.origin, &token);
     let acknowledged = acknowledged.into_inner().unwrap();
-    assert!(acknowledged.len() > 100, "only {} operations were acknowledged", acknowledged.len());
     let operations: Vec<Value> = acknowledged.iter().map(|(_, _, id)| caller.settled(id)).collect();
     let counted = marks(&caller);
     let mut succeeded = BTreeMap::<&str, usize>::new();
@@ -67,12 +84,17 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice() {
         assert_eq!(times, expected, "{kind} {mark}: {operation}");
         *succeeded.entry(kind).or_default() += expected;
     }
-    for kind in ["write", "import", "merge", "fork"] {
+    for kind in KINDS {
         assert!(succeeded.get(kind).is_some_and(|count| *count > 0), "no {kind} succeeded: {succeeded:?}");
     }
     assert!(counted.values().all(|times| *times == 1), "something was applied twice");
     server.terminate();
     assert_eq!(succeed(dir, &["doctor"]), "everything is in order");
+}
+
+fn is_enough(acknowledged: &[(&'static str, String, String)]) -> bool {
+    let of = |kind: &str| acknowledged.iter().filter(|(other, ..)| *other == kind).count();
+    acknowledged.len() >= ACKNOWLEDGED && KINDS.iter().all(|kind| of(kind) >= OF_EACH_KIND)
 }
 
 fn prepare(dir: &Path, token: &str) {
@@ -109,8 +131,8 @@ fn marks(caller: &Caller) -> BTreeMap<String, usize> {
 type Acknowledged = Mutex<Vec<(&'static str, String, String)>>;
 
 /// Asks for one thing after the other until the server is gone.
-fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, until: Instant) {
-    while Instant::now() < until + Duration::from_secs(1) {
+fn load(caller: &Caller, serial: &AtomicUsize, acknowledged: &Acknowledged, stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
         let number = serial.fetch_add(1, Ordering::Relaxed);
         let mark = format!("m{number}");
         let asked = match number % 8 {
@@ -149,7 +171,7 @@ struct Caller {
 
 impl Caller {
     fn new(origin: &str, token: &str) -> Self {
-        let client = Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().unwrap();
+        let client = Client::builder().no_proxy().timeout(Duration::from_secs(300)).build().unwrap();
         Self { origin: origin.to_owned(), token: token.to_owned(), client }
     }
 
@@ -173,7 +195,7 @@ impl Caller {
     }
 
     fn settled(&self, id: &str) -> Value {
-        for _ in 0..6_000 {
+        for _ in 0..60_000 {
             let (status, answer) = self.get(&format!("/operations/{id}"));
             assert_eq!(status, 200, "acknowledged, but lost: {answer}");
             if answer["data"]["status"] == "succeeded" || answer["data"]["status"] == "failed" {
@@ -195,7 +217,7 @@ impl Caller {
         self.post("/databases/ada/d/branches", &branch)?;
         let q = format!("insert into marks values ('{mark}')");
         let written = self.accepted("/databases/ada/d/sql-writes", &write(mark, &q))?;
-        for _ in 0..2_000 {
+        for _ in 0..60_000 {
             let answer = self
                 .client
                 .get(format!("{}/api/v2/operations/{written}", self.origin))
@@ -203,7 +225,7 @@ impl Caller {
                 .send()
                 .ok()?;
             let status = answer.json::<Value>().ok()?["data"]["status"].clone();
-            if status == "succeeded" {
+            if status == "succeeded" || status == "failed" {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -48,7 +48,7 @@ impl Server {
         Self::begin(command.stderr(Stdio::null())).unwrap_or_else(|said| panic!("the server did not listen: {said}"))
     }
 
-    /// Starts a command that is to end by serving; what it printed when it ended instead, or kept silent for a minute.
+    /// Starts a command that is to end by serving; what it printed when it ended instead, or kept silent for five minutes.
     pub(crate) fn begin(command: &mut Command) -> Result<Self, String> {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -57,7 +57,7 @@ impl Server {
         let (tell, told) = mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
         loop {
-            match told.recv_timeout(Duration::from_secs(60)) {
+            match told.recv_timeout(Duration::from_secs(300)) {
                 Ok(line) => match line.trim().strip_prefix("listening on ") {
                     Some(origin) => {
                         origin.clone_into(&mut server.origin);
@@ -66,7 +66,7 @@ impl Server {
                     None => server.greeting += &(line + "\n"),
                 },
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    return Err(format!("silent for a minute: {}", server.greeting));
+                    return Err(format!("silent for five minutes: {}", server.greeting));
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
                     let status = server.child.wait().unwrap();

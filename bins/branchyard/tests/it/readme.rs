@@ -23,8 +23,12 @@ fn the_curls_of_the_readme_and_of_the_demo_work_as_written() {
         readme.split("<!-- readme-test").nth(1).unwrap().split("```sh").nth(1).unwrap().split("```").next().unwrap();
     let script = script.replace("hsat.v1.…", &token).replace("http://127.0.0.1:8080", &server.origin);
     // The write is an operation; a person takes longer to paste the next line than it takes to finish.
+    let operations = format!("{}/api/v2/databases/demo/atlas/operations", server.origin);
+    let finished = format!(
+        "while command curl --silent --show-error '{operations}' | grep -qE '\"status\":\"(queued|running)\"'; do sleep 0.1; done"
+    );
     let script = script
-        .replace("# read what", "sleep 1\n# read what")
+        .replace("# read what", &format!("{finished}\n# read what"))
         .replace("\"mine\"", "\"readme\"")
         .replace("ref=mine", "ref=readme")
         .replace("to=mine", "to=readme");

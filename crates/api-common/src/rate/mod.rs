@@ -11,7 +11,7 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::address::counted_as;
+use crate::address::address_group;
 use crate::config::RateLimits;
 use accepted::Accepted;
 use table::{Standing, Table};
@@ -95,7 +95,7 @@ impl Rates {
 
 /// Connections without an address (there are none over TCP) are counted together.
 fn key(address: Option<IpAddr>) -> u128 {
-    address.map_or(0, counted_as)
+    address.map_or(0, address_group)
 }
 
 fn shown(policy: Policy, table: &Table, standing: Standing) -> Shown {

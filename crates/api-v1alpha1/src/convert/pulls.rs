@@ -52,6 +52,7 @@ pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator) -> wire::Pull {
         from_locator,
         from_branch,
         to_branch,
+        content: _,
         created_at,
         updated_at: _,
         version: _,

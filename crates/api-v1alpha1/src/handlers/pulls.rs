@@ -139,6 +139,7 @@ fn new_pull(fields: &Fields<'_>, here: &Place) -> Option<NewPull> {
         from_branch: from_branch?,
         to_database,
         to_branch: to_branch?,
+        publish: false,
     })
 }
 
@@ -207,7 +208,7 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     if !["title", "description", "state"].iter().any(|name| fields.has(name)) {
         fields.fault_here("must have title, description or state");
     }
-    Some(EditPull { title, description, state })
+    Some(EditPull { title, description, state, publish: false })
 }
 
 /// `POST /{owner}/{database}/pulls/{pull_id}/comments`

@@ -70,9 +70,8 @@ async fn start(asked: &Asked, place: &mut Place, payload: web::Payload) -> (Sent
         Ok(ready) => ready,
         Err(failure) => {
             // A client that is refused while it sends might not see why.
-            let stall = std::time::Duration::from_secs(1);
             drop(reader);
-            body.drain(stall).await;
+            body.drain().await;
             return (Sent::default(), Err(failure));
         }
     };
@@ -82,7 +81,7 @@ async fn start(asked: &Asked, place: &mut Place, payload: web::Payload) -> (Sent
     let patience = &call.state.config.patience;
     let (taken, pumped) = join(taken, body.pump(patience)).await;
     if pumped == Pumped::TooSlow {
-        let (stall, pace) = (patience.part_stall.as_secs_f32(), patience.part_bytes_per_second);
+        let (stall, pace) = (patience.stall.as_secs_f32(), patience.bytes_per_second);
         let text = format!("came too slowly: nothing for {stall} seconds, or less than {pace} bytes a second");
         return (Sent::default(), Err(field("file", text).into()));
     }

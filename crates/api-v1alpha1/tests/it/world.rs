@@ -106,6 +106,7 @@ impl World {
             from_branch: "work".to_owned(),
             to_database: here(),
             to_branch: "main".to_owned(),
+            publish: false,
         };
         hub.pulls().open(&self.access::<Participate>(), pull, None).unwrap();
         self.waiting = self.write("busy", "INSERT INTO t VALUES (2)");
@@ -114,6 +115,7 @@ impl World {
     /// Runs everything that waits.
     pub(crate) fn work(&self) {
         while self.fakes.hub.operations().run_next("test").unwrap().is_some() {}
+        while self.fakes.hub.pulls().refresh_next(1).unwrap().is_some() {}
     }
 
     fn access<L: Level>(&self) -> DatabaseAccess<L> {

@@ -1,7 +1,7 @@
 use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{
-    Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
-    TableKind, TableSchema,
+    Change, Commit, Conflict, ConflictKind, ForeignKey, Index, ObjectChange, ObjectKind, RowChange, Signature,
+    TableChange, TableColumn, TableKind, TableSchema, Trigger,
 };
 
 use super::cells::{cell_max_bytes, row};
@@ -21,9 +21,41 @@ impl From<&Commit> for wire::Commit {
     }
 }
 
+/// Bytes of the statements of all objects of a table: the longest definition, before and after, has room.
+const STATEMENTS_MAX_BYTES: usize = 2 << 20;
+
+/// Objects that differ. Those for whose statements there is no room are listed without them.
+fn objects(changes: &[ObjectChange]) -> Vec<wire::ObjectDiff> {
+    let mut room = STATEMENTS_MAX_BYTES;
+    let shown = |change: &ObjectChange| {
+        let ObjectChange { kind, name, change, from, to } = change;
+        let needed = [from, to].into_iter().flatten().map(String::len).sum::<usize>();
+        let has_room = needed <= room;
+        if has_room {
+            room -= needed;
+        }
+        wire::ObjectDiff {
+            kind: match kind {
+                ObjectKind::Index => wire::ObjectKind::Index,
+                ObjectKind::Trigger => wire::ObjectKind::Trigger,
+                ObjectKind::View => wire::ObjectKind::View,
+            },
+            name: name.clone(),
+            change: match change {
+                Change::Added => wire::RowChange::Added,
+                Change::Removed => wire::RowChange::Removed,
+                Change::Modified => wire::RowChange::Modified,
+            },
+            from: from.clone().filter(|_| has_room),
+            to: to.clone().filter(|_| has_room),
+        }
+    };
+    changes.iter().map(shown).collect()
+}
+
 impl From<&TableChange> for wire::TableDiff {
     fn from(changed: &TableChange) -> Self {
-        let TableChange { table, change, schema_changed, rows } = changed;
+        let TableChange { table, change, schema_changed, rows, objects: changed_objects } = changed;
         Self {
             table: table.clone(),
             change: match change {
@@ -35,6 +67,7 @@ impl From<&TableChange> for wire::TableDiff {
             rows_added: rows.map(|(added, _, _)| added),
             rows_removed: rows.map(|(_, removed, _)| removed),
             rows_modified: rows.map(|(_, _, modified)| modified),
+            objects: objects(changed_objects),
         }
     }
 }
@@ -119,9 +152,16 @@ impl From<&ForeignKey> for wire::ForeignKey {
     }
 }
 
+impl From<&Trigger> for wire::Trigger {
+    fn from(trigger: &Trigger) -> Self {
+        let Trigger { name, create_statement } = trigger;
+        Self { name: name.clone(), create_statement: create_statement.clone() }
+    }
+}
+
 impl From<&TableSchema> for wire::TableSchema {
     fn from(table: &TableSchema) -> Self {
-        let TableSchema { name, kind, columns, primary_key, indexes, foreign_keys, create_statement } = table;
+        let TableSchema { name, kind, columns, primary_key, indexes, foreign_keys, triggers, create_statement } = table;
         Self {
             name: name.clone(),
             kind: match kind {
@@ -132,6 +172,7 @@ impl From<&TableSchema> for wire::TableSchema {
             primary_key: primary_key.clone(),
             indexes: indexes.iter().map(Into::into).collect(),
             foreign_keys: foreign_keys.iter().map(Into::into).collect(),
+            triggers: triggers.iter().map(Into::into).collect(),
             create_statement: create_statement.clone(),
         }
     }

@@ -18,6 +18,6 @@ pub(crate) use columns::query_column;
 pub(crate) use hooks::hook_with_secret;
 pub(crate) use operations::{operation, operation_ref};
 pub(crate) use people::database_ref;
-pub(crate) use pulls::{pull, pull_summary};
+pub(crate) use pulls::{pull, pull_summary, withdrawn};
 pub(crate) use refs::branch;
 pub(crate) use results::{failed, finished};

@@ -54,7 +54,8 @@ pub(crate) fn operation(operation: &Operation, sees_result: bool) -> wire::Opera
 
 fn result(outcome: &Outcome, sees_result: bool) -> Option<wire::OperationResult> {
     let Outcome { commit, previous: _, rows_affected: _, pull, database } = outcome;
-    if database.is_some() && !sees_result {
+    // Neither: its commit is not reachable any more.
+    if (database.is_some() && !sees_result) || (database.is_none() && commit.is_none()) {
         return None;
     }
     Some(wire::OperationResult {

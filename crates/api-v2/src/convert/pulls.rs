@@ -1,5 +1,5 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullState};
+use branchyard_domain::entities::{DatabaseLocator, ObjectKind, Pull, PullComment, PullState};
 use branchyard_domain::values::RefName;
 
 use super::database_ref;
@@ -23,6 +23,7 @@ pub(crate) fn pull_summary(pull: &Pull) -> wire::PullSummary {
         from_locator: _,
         from_branch: _,
         to_branch: _,
+        content: _,
         created_at,
         updated_at,
         version: _,
@@ -42,8 +43,8 @@ pub(crate) fn pull_summary(pull: &Pull) -> wire::PullSummary {
     }
 }
 
-/// A pull of the database `base`.
-pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator) -> wire::Pull {
+/// A pull of the database `base`, and the kinds of objects with code that it brings, where they are known.
+pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator, brings: Option<&[ObjectKind]>) -> wire::Pull {
     let mut shown = wire::Pull {
         summary: pull_summary(pull),
         from_branch: branch_ref(&pull.from_locator, &pull.from_branch),
@@ -52,17 +53,51 @@ pub(crate) fn pull(pull: &Pull, base: &DatabaseLocator) -> wire::Pull {
         merged_by: None,
         merge_commit_sha: None,
         closed_at: None,
+        brings: brings.map(|kinds| kinds.iter().filter_map(brought).collect()),
+        from_commit_sha: None,
+        to_commit_sha: None,
     };
+    if let Some(heads) = &pull.content.heads {
+        shown.from_commit_sha = Some(heads.from.to_string());
+        shown.to_commit_sha = Some(heads.to.to_string());
+    }
     match &pull.state {
         PullState::Open => {}
         PullState::Closed { at } => shown.closed_at = Some(rfc3339(*at)),
-        PullState::Merged { at, by, commit, base: _, source: _ } => {
+        PullState::Merged { at, by, commit, base: _, source } => {
+            shown.from_commit_sha = Some(source.to_string());
             shown.merged_at = Some(rfc3339(*at));
             shown.merged_by = Some(by.to_string());
             shown.merge_commit_sha = Some(commit.to_string());
         }
     }
     shown
+}
+
+fn brought(kind: &ObjectKind) -> Option<wire::PullBrings> {
+    match kind {
+        ObjectKind::Index => None,
+        ObjectKind::Trigger => Some(wire::PullBrings::Trigger),
+        ObjectKind::View => Some(wire::PullBrings::View),
+    }
+}
+
+/// A pull that was withdrawn; of a base that the caller does not see, its number and state only.
+pub(crate) fn withdrawn(of: &Pull, base: &DatabaseLocator, sees_base: bool) -> wire::WithdrawnPull {
+    let wire::Pull { summary, from_branch, to_branch, closed_at, .. } = pull(of, base, None);
+    let wire::PullSummary { pull_number, title, description, state, created_at, updated_at, creator } = summary;
+    wire::WithdrawnPull {
+        pull_number,
+        state,
+        title: sees_base.then_some(title),
+        description: description.filter(|_| sees_base),
+        created_at: sees_base.then_some(created_at),
+        updated_at: sees_base.then_some(updated_at),
+        creator: sees_base.then_some(creator),
+        from_branch: sees_base.then_some(from_branch),
+        to_branch: sees_base.then_some(to_branch),
+        closed_at: closed_at.filter(|_| sees_base),
+    }
 }
 
 impl From<&PullComment> for wire::PullComment {

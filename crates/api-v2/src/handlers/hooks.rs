@@ -46,7 +46,8 @@ pub(crate) async fn list_hooks(call: Call) -> Outcome {
 pub(crate) async fn create_hook(call: Call) -> Outcome {
     let access = call.access::<Admin>().await?;
     let key = call.key(access.who()).await?;
-    let wanted = call.body(new_hook)?;
+    let (url, events, active) = call.body(new_hook)?;
+    let wanted = NewHook { url: call.hook_address(&access, &url).await?, events, active };
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |made: &SecretHook, shown: Shown| {
         with_secret(201, made, shown).at(urls.below(&locator, "hooks", &made.view.hook.id.to_string()))
@@ -66,14 +67,14 @@ fn with_secret(status: u16, made: &SecretHook, shown: Shown) -> Answer {
     answer.tagged(Some(tag)).secret()
 }
 
-fn new_hook(fields: &Fields<'_>) -> Option<NewHook> {
+fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> {
     let url = fields.required_string("url");
     let events = match fields.has("events") {
         true => fields.optional_choices("events", EVENTS),
         false => Some(BTreeSet::from([HookEvent::Push])),
     };
     let active = fields.optional_bool("active").unwrap_or(true);
-    Some(NewHook { url: url?, events: events?, active })
+    Some((url?, events?, active))
 }
 
 /// `GET …/hooks/{hook_id}`
@@ -87,7 +88,12 @@ pub(crate) async fn get_hook(call: Call) -> Outcome {
 /// `PATCH …/hooks/{hook_id}`
 pub(crate) async fn update_hook(call: Call) -> Outcome {
     let (access, id) = named(&call).await?;
-    let edit = call.patch(edit_hook)?;
+    let (url, edit) = call.patch(edit_hook)?;
+    let url = match url {
+        Some(url) => Some(call.hook_address(&access, &url).await?),
+        None => None,
+    };
+    let edit = EditHook { url, ..edit };
     let if_match = call.if_match();
     let view = call
         .write(move |hub| {
@@ -98,11 +104,12 @@ pub(crate) async fn update_hook(call: Call) -> Outcome {
     Ok(Answer::resource(200, &wire::Hook::from(&view)))
 }
 
-fn edit_hook(fields: &Fields<'_>) -> Option<EditHook> {
+/// The address, which is still to be checked, and the rest.
+fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {
     let url = fields.optional_string("url");
     let events = fields.optional_choices("events", EVENTS);
     let active = fields.optional_bool("active");
-    Some(EditHook { url, events, active })
+    Some((url, EditHook { url: None, events, active }))
 }
 
 /// `DELETE …/hooks/{hook_id}`

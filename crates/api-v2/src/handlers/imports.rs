@@ -84,7 +84,7 @@ pub(crate) async fn put_part(
     let patience = &state.config.patience;
     let (stored, pumped) = join(stored, body.pump(patience)).await;
     if pumped == Pumped::TooSlow {
-        let (stall, pace) = (patience.part_stall.as_secs_f32(), patience.part_bytes_per_second);
+        let (stall, pace) = (patience.stall.as_secs_f32(), patience.bytes_per_second);
         let detail =
             format!("the part came too slowly: nothing for {stall} seconds, or less than {pace} bytes a second");
         return Err(Problem::new(ErrorCode::ValidationFailed, detail).into());

@@ -2,6 +2,7 @@ use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, 
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
+use branchyard_domain::errors::PullError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::CommitHash;
 use serde::{Deserialize, Serialize};
@@ -35,9 +36,18 @@ async fn list(call: &Call, name: &str) -> Result<List, Failure> {
 }
 
 impl List {
+    /// Whether pages that were begun may go on: what was hidden meanwhile is shown no more.
+    fn is_shown(&self) -> Result<bool, Refusal> {
+        if !matches!(self.pull.state, PullState::Merged { .. }) {
+            self.pull.shown().map_err(PullError::from)?;
+        }
+        Ok(true)
+    }
+
     /// From the merge base to the head of the source; pinned by the token.
     fn ends<K>(&self, hub: &Hub, start: Option<&DiffKey<K>>) -> Result<(CommitHash, CommitHash), Refusal> {
         if let Some(start) = start
+            && self.is_shown()?
             && let (Ok(from), Ok(to)) = (CommitHash::parse(&start.from), CommitHash::parse(&start.to))
         {
             return Ok((from, to));
@@ -107,8 +117,8 @@ pub(crate) async fn list_pull_conflicts(call: Call) -> Outcome {
         .read(move |hub| -> Result<_, Refusal> {
             let skip = start.as_ref().map_or(0, |start| start.skip);
             let edges = match start.as_ref().and_then(ConflictKey::edges) {
-                Some(edges) => edges,
-                None => hub.pulls().edges(&list.access, &list.pull)?,
+                Some(edges) if list.is_shown()? => edges,
+                _ => hub.pulls().edges(&list.access, &list.pull)?,
             };
             if matches!(list.pull.state, PullState::Merged { .. }) {
                 return Ok((edges, Vec::new()));

@@ -1,9 +1,12 @@
+use std::sync::{Arc, OnceLock};
+
 use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, bound, page};
+use branchyard_domain::Hub;
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
-use branchyard_domain::errors::{PullError, PullStateError};
+use branchyard_domain::errors::{AccessError, PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
-use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
+use branchyard_domain::usecases::{EditPull, MergePull, NewPull, Once, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
@@ -43,11 +46,20 @@ pub(crate) async fn create_pull(call: Call) -> Outcome {
     let key = call.key(access.who()).await?;
     let wanted = call.open_body(new_pull)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
+    // Told before the transaction: the answer that is kept for its key is rendered within it.
+    let brings = Arc::new(OnceLock::new());
+    let told = Arc::clone(&brings);
     let created = move |pull: &Pull| {
         let location = urls.below(&locator, "pulls", &pull.number.to_string());
-        Answer::resource(201, &convert::pull(pull, &locator)).at(location)
+        Answer::resource(201, &convert::pull(pull, &locator, told.get().map(Vec::as_slice))).at(location)
     };
-    call.effect(key, move |hub, once| hub.pulls().open(&access, wanted, once), created).await
+    let open = move |hub: &Hub, once: Option<&Once<'_, Pull>>| {
+        if let Some(kinds) = hub.pulls().brings_of_new(&access, &wanted) {
+            brings.get_or_init(|| kinds);
+        }
+        hub.pulls().open(&access, wanted, once)
+    };
+    call.effect(key, open, created).await
 }
 
 fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
@@ -55,8 +67,9 @@ fn new_pull(fields: &Fields<'_>) -> Option<NewPull> {
     let description = fields.optional_as("description", |text| LongText::parse(text));
     let from = fields.required_object("from_branch", branch_ref);
     let to = fields.required_object("to_branch", branch_ref);
+    let publish = fields.optional_bool("publish").unwrap_or(false);
     let ((from_database, from_branch), (to_database, to_branch)) = (from?, to?);
-    Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch })
+    Some(NewPull { title: title?, description, from_database, from_branch, to_database, to_branch, publish })
 }
 
 fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
@@ -72,10 +85,14 @@ fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
 /// `GET …/pulls/{pull_number}`
 pub(crate) async fn get_pull(call: Call) -> Outcome {
     let number = call.segment("pull_number");
-    let (access, pull) = call
-        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+    let (access, (pull, brings)) = call
+        .access_to::<Read, _, Refusal>(move |hub, access| {
+            let pull = hub.pulls().get(access, number_of(&number)?)?;
+            let brings = hub.pulls().brings(access, &pull)?;
+            Ok((pull, brings))
+        })
         .await?;
-    Ok(Answer::resource(200, &convert::pull(&pull, &access.database().locator)))
+    Ok(Answer::resource(200, &convert::pull(&pull, &access.database().locator, brings.as_deref())))
 }
 
 /// `PATCH …/pulls/{pull_number}`
@@ -93,17 +110,22 @@ pub(crate) async fn update_pull(call: Call) -> Outcome {
         return Err(Failure::from(is_merged(pull.number)));
     }
     let (if_match, base) = (call.if_match(), access.database().locator.clone());
-    let pull = call
-        .write(move |hub| -> Result<Pull, Refusal> {
+    let (pull, brings) = call
+        .write(move |hub| -> Result<_, Refusal> {
             let base = access.database().locator.clone();
-            let as_seen = |pull: &Pull| unchanged(if_match.as_ref(), &convert::pull(pull, &base));
-            match hub.pulls().edit(&access, pull.number, edit, Some(&as_seen)) {
-                Err(PullError::State(PullStateError::Merged)) => Err(is_merged(pull.number).into()),
-                other => Ok(other?),
-            }
+            // Found before the transaction, and only where it is compared.
+            let seen = if if_match.is_some() { hub.pulls().brings(&access, &pull)? } else { None };
+            let as_seen = |pull: &Pull| unchanged(if_match.as_ref(), &convert::pull(pull, &base, seen.as_deref()));
+            let pull = match hub.pulls().edit(&access, pull.number, edit, Some(&as_seen)) {
+                Err(PullError::State(PullStateError::Merged)) => return Err(is_merged(pull.number).into()),
+                other => other?,
+            };
+            // The edit is done, whatever the engine says now.
+            let brings = hub.pulls().brings(&access, &pull).ok().flatten();
+            Ok((pull, brings))
         })
         .await?;
-    Ok(Answer::resource(200, &convert::pull(&pull, &base)))
+    Ok(Answer::resource(200, &convert::pull(&pull, &base, brings.as_deref())))
 }
 
 fn is_merged(number: PullNumber) -> Problem {
@@ -115,7 +137,34 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
     let title = fields.optional_as("title", |text| Title::parse(text));
     let description = fields.clearable_as("description", |text| LongText::parse(text));
     let state = fields.optional_choice("state", &[("open", WantedState::Open), ("closed", WantedState::Closed)]);
-    Some(EditPull { title, description, state })
+    let publish = fields.optional_bool("publish");
+    if fields.has("publish") && state != Some(WantedState::Open) {
+        fields.fault("publish", "may stand beside state: open only");
+    }
+    Some(EditPull { title, description, state, publish: publish.unwrap_or(false) })
+}
+
+/// `POST …/pulls/{pull_number}/withdraw`
+pub(crate) async fn withdraw_pull(call: Call) -> Outcome {
+    call.signed_in()?;
+    let (number, sought) = (call.segment("pull_number"), call.sought());
+    let (caller, owner, name) = (call.caller.clone(), call.segment("owner"), call.segment("database"));
+    let withdrawable = call
+        .read(move |hub| -> Result<_, Refusal> {
+            let seen = sought.access::<Participate>(hub);
+            let number = match (number_of(&number), seen) {
+                (Ok(number), Ok(_) | Err(AccessError::NoSuchDatabase)) => number,
+                (Err(problem), Ok(_)) => return Err(problem.into()),
+                (_, Err(error)) => return Err(error.into()),
+            };
+            Ok(hub.pulls().withdrawable(&caller, &owner, &name, number)?)
+        })
+        .await?;
+    let key = call.key(withdrawable.who()).await?;
+    call.body(|_| Some(()))?;
+    let (base, sees_base) = (withdrawable.base().clone(), withdrawable.sees_base);
+    let withdrawn = move |pull: &Pull| Answer::data(200, &convert::withdrawn(pull, &base, sees_base));
+    call.effect(key, move |hub, once| hub.pulls().withdraw(&withdrawable, once), withdrawn).await
 }
 
 /// `GET …/pulls/{pull_number}/comments`

@@ -44,6 +44,7 @@ fn schemas() -> Value {
         Release,
         PullSummary,
         Pull,
+        WithdrawnPull,
         PullComment,
         Operation,
         OperationRef,

@@ -211,6 +211,15 @@ fn of_field(schema: &str, field: &str) -> Option<Value> {
         ("TableDiff", "rows_added" | "rows_removed" | "rows_modified") => {
             json!({"description": "Absent, all three, when counting takes longer than 30 s."})
         }
+        ("TableDiff", "objects") => {
+            json!({"description": "Indexes and triggers of the table that differ, and the view itself; absent when none does. A table with only such changes is listed as `modified`."})
+        }
+        ("ObjectDiff", "from" | "to") => {
+            json!({"description": "The statement; absent on the side without the object, and where the statements of the table exceed 2,097,152 bytes."})
+        }
+        ("Pull", "brings") => {
+            json!({"uniqueItems": true, "description": "Kinds of objects with code of their own that the pull adds or changes; absent while the source's commits are being fetched."})
+        }
         _ => return None,
     })
 }

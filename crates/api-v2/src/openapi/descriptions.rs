@@ -42,19 +42,22 @@ pub(super) fn of(id: &str) -> Option<&'static str> {
             "One release per tag. With `create_tag_if_not_exists` the tag is made at `commit_sha` when it is missing."
         }
         "createPull" => {
-            "Unknown fields of the body are ignored, also inside both branches. The source may be in any database of the same fork network that the caller can read."
+            "Unknown fields of the body are ignored, also inside both branches. The source may be in any database of the same fork network that the caller can read; one that is not public needs the write role and, where the base is public, `publish: true`. While the source's commits are being fetched, diff, tables and conflicts are 503."
         }
         "updatePull" => {
             "A `state` equal to the present one changes nothing. The state of a merged pull request is final."
+        }
+        "withdrawPull" => {
+            "For administrators of the source database, also where the base is hidden from them. The difference is gone at once for everybody; an open pull request is closed."
         }
         "mergePull" => {
             "Runs as an operation: merges the head `from_branch` has when it runs, and sets the pull request to `merged`, all or nothing. Conflicts that `resolve` does not settle fail it with `MERGE_CONFLICT`."
         }
         "listPullDiff" | "listPullDiffTables" => {
-            "From the merge base of both branches to the head of `from_branch`; for a merged pull request, what the merge took in."
+            "From the merge base of both branches to the head of `from_branch`; for a closed pull request, as it was closed; for a merged one, what the merge took in. 503 while the source is being fetched."
         }
         "listPullConflicts" => {
-            "Empty when the pull request merges cleanly, or is merged. 503 also when the trial merge takes longer than 60 s."
+            "Empty when the pull request merges cleanly, or is merged. 503 also while the source is being fetched, and when the trial merge takes longer than 60 s."
         }
         "listCommits" => {
             "Children before parents, then newest first. All pages show the history of the commit that `ref` named on the first."

@@ -196,15 +196,28 @@ fn of_pulls(id: &str) -> Option<Example> {
             json!({"title": "Fix gauges", "from_branch": branch_of("bob", "work"), "to_branch": branch_of("ada", "main")}),
             one(pull()),
         ),
-        "getPull" => shown(one(pull())),
+        "getPull" => {
+            let mut brings = pull();
+            brings["brings"] = json!(["trigger"]);
+            shown(one(brings))
+        }
         "updatePull" => {
             let mut closed = pull();
             closed["state"] = "closed".into();
             closed["closed_at"] = LATER.into();
+            closed["brings"] = json!([]);
             asked(json!({"state": "closed"}), one(closed))
         }
         "listPullComments" => shown(list(comment())),
         "createPullComment" => asked(json!({"body": "Looks right."}), one(comment())),
+        "withdrawPull" => {
+            let mut closed = pull_summary();
+            closed["state"] = "closed".into();
+            closed["closed_at"] = LATER.into();
+            closed["from_branch"] = branch_of("bob", "work");
+            closed["to_branch"] = branch_of("ada", "main");
+            shown(one(closed))
+        }
         "mergePull" => asked(json!({"resolve": {"gauges": "theirs"}}), one(accepted())),
         "listPullDiff" => shown(list(row_diff())),
         "listPullDiffTables" => shown(list(table_diff())),
@@ -230,7 +243,7 @@ fn of_reads(id: &str) -> Option<Example> {
                 {"name": "id", "type": "INTEGER", "nullable": false, "is_primary_key": true},
                 {"name": "level", "type": "REAL", "nullable": true, "is_primary_key": false},
             ],
-            "primary_key": ["id"], "indexes": [], "foreign_keys": [],
+            "primary_key": ["id"], "indexes": [], "foreign_keys": [], "triggers": [],
             "create_statement": "CREATE TABLE gauges (id INTEGER NOT NULL PRIMARY KEY, level REAL)",
         }))),
         "runSqlReadQuery" => shown(one(result())),
@@ -309,6 +322,8 @@ fn pull() -> Value {
     let mut pull = pull_summary();
     pull["from_branch"] = branch_of("bob", "work");
     pull["to_branch"] = branch_of("ada", "main");
+    pull["from_commit_sha"] = NEXT.into();
+    pull["to_commit_sha"] = HEAD.into();
     pull
 }
 

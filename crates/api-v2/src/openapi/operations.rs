@@ -108,7 +108,7 @@ operations! {
     }
     "/databases/{owner}/{database}" {
         get "getDatabase" "Database" "A database" Optional [] Body::None => 200 One("Database"), "D" [];
-        patch "updateDatabase" "Database" "Change description, visibility or default branch" Required [] Json("UpdateDatabaseRequest") => 200 One("Database"), "DBPM" [];
+        patch "updateDatabase" "Database" "Change description, visibility or default branch" Required [] Json("UpdateDatabaseRequest") => 200 One("Database"), "DBPM" [422];
         delete "deleteDatabase" "Database" "Delete a database" Required [] Body::None => 200 One("Database"), "DPM" [];
     }
     "/databases/{owner}/{database}/collaborators" {
@@ -149,11 +149,14 @@ operations! {
     }
     "/databases/{owner}/{database}/pulls" {
         get "listPulls" "Database" "Pull requests, newest first" Optional ["state", "page_token", "page_size"] Body::None => 200 List("PullSummary"), "DL" [];
-        post "createPull" "Database" "Open a pull request" Required [] Json("CreatePullRequest") => 201 One("Pull"), "DBK" [409];
+        post "createPull" "Database" "Open a pull request" Required [] Json("CreatePullRequest") => 201 One("Pull"), "DBK" [403, 409, 422];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}" {
         get "getPull" "Database" "A pull request" Optional [] Body::None => 200 One("Pull"), "D" [400];
         patch "updatePull" "Database" "Edit, close or reopen a pull request" Required [] Json("UpdatePullRequest") => 200 One("Pull"), "DBPM" [409, 422];
+    }
+    "/databases/{owner}/{database}/pulls/{pull_number}/withdraw" {
+        post "withdrawPull" "Database" "Take back what a pull request shows" Required [] Body::None => 200 One("WithdrawnPull"), "ABKP" [404, 422];
     }
     "/databases/{owner}/{database}/pulls/{pull_number}/comments" {
         get "listPullComments" "Database" "Comments, oldest first" Optional ["page_token", "long_page_size"] Body::None => 200 List("PullComment"), "DL" [];

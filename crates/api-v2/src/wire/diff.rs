@@ -2,7 +2,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
 
-use super::{ConflictKind, RowChange, TableChange, TableKind};
+use super::{ConflictKind, ObjectKind, RowChange, TableChange, TableKind};
 
 /// Columns and cells in table order, as an object.
 #[derive(Clone, Debug, ToSchema)]
@@ -48,6 +48,20 @@ pub(crate) struct TableDiff {
     pub(crate) rows_removed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rows_modified: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) objects: Vec<ObjectDiff>,
+}
+
+/// An index or trigger of a table that differs, or a view.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ObjectDiff {
+    pub(crate) kind: ObjectKind,
+    pub(crate) name: String,
+    pub(crate) change: RowChange,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
 }
 
 /// A row that differs.
@@ -113,6 +127,13 @@ pub(crate) struct ForeignKey {
     pub(crate) references_columns: Vec<String>,
 }
 
+/// A trigger of a table or view.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Trigger {
+    pub(crate) name: String,
+    pub(crate) create_statement: String,
+}
+
 /// A table or view.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TableSchema {
@@ -122,5 +143,6 @@ pub(crate) struct TableSchema {
     pub(crate) primary_key: Vec<String>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) foreign_keys: Vec<ForeignKey>,
+    pub(crate) triggers: Vec<Trigger>,
     pub(crate) create_statement: String,
 }

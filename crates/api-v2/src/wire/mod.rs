@@ -17,13 +17,14 @@ mod words;
 pub(crate) use branch::{Branch, Release, Tag};
 pub(crate) use database::{Database, DatabaseRef};
 pub(crate) use diff::{
-    Commit, CommitAuthor, Conflict, ForeignKey, Index, Row, RowDiff, SchemaColumn, TableDiff, TableSchema,
+    Commit, CommitAuthor, Conflict, ForeignKey, Index, ObjectDiff, Row, RowDiff, SchemaColumn, TableDiff, TableSchema,
+    Trigger,
 };
 pub(crate) use hook::{Delivery, DeliveryAttempt, DeliveryRequest, DeliverySummary, Hook, LastDelivery};
 pub(crate) use import::{ImportUpload, ImportUploadPart};
 pub(crate) use operation::{Operation, OperationError, OperationRef, OperationResult, RowError};
 pub(crate) use organization::{Collaborator, Member, Organization};
-pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary};
+pub(crate) use pull::{BranchRef, Pull, PullComment, PullSummary, WithdrawnPull};
 pub(crate) use query::{QueryColumn, QueryResult};
 pub(crate) use requests::{
     CreateBranchRequest, CreateDatabaseRequest, CreateForkRequest, CreateHookRequest, CreateImportRequest,
@@ -35,6 +36,7 @@ pub(crate) use requests::{
 pub(crate) use token::{Token, TokenUse};
 pub(crate) use user::{EmailAddress, User};
 pub(crate) use words::{
-    AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, OperationStatus,
-    OperationType, PullState, QueryStatus, Role, RowChange, TableChange, TableKind, Visibility,
+    AttemptError, ConflictKind, DeliveryStatus, DisabledReason, EventName, HookEvent, MemberRole, ObjectKind,
+    OperationStatus, OperationType, PullBrings, PullState, QueryStatus, Role, RowChange, TableChange, TableKind,
+    Visibility,
 };

@@ -1,7 +1,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{DatabaseRef, PullState};
+use super::{DatabaseRef, PullBrings, PullState};
 
 /// Names a branch of a database. Carries exactly these keys, for ever.
 #[derive(Debug, Serialize, ToSchema)]
@@ -36,6 +36,35 @@ pub(crate) struct Pull {
     pub(crate) merged_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) merge_commit_sha: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) closed_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) brings: Option<Vec<PullBrings>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from_commit_sha: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to_commit_sha: Option<String>,
+}
+
+/// A pull request that was withdrawn, with its number and state only where the caller does not see its base.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WithdrawnPull {
+    pub(crate) pull_number: i64,
+    pub(crate) state: PullState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) updated_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) creator: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from_branch: Option<BranchRef>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to_branch: Option<BranchRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) closed_at: Option<String>,
 }

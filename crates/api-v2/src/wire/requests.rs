@@ -129,6 +129,8 @@ pub(crate) struct CreatePullRequest {
     description: Option<String>,
     from_branch: BranchRef,
     to_branch: BranchRef,
+    /// The caller agrees that everybody may see the source branch.
+    publish: Option<bool>,
 }
 
 #[derive(ToSchema)]
@@ -145,6 +147,8 @@ pub(crate) struct UpdatePullRequest {
     /// `""` and `null` clear.
     description: Option<String>,
     state: Option<WantedPullState>,
+    /// Beside `state` `open` only: the caller agrees that everybody may see the source branch.
+    publish: Option<bool>,
 }
 
 #[derive(ToSchema)]

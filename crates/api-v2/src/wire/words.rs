@@ -106,6 +106,23 @@ pub(crate) enum TableKind {
     View,
 }
 
+/// An index, trigger or view.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ObjectKind {
+    Index,
+    Trigger,
+    View,
+}
+
+/// An object with code of its own.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PullBrings {
+    Trigger,
+    View,
+}
+
 /// What a hook can subscribe to.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(crate) enum HookEvent {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Own, Participate, Write};
 use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
+use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::{
-    NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, SqlWrite,
+    NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, Room, SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_shapes::{Asked, Content};
@@ -222,16 +223,20 @@ impl Scene {
             from_branch: "work".to_owned(),
             to_database: rivers(),
             to_branch: "main".to_owned(),
+            publish: false,
         };
         hub.pulls().open(&self.access::<Participate>(), pull, None).unwrap();
-        let url = "https://hook.test/".to_owned();
+        let url = hub.hooks().address(&self.access(), "https://hook.test/").unwrap();
         let hook = NewHook { url, events: [HookEvent::Push].into(), active: true };
         let hook = hub.hooks().create(&self.access(), hook, None).unwrap().view.hook.id;
         self.hook = hook.to_string();
         self.delivery = hub.hooks().ping(&self.access(), hook, None).unwrap().delivery.id.to_string();
-        let done: Vec<_> = hub.dispatch().turn("test", &[], 1, 1).unwrap().leases;
-        let done: Vec<_> = done.into_iter().map(|lease| hub.dispatch().attempt(lease, || true).unwrap()).collect();
-        hub.dispatch().turn("test", &done, 0, 0).unwrap();
+        let done: Vec<_> = hub.dispatch().turn("test", &[], Room { hooks: 1, held_back: 1, slow: &[] }).unwrap().leases;
+        let done: Vec<_> = done
+            .into_iter()
+            .map(|lease| hub.dispatch().attempt(lease, &Canceled::default(), || true).unwrap())
+            .collect();
+        hub.dispatch().turn("test", &done, Room { hooks: 0, held_back: 0, slow: &[] }).unwrap();
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
     }
 
@@ -339,7 +344,7 @@ fn body(method: &str, path: &str, name: &str, head: &CommitHash) -> Option<Value
         ("PATCH", "/pulls/{pull_number}") => json!({"state": "closed"}),
         ("POST", "/pulls/{pull_number}/comments") => json!({"body": "Fine."}),
         ("POST", "/pulls/{pull_number}/merge") => json!({}),
-        ("POST", "/operations/{operation_id}/cancel") => return None,
+        ("POST", "/operations/{operation_id}/cancel" | "/pulls/{pull_number}/withdraw") => return None,
         ("POST", "/hooks") => json!({"url": "https://ci.test/yard"}),
         ("PATCH", "/hooks/{hook_id}") => json!({"active": false}),
         ("POST", path) if path.starts_with("/hooks/") => return None,

@@ -2,13 +2,14 @@
 
 use branchyard_domain::entities::AttemptError;
 use branchyard_domain::fakes::ScriptedSender;
-use branchyard_domain::ports::Sent;
-use branchyard_domain::usecases::Limits;
+use branchyard_domain::ports::{Canceled, Sent};
+use branchyard_domain::usecases::{Limits, Room};
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World};
 
 const H: &str = "/databases/ada/rivers/hooks";
+const ROOM: Room<'_> = Room { hooks: 9, held_back: 9, slow: &[] };
 const URL: &str = "https://ci.example.test/yard";
 
 impl World {
@@ -16,10 +17,13 @@ impl World {
     fn deliver(&self) {
         let dispatch = self.fakes.hub.dispatch();
         while !dispatch.fan_out().unwrap().is_empty() {}
-        let mut leases = dispatch.turn("test", &[], 9, 9).unwrap().leases;
+        let mut leases = dispatch.turn("test", &[], ROOM).unwrap().leases;
         while !leases.is_empty() {
-            let done: Vec<_> = leases.into_iter().map(|lease| dispatch.attempt(lease, || true).unwrap()).collect();
-            leases = dispatch.turn("test", &done, 9, 9).unwrap().leases;
+            let done: Vec<_> = leases
+                .into_iter()
+                .map(|lease| dispatch.attempt(lease, &Canceled::default(), || true).unwrap())
+                .collect();
+            leases = dispatch.turn("test", &done, ROOM).unwrap().leases;
         }
     }
 

@@ -141,7 +141,7 @@ async fn a_preflight_names_everything_and_no_credentials() {
         ("access-control-allow-methods", "GET, HEAD, POST, PUT, PATCH, DELETE"),
         (
             "access-control-allow-headers",
-            "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, X-Request-Id",
+            "Authorization, Content-Type, Accept, Idempotency-Key, If-Match, If-None-Match, Prefer, X-Request-Id, traceparent",
         ),
         ("access-control-max-age", "86400"),
         ("access-control-allow-credentials", ""),
@@ -152,7 +152,7 @@ async fn a_preflight_names_everything_and_no_credentials() {
     let plain = world.send(ask("GET", "/databases", &[("Origin", "https://a.test")])).await;
     assert_eq!(
         plain.header("access-control-expose-headers"),
-        "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, X-Request-Id"
+        "ETag, Location, Retry-After, RateLimit, RateLimit-Policy, Idempotent-Replayed, Preference-Applied, X-Request-Id"
     );
 }
 

@@ -196,8 +196,154 @@ async fn a_pull_stays_in_its_network() {
     elsewhere["to_branch"]["database"]["name"] = json!("other");
     world.post(Some(&bob), P, elsewhere).await.refused_at(400, "/to_branch/database");
     // Opening a pull publishes its source to every reader of the base, and nothing more of it.
-    let opened = world.post(Some(&bob), P, from("bob/rivers", "work", "main")).await.expect(201).data();
+    let mut publishing = from("bob/rivers", "work", "main");
+    publishing["publish"] = true.into();
+    let mut opened = world.post(Some(&bob), P, publishing).await.expect(201).data();
+    assert!(opened.get("brings").is_none(), "nothing is fetched yet: {opened}");
+    opened["brings"] = json!([]);
+    world.work();
     assert_eq!(world.get(None, &format!("{P}/1")).await.expect(200).data(), opened);
     assert_eq!(world.get(None, &format!("{P}/1/diff")).await.expect(200).data().as_array().unwrap().len(), 1);
     world.get(Some(&cleo), "/databases/bob/rivers").await.refused(404, "NOT_FOUND");
+}
+
+const TRIGGER: &str = "CREATE TRIGGER raise AFTER INSERT ON pay BEGIN UPDATE pay SET amount = 1000 WHERE id = 1; END";
+
+#[actix_web::test]
+async fn a_trigger_beside_a_harmless_row_is_in_the_diff_the_schema_and_the_pull() {
+    let (world, ada, bob) = rivers().await;
+    let create = "CREATE TABLE pay(id INTEGER PRIMARY KEY, amount INTEGER); INSERT INTO pay VALUES (1, 10)";
+    world.write(&ada, "ada/rivers", "main", create).await;
+    world.branch(&ada, "ada/rivers", "evil", "main").await;
+    world.write(&ada, "ada/rivers", "evil", &format!("INSERT INTO t VALUES (3,'three'); {TRIGGER}")).await;
+
+    let opened = world.post(Some(&bob), P, body("One row more", "evil", "main")).await.expect(201);
+    assert_eq!(opened.data()["brings"], json!(["trigger"]));
+    let got = world.get(None, &format!("{P}/1")).await.expect(200);
+    assert_eq!(got.data()["brings"], json!(["trigger"]));
+    assert_eq!(got.header("etag"), opened.header("etag"));
+    let listed = world.get(None, P).await.expect(200).data();
+    assert!(listed[0].get("brings").is_none(), "{listed}");
+
+    let object = json!({"kind": "trigger", "name": "raise", "change": "added", "to": TRIGGER});
+    let expected = json!({"table": "pay", "change": "modified", "schema_changed": true, "rows_added": 0, "rows_removed": 0,
+        "rows_modified": 0, "objects": [object]});
+    for path in [format!("{P}/1/diff/tables"), "/databases/ada/rivers/diff/tables?from=main&to=evil".to_owned()] {
+        let tables = world.get(None, &path).await.expect(200).data();
+        assert_eq!(tables[0], expected, "{path}");
+        assert!(tables[1]["table"] == "t" && tables[1].get("objects").is_none(), "{tables}");
+    }
+    let back =
+        world.get(None, "/databases/ada/rivers/diff/tables?from=evil&to=main&table=pay").await.expect(200).data();
+    let object = json!({"kind": "trigger", "name": "raise", "change": "removed", "from": TRIGGER});
+    assert_eq!(back[0]["objects"], json!([object]));
+    let rows = world.get(None, "/databases/ada/rivers/diff?from=main&to=evil&table=pay").await.expect(200).data();
+    assert_eq!(rows, json!([]));
+    let schema = world.get(None, "/databases/ada/rivers/schema?ref=evil").await.expect(200).data();
+    assert_eq!(schema[0]["triggers"], json!([{"name": "raise", "create_statement": TRIGGER}]));
+    assert_eq!(schema[1]["triggers"], json!([]));
+
+    // What is compared with a validator is what was shown.
+    let patch = |etag: &str| {
+        World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+            .insert_header(("If-Match", etag.to_owned()))
+            .set_json(json!({"state": "closed"}))
+    };
+    let closed = world.send(patch(got.header("etag"))).await.expect(200).data();
+    assert_eq!((&closed["state"], &closed["brings"]), (&json!("closed"), &json!(["trigger"])));
+    world.send(patch(got.header("etag"))).await.expect(412);
+    let harmless = world.post(Some(&bob), P, body("Harmless", "work", "main")).await.expect(201).data();
+    assert_eq!(harmless["brings"], json!([]));
+}
+
+const FORK: &str = "/databases/bob/rivers";
+
+/// Bob's private fork of the public `ada/rivers`, and the body of a pull from it.
+async fn private_fork(world: &World, bob: &str) -> Value {
+    let accepted = world.post(Some(bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await.expect(202);
+    world.finish(bob, &accepted).await;
+    world.write(bob, "bob/rivers", "main", "INSERT INTO t VALUES (5,'secret')").await;
+    world.patch(Some(bob), FORK, json!({"visibility": "private"})).await.expect(200);
+    let branch = |owner: &str| json!({"database": {"owner": owner, "name": "rivers"}, "branch_name": "main"});
+    json!({"title": "Ours", "from_branch": branch("bob"), "to_branch": branch("ada")})
+}
+
+#[actix_web::test]
+async fn a_private_fork_is_published_by_consent_and_taken_back() {
+    let (world, ada, bob) = rivers().await;
+    let cleo = world.user("cleo");
+    let mut wanted = private_fork(&world, &bob).await;
+    world.post(Some(&cleo), P, wanted.clone()).await.refused(404, "NOT_FOUND");
+    world.put(Some(&bob), &format!("{FORK}/collaborators/cleo"), json!({"role": "read"})).await.expect(201);
+    wanted["publish"] = true.into();
+    world.post(Some(&cleo), P, wanted.clone()).await.refused(403, "PERMISSION_DENIED");
+    world.put(Some(&bob), &format!("{FORK}/collaborators/cleo"), json!({"role": "write"})).await.expect(200);
+    wanted["publish"] = false.into();
+    world.post(Some(&cleo), P, wanted.clone()).await.refused_at(422, "/publish");
+    wanted["publish"] = true.into();
+    let opened = world.post(Some(&cleo), P, wanted).await.expect(201).data();
+    let head = opened["from_commit_sha"].as_str().unwrap().to_owned();
+    assert!(opened["to_commit_sha"].is_string());
+    for list in ["diff", "diff/tables", "conflicts"] {
+        let answer = world.get(None, &format!("{P}/1/{list}")).await;
+        answer.refused(503, "SERVICE_UNAVAILABLE");
+        assert_eq!(answer.header("retry-after"), "1");
+    }
+    world.work();
+    assert_eq!(world.get(None, &format!("{P}/1/diff")).await.expect(200).data()[0]["to"]["a"], "secret");
+    let by_hash = format!("/databases/ada/rivers/sql?q=select%201&ref={head}");
+    world.get(None, &by_hash).await.expect(200);
+
+    world.post(None, &format!("{P}/1/withdraw"), json!({})).await.refused(401, "UNAUTHENTICATED");
+    for other in [&ada, &cleo] {
+        world.post(Some(other), &format!("{P}/1/withdraw"), json!({})).await.refused(403, "PERMISSION_DENIED");
+    }
+    world.post(Some(&bob), &format!("{P}/x/withdraw"), json!({})).await.refused_at(400, "pull_number");
+    world.post(Some(&bob), &format!("{P}/9/withdraw"), json!({})).await.refused(404, "NOT_FOUND");
+    world.post(Some(&bob), "/databases/ada/nothing/pulls/x/withdraw", json!({})).await.refused(404, "NOT_FOUND");
+    world.post(Some(&bob), &format!("{P}/1/withdraw"), json!({"x": 1})).await.refused_at(400, "/x");
+    let withdrawn = world.post(Some(&bob), &format!("{P}/1/withdraw"), json!({})).await.expect(200).data();
+    assert_eq!((&withdrawn["state"], &withdrawn["title"]), (&json!("closed"), &json!("Ours")));
+    assert!(withdrawn.get("from_commit_sha").is_none());
+    for list in ["diff", "diff/tables", "conflicts"] {
+        world.get(None, &format!("{P}/1/{list}")).await.refused(422, "UNPROCESSABLE");
+    }
+    world.get(None, &by_hash).await.refused(404, "NOT_FOUND");
+    let reopen = json!({"state": "open", "publish": true});
+    world.patch(Some(&cleo), &format!("{P}/1"), reopen).await.refused(422, "UNPROCESSABLE");
+    for alone in [json!({"publish": true}), json!({"publish": true, "state": "closed"})] {
+        world.patch(Some(&cleo), &format!("{P}/1"), alone).await.refused_at(400, "/publish");
+    }
+}
+
+#[actix_web::test]
+async fn a_pull_is_withdrawn_from_a_base_that_is_hidden() {
+    let (world, ada, bob) = rivers().await;
+    let cleo = world.user("cleo");
+    let mut wanted = private_fork(&world, &bob).await;
+    wanted["publish"] = true.into();
+    world.post(Some(&bob), P, wanted).await.expect(201);
+    world.patch(Some(&ada), "/databases/ada/rivers", json!({"visibility": "private"})).await.expect(200);
+    for number in ["1", "9", "x"] {
+        world.post(Some(&cleo), &format!("{P}/{number}/withdraw"), json!({})).await.refused(404, "NOT_FOUND");
+    }
+    let withdrawn = world.post(Some(&bob), &format!("{P}/1/withdraw"), json!({})).await.expect(200);
+    assert_eq!(withdrawn.data(), json!({"pull_number": 1, "state": "closed"}));
+}
+
+#[actix_web::test]
+async fn pages_of_a_difference_end_when_it_is_hidden() {
+    let (world, _, bob) = rivers().await;
+    let mut wanted = private_fork(&world, &bob).await;
+    world.write(&bob, "bob/rivers", "main", "INSERT INTO t VALUES (6,'more')").await;
+    wanted["publish"] = true.into();
+    world.post(Some(&bob), P, wanted).await.expect(201);
+    world.work();
+    let first = world.get(None, &format!("{P}/1/diff?page_size=1")).await.expect(200).json();
+    let token = first["meta"]["next_page_token"].as_str().unwrap();
+    let next = format!("{P}/1/diff?page_size=1&page_token={token}");
+    world.get(None, &next).await.expect(200);
+    world.delete(Some(&bob), FORK).await.expect(200);
+    world.get(None, &next).await.refused(422, "UNPROCESSABLE");
+    assert_eq!(world.get(None, &format!("{P}/1")).await.expect(200).data()["state"], "closed");
 }

@@ -34,7 +34,7 @@ async fn a_token_is_shown_once_used_and_deleted() {
         if listed[1]["last_used_at"].is_string() {
             break listed;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "{listed}");
+        assert!(began.elapsed() < Duration::from_secs(100), "{listed}");
         actix_web::rt::time::sleep(Duration::from_millis(5)).await;
     };
     assert_eq!(listed[0]["name"], "ci", "the newest comes first");

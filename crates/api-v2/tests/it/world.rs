@@ -127,9 +127,13 @@ impl World {
 
     /// Sends a request that was completed; its path is the whole one.
     pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
+        self.answer(request.to_request()).await
+    }
+
+    /// Sends a request whose body may be anything.
+    pub(crate) async fn answer(&self, request: actix_http::Request) -> Answer {
         let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v2::configure);
         let app = test::init_service(app).await;
-        let request = request.to_request();
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         let response = test::call_service(&app, request).await;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -195,6 +199,7 @@ impl World {
     /// Runs everything that waits.
     pub(crate) fn work(&self) {
         while self.fakes.hub.operations().run_next("test").unwrap().is_some() {}
+        while self.fakes.hub.pulls().refresh_next(1).unwrap().is_some() {}
     }
 
     /// Follows a 202 to its end.

@@ -16,8 +16,8 @@ use crate::hrana::errors::HttpError;
 /// How long a caller is remembered.
 const REMEMBERED: Duration = Duration::from_secs(60);
 const MOST_REMEMBERED: usize = 10_000;
-/// How long the server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the server may take to answer, a machine with much other work included. A server that is stuck is found by its pings.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Rejected credentials of an address in a second.
 const MOST_REJECTED: u32 = 10;
 
@@ -63,6 +63,11 @@ impl Callers {
         self.lock().remembered.clear();
     }
 
+    /// Towards the server, unless its channel has broken off.
+    fn server(&self) -> Option<mpsc::Sender<Question>> {
+        self.lock().server.clone().filter(|server| !server.is_closed())
+    }
+
     /// Whether the server is there.
     pub(crate) fn is_connected(&self) -> bool {
         self.lock().server.is_some()
@@ -96,10 +101,16 @@ impl Callers {
     ) -> Result<SqlCaller, HttpError> {
         let rejected = HttpError::Unauthenticated { sent: true };
         let hash = token.ok_or(HttpError::Unauthenticated { sent: false })?.ok_or(rejected.clone())?;
-        let server = self.lock().server.clone();
-        let authorized = match server {
-            Some(server) => ask(&server, hash, address).await,
-            None => self.recall(hash, Instant::now()).map(Authorized::Caller),
+        let authorized = loop {
+            let Some(server) = self.server() else {
+                break self.recall(hash, Instant::now()).map(Authorized::Caller);
+            };
+            match ask(&server, hash, address).await {
+                Reply::Said(outcome) => break outcome.authorized(),
+                Reply::Late => break None,
+                // The server went while it was asked: it is away, or another one took its place.
+                Reply::Gone => server.closed().await,
+            }
         };
         match authorized {
             Some(Authorized::Caller(caller)) if caller.expires_at.is_none_or(|at| at > now) => {
@@ -166,13 +177,26 @@ fn token_of(header: &str) -> Option<[u8; 32]> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn ask(server: &mpsc::Sender<Question>, token: [u8; 32], address: Option<IpAddr>) -> Option<Authorized> {
+/// What became of a question.
+enum Reply {
+    Said(Outcome),
+    /// No answer in time.
+    Late,
+    /// The channel broke off.
+    Gone,
+}
+
+async fn ask(server: &mpsc::Sender<Question>, token: [u8; 32], address: Option<IpAddr>) -> Reply {
     let (answer, answered) = oneshot::channel();
     let asked = async {
         server.send(Question { token, address, answer }).await.ok()?;
         answered.await.ok()
     };
-    tokio::time::timeout(PATIENCE, asked).await.ok().flatten().and_then(Outcome::authorized)
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Some(outcome)) => Reply::Said(outcome),
+        Ok(None) => Reply::Gone,
+        Err(_) => Reply::Late,
+    }
 }
 
 #[cfg(test)]
@@ -249,6 +273,39 @@ mod tests {
         serve(&callers, Outcome::BadToken);
         callers.disconnect();
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
+    }
+
+    /// A busy machine has the request reach the channel just before it breaks off.
+    #[tokio::test]
+    async fn a_server_that_goes_while_it_is_asked_is_away() {
+        let callers = Callers::default();
+        serve(&callers, ada(None));
+        check(&callers).await.unwrap();
+        let (sender, mut questions) = mpsc::channel::<Question>(8);
+        callers.lock().server = Some(sender);
+        let breaks = async {
+            let question = questions.recv().await;
+            // In the order in which a channel ends: questions, then the channel.
+            drop(question);
+            callers.disconnect();
+            drop(questions);
+        };
+        let (checked, ()) = tokio::join!(check(&callers), breaks);
+        assert_eq!(checked, Ok("ada".into()), "verified a moment ago");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_takes_the_place_of_another_is_asked() {
+        let callers = Callers::default();
+        let (sender, mut questions) = mpsc::channel::<Question>(8);
+        callers.connect(sender);
+        let replaced = async {
+            drop(questions.recv().await);
+            serve(&callers, ada(None));
+            drop(questions);
+        };
+        let (checked, ()) = tokio::join!(check(&callers), replaced);
+        assert_eq!(checked, Ok("ada".into()));
     }
 
     struct PlainTokenHash([u8; 32]);

@@ -57,6 +57,8 @@ pub(super) async fn serve(child: Arc<Child>, listener: UnixListener) {
         }
         if let Some(present) = present.take() {
             present.abort();
+            // Its end says that the server is away: that has to come before another one is there.
+            let _ = present.await;
         }
         present = Some(actix_web::rt::spawn(converse(Arc::clone(&child), reader, writer)));
     }

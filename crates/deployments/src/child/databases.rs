@@ -1,12 +1,12 @@
 //! Names of an instance's databases: `db/databases.json`, beside the files it names.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use branchyard_domain::values::{DatabaseId, ServedName};
 use serde::{Deserialize, Serialize};
 
+use crate::confined_dir::ConfinedDir;
 use crate::folder;
 
 /// A database.
@@ -22,14 +22,14 @@ struct Entry {
     id: String,
 }
 
-fn path(db: &Path) -> PathBuf {
-    db.join("databases.json")
-}
+/// The file with the names.
+pub(crate) const LIST: &str = "databases.json";
 
 /// The databases of a folder; the first is the default one.
-pub(crate) fn read(db: &Path) -> io::Result<Vec<Named>> {
+pub(crate) fn read(db: &ConfinedDir) -> io::Result<Vec<Named>> {
     let unreadable = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, why.to_string());
-    let entries: Vec<Entry> = serde_json::from_slice(&folder::read(&path(db))?).map_err(|error| unreadable(&error))?;
+    let bytes = db.read(LIST, folder::MOST_BYTES)?;
+    let entries: Vec<Entry> = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
     entries
         .into_iter()
         .map(|entry| {
@@ -40,24 +40,24 @@ pub(crate) fn read(db: &Path) -> io::Result<Vec<Named>> {
 }
 
 /// Writes them, all or none.
-pub(crate) fn write(db: &Path, databases: &[Named]) -> io::Result<()> {
+pub(crate) fn write(db: &ConfinedDir, databases: &[Named]) -> io::Result<()> {
     let entries: Vec<Entry> = databases
         .iter()
         .map(|database| Entry { name: database.name.to_string(), id: database.id.to_string() })
         .collect();
     let mut bytes = Vec::new();
     crate::hrana::values::append(&mut bytes, &entries);
-    folder::write(&path(db), &bytes)
+    db.write(LIST, &bytes)
 }
 
 /// The databases a process serves.
 pub(crate) struct Databases {
-    db: PathBuf,
+    db: ConfinedDir,
     all: Mutex<Vec<Named>>,
 }
 
 impl Databases {
-    pub(crate) fn open(db: PathBuf) -> io::Result<Self> {
+    pub(crate) fn open(db: ConfinedDir) -> io::Result<Self> {
         let all = read(&db)?;
         Ok(Self { db, all: Mutex::new(all) })
     }
@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn names_are_found_whatever_their_case_and_survive() {
         let folder = tempfile::tempdir().unwrap();
-        let db = folder.path().to_owned();
-        write(&db, &[]).unwrap();
-        let databases = Databases::open(db.clone()).unwrap();
+        let db = || ConfinedDir::open(folder.path()).unwrap();
+        write(&db(), &[]).unwrap();
+        let databases = Databases::open(db()).unwrap();
         assert_eq!(databases.find(None), None);
         let id = |n: u8| DatabaseId::parse(&format!("0199c3a7-1111-7222-8333-4444555566{n:02x}")).unwrap();
         for (name, n) in [("rivers", 1), ("Lakes", 2)] {
@@ -119,10 +119,10 @@ mod tests {
         }
         assert_eq!((databases.find(None), databases.find(Some("LAKES"))), (Some(id(1)), Some(id(2))));
         assert_eq!(databases.find(Some("../rivers")), None);
-        let again = Databases::open(db.clone()).unwrap();
+        let again = Databases::open(db()).unwrap();
         assert_eq!(again.all(), databases.all());
         assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), Some(id(2)));
         assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), None);
-        assert_eq!(read(&db).unwrap().len(), 1);
+        assert_eq!(read(&db()).unwrap().len(), 1);
     }
 }

@@ -14,11 +14,11 @@ use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
 /// Bytes after which a file is full.
-const FULL: u64 = 10 << 20;
+pub(crate) const FULL: u64 = 10 << 20;
 /// Files kept.
-const KEPT: usize = 5;
+pub(crate) const KEPT: usize = 5;
 /// Bytes of a line.
-const LONGEST: usize = 8 << 10;
+pub(crate) const LONGEST: usize = 8 << 10;
 const OLDEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Name of a file of the log.
@@ -27,7 +27,7 @@ pub(crate) fn file_name(segment: u64) -> String {
 }
 
 /// The files of a log, oldest first.
-pub(crate) fn segments(folder: &Path) -> io::Result<Vec<u64>> {
+fn segments(folder: &Path) -> io::Result<Vec<u64>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

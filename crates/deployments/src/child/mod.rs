@@ -29,6 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{Layer as _, Registry};
 
+use crate::confined_dir::ConfinedDir;
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{self, Spec};
 use log::{Level, LineWriter, Log};
@@ -102,11 +103,13 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
 /// [`ServeError`] when it cannot begin.
 pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     let run = std::path::absolute(run).map_err(io_error("name the folder"))?;
-    let path = run.join("spec.json");
+    let path = run.join(folder::SPEC);
     let wrong = |why: String| ServeError::Spec { path: path.clone(), why };
-    let bytes = folder::read(&path).map_err(|error| wrong(error.to_string()))?;
-    let spec: Spec = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
     let folder = InstanceFolder::of_run(&run).ok_or_else(|| wrong("it has no folder above it".into()))?;
+    // Not confined yet: what an earlier process of the instance left there is not followed.
+    let bytes = ConfinedDir::open(&run).and_then(|run| run.read(folder::SPEC, folder::MOST_BYTES));
+    let bytes = bytes.map_err(|error| wrong(error.to_string()))?;
+    let spec: Spec = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
 
     resources::confine(spec.memory_gb, spec.volume_gb).map_err(io_error("limit this process"))?;
     #[cfg(target_os = "linux")]
@@ -181,7 +184,8 @@ async fn begin(
     let listener = control::listen().map_err(io_error("listen on the control socket"))?;
     let size = engine_size(&spec, &settings);
     let engine = (tools.open_engine)(folder.db(), size).map_err(ServeError::Engine)?;
-    let databases = databases::Databases::open(folder.db()).map_err(io_error("read the list of databases"))?;
+    let db = ConfinedDir::open(&folder.db()).map_err(io_error("open the folder of the databases"))?;
+    let databases = databases::Databases::open(db).map_err(io_error("read the list of databases"))?;
     for database in databases.all() {
         // What cannot be opened is found out now, not by the first client.
         engine.heads(database.id).map_err(ServeError::Engine)?;

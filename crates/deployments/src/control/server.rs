@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::IpAddr;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -18,7 +16,7 @@ use branchyard_domain::values::InstanceId;
 use super::{
     Answer, Ask, FromProcess, FromServer, Hello, LONGEST_LINE, Outcome, Proof, Side, Welcome, proof, proves, to_line,
 };
-use crate::folder::SOCKET;
+use crate::folder::{InstanceFolder, RUN, SOCKET};
 use crate::spec::{Secret, hex, unhex};
 
 const GREETING: Duration = Duration::from_secs(5);
@@ -52,24 +50,17 @@ pub(crate) struct Checks {
     pub(crate) instance: InstanceId,
 }
 
-/// Paths of sockets have to be short; through its folder's descriptor any path is.
-fn connect(run: &Path) -> io::Result<UnixStream> {
-    let folder = std::fs::File::open(run)?;
-    let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
-    if short.exists() { UnixStream::connect(short.join(SOCKET)) } else { UnixStream::connect(run.join(SOCKET)) }
-}
-
 impl Channel {
-    /// Connects to the process of the folder, and makes sure that it is the instance's. `told` hears what it says unasked.
+    /// Connects to the process of an instance, and makes sure that it is the instance's. `told` hears what it says unasked.
     pub(crate) fn open(
-        run: &Path,
+        folder: &InstanceFolder,
         secret: &Secret,
         checks: Checks,
         told: impl Fn(Told) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let foreign = || io::Error::new(io::ErrorKind::PermissionDenied, "the process does not prove itself");
         let key = secret.bytes().ok_or_else(foreign)?;
-        let mut socket = connect(run)?;
+        let mut socket = folder.open()?.sub(RUN)?.connect(SOCKET)?;
         socket.set_read_timeout(Some(GREETING))?;
         let nonce = hex(&Secret::fresh().bytes().ok_or_else(foreign)?);
         socket.write_all(&to_line(&Hello { nonce: nonce.clone() }))?;

@@ -1,9 +1,8 @@
 //! Databases of an instance before and while it runs: seeded, measured, copied.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _};
 use std::path::Path;
-use std::sync::Arc;
 
 use branchyard_domain::ports::{
     BackupFile, CopiedDatabase, DatabaseSeed, EngineError, InstanceSpec, ProvisionError, SessionEngine,
@@ -11,8 +10,10 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{BackupId, CommitHash, DatabaseId, RefName, ServedName};
 use sha2::{Digest as _, Sha256};
 
+use super::staging::Staging;
 use super::{LocalProcess, unavailable};
 use crate::child::databases::{self, Named};
+use crate::confined_dir::ConfinedDir;
 use crate::folder;
 use crate::spec::hex;
 
@@ -30,41 +31,41 @@ fn io_error(context: &'static str) -> impl Fn(io::Error) -> ProvisionError {
 }
 
 pub(super) fn prepare(on: &LocalProcess, spec: &InstanceSpec, seeds: &[DatabaseSeed]) -> Result<(), ProvisionError> {
+    let fault = io_error("prepare the folder of an instance");
     let home = on.folder(spec);
-    if home.db().exists() {
+    folder::make(home.path()).map_err(&fault)?;
+    let home = home.open().map_err(&fault)?;
+    if home.has(folder::DB).map_err(&fault)? {
         return Ok(());
     }
-    let fault = io_error("prepare the folder of an instance");
-    for part in [home.run(), home.log()] {
-        folder::make(&part).map_err(&fault)?;
+    for part in [folder::RUN, folder::LOG] {
+        home.make(part).map_err(&fault)?;
     }
-    let new = home.path().join("db.new");
-    folder::remove(&new).map_err(&fault)?;
-    folder::make(&new).map_err(&fault)?;
-    let made = fill(on, spec, seeds, &new).and_then(|()| {
-        fs::rename(&new, home.db()).map_err(&fault)?;
-        File::open(home.path()).and_then(|parent| parent.sync_all()).map_err(&fault)
-    });
-    if made.is_err() {
-        folder::remove(&new).map_err(&fault)?;
-    }
-    made
+    let staging = on.staging(spec.deployment, spec.instance, "prepare").map_err(&fault)?;
+    fill(on, spec, seeds, &staging)?;
+    staging.dir().give(folder::DB, &home, folder::DB).and_then(|()| home.sync()).map_err(&fault)
 }
 
-fn fill(on: &LocalProcess, spec: &InstanceSpec, seeds: &[DatabaseSeed], new: &Path) -> Result<(), ProvisionError> {
-    let engine = (on.open_engine)(new.to_owned()).map_err(engine_error("open the engine"))?;
+fn fill(
+    on: &LocalProcess,
+    spec: &InstanceSpec,
+    seeds: &[DatabaseSeed],
+    staging: &Staging,
+) -> Result<(), ProvisionError> {
+    let db = staging.dir().make(folder::DB).map_err(io_error("prepare the folder of an instance"))?;
+    let engine = (on.open_engine)(staging.path(folder::DB)).map_err(engine_error("open the engine"))?;
     let mut named = Vec::new();
     let mut size = 0;
     for (name, seed) in spec.databases.iter().zip(seeds) {
         let id = DatabaseId::from_uuid(on.ids.uuid(on.clock.now()));
-        plant(on, &*engine, &new.join("seed"), id, seed)?;
+        plant(on, &*engine, &staging.path("seed"), id, seed)?;
         size += engine.served_size_bytes(id).map_err(engine_error("measure a database"))?;
         named.push(Named { name: name.clone(), id });
     }
     if size > u64::from(spec.volume_gb) * GIB {
         return Err(ProvisionError::Refused(format!("{size} bytes do not fit the volume of {} GB", spec.volume_gb)));
     }
-    databases::write(new, &named).map_err(io_error("write the list of databases"))
+    databases::write(&db, &named).map_err(io_error("write the list of databases"))
 }
 
 /// Makes one database from its seed. `spare` is a path nobody uses; nothing is left there.
@@ -160,36 +161,49 @@ fn prove(engine: &dyn SessionEngine, id: DatabaseId, expected: &[(RefName, Commi
     }
 }
 
-/// Makes a database on the side, as a file of that name in the folder.
+/// Makes a database on the side, as a file of that name among what is staged.
 pub(super) fn stage(
     on: &LocalProcess,
-    folder: &Path,
+    staging: &Staging,
     id: DatabaseId,
     seed: &DatabaseSeed,
 ) -> Result<(), ProvisionError> {
-    let fault = io_error("prepare a database");
-    folder::remove(folder).map_err(&fault)?;
-    folder::make(folder).map_err(&fault)?;
-    let engine = (on.open_engine)(folder.join("engine")).map_err(engine_error("open the engine"))?;
-    plant(on, &*engine, &folder.join("seed"), id, seed)?;
-    engine.copy_out(id, &folder.join(id.to_string())).map(drop).map_err(engine_error("copy a database"))
+    let engine = (on.open_engine)(staging.path("engine")).map_err(engine_error("open the engine"))?;
+    plant(on, &*engine, &staging.path("seed"), id, seed)?;
+    engine.copy_out(id, &staging.path(&id.to_string())).map(drop).map_err(engine_error("copy a database"))
 }
 
-/// The databases of an instance and the engine on them, for what opens no database.
-fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(Vec<Named>, Arc<dyn SessionEngine>), ProvisionError> {
-    let db = on.folder(spec).db();
-    let named = databases::read(&db).map_err(|error| match error.kind() {
+/// The folder of an instance's databases, and their names.
+fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<Named>), ProvisionError> {
+    let read = || -> io::Result<_> {
+        let db = on.folder(spec).open()?.sub(folder::DB)?;
+        let named = databases::read(&db)?;
+        Ok((db, named))
+    };
+    read().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ProvisionError::Refused("the instance has no data".into()),
         _ => unavailable("read the list of databases", error),
-    })?;
-    let engine = (on.open_engine)(db).map_err(engine_error("open the engine"))?;
-    Ok((named, engine))
+    })
+}
+
+/// Opens the file of a database; it is read from what is open, whatever the process of the instance does to its name.
+fn open_live(on: &LocalProcess, db: &ConfinedDir, named: &Named) -> Result<File, ProvisionError> {
+    db.file_at(&on.hub.place(named.id)).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ProvisionError::Refused(format!("the file of {} is missing", named.name)),
+        io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory => {
+            ProvisionError::Refused(format!("the file of {} cannot be used: {error}", named.name))
+        }
+        _ => unavailable("open a database", error),
+    })
 }
 
 pub(super) fn sizes(on: &LocalProcess, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
-    let (named, engine) = live(on, spec)?;
+    let (db, named) = live(on, spec)?;
     let size = |name: &ServedName| match named.iter().find(|database| database.name.key() == name.key()) {
-        Some(database) => engine.served_size_bytes(database.id).map_err(engine_error("measure a database")),
+        Some(database) => {
+            let found = open_live(on, &db, database)?.metadata().map_err(io_error("measure a database"))?;
+            Ok(found.len())
+        }
         None => Ok(0),
     };
     spec.databases.iter().map(size).collect()
@@ -200,42 +214,74 @@ pub(super) fn snapshot(
     spec: &InstanceSpec,
     backup: BackupId,
 ) -> Result<Vec<CopiedDatabase>, ProvisionError> {
-    let staging = on.folder(spec).path().join("staging");
-    let fault = io_error("copy the databases of an instance");
-    folder::remove(&staging).map_err(&fault)?;
-    folder::make(&staging).map_err(&fault)?;
+    let staging =
+        on.staging(spec.deployment, spec.instance, "backup").map_err(io_error("copy the databases of an instance"))?;
     let copied = copy_all(on, spec, backup, &staging);
     if copied.is_err() {
         on.blobs
             .remove_backup(spec.deployment, backup)
             .map_err(|error| unavailable("remove an unfinished backup", error))?;
     }
-    folder::remove(&staging).map_err(&fault)?;
     copied
 }
+
+/// The databases of an instance may exceed its volume by what it writes between two measurements. What exceeds this many volumes is refused.
+const MOST_VOLUMES: u64 = 2;
 
 fn copy_all(
     on: &LocalProcess,
     spec: &InstanceSpec,
     backup: BackupId,
-    staging: &Path,
+    staging: &Staging,
 ) -> Result<Vec<CopiedDatabase>, ProvisionError> {
-    let (named, live) = live(on, spec)?;
-    let checking = (on.open_engine)(staging.join("engine")).map_err(engine_error("open the engine"))?;
+    let (db, named) = live(on, spec)?;
+    let checking = (on.open_engine)(staging.path("engine")).map_err(engine_error("open the engine"))?;
+    let mut room = u64::from(spec.volume_gb).saturating_mul(GIB).saturating_mul(MOST_VOLUMES);
     let mut copied = Vec::new();
-    for Named { name, id } in named {
-        let path = staging.join("copy");
-        let size_bytes = live.copy_out(id, &path).map_err(engine_error("copy a database"))?;
-        checking.put_back(id, &path).map_err(engine_error("open the copy"))?;
+    for named in named {
+        let source = open_live(on, &db, &named)?;
+        let Named { name, id } = named;
+        let mut copy = staging.dir().create("copy").map_err(io_error("copy a database"))?;
+        let size_bytes = copy_at_most(source, &mut copy, room)?;
+        room -= size_bytes;
+        checking.put_back(id, &staging.path("copy")).map_err(engine_error("open the copy"))?;
         let heads = heads(&*checking, id)?;
         prove(&*checking, id, &heads)?;
-        let sha256 = hash(&path).map_err(io_error("read the copy"))?;
+        // What is hashed is what is kept, byte for byte.
+        copy.rewind().map_err(io_error("read the copy"))?;
+        let mut bytes = Hashed { from: copy, hasher: Sha256::new() };
         let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
-        let mut bytes = File::open(&path).map_err(io_error("read the copy"))?;
         on.blobs.put_backup(&file, &mut bytes).map_err(|error| unavailable("keep a backup", error))?;
+        let sha256 = hex(&bytes.hasher.finalize());
         checking.drop_served(id).map_err(engine_error("remove the copy"))?;
-        tidy(&path, Ok(()))?;
+        staging.dir().remove("copy").map_err(io_error("remove the copy"))?;
         copied.push(CopiedDatabase { name, size_bytes, sha256, heads });
     }
     Ok(copied)
+}
+
+/// Copies what is in a file now. Only what was appended meanwhile may be missing: see `copy_file` of the engine.
+fn copy_at_most(source: File, to: &mut File, room: u64) -> Result<u64, ProvisionError> {
+    let fault = io_error("copy a database");
+    let too_large = || ProvisionError::Refused("the databases are larger than the volume of the instance".into());
+    let length = source.metadata().map_err(&fault)?.len();
+    if length > room {
+        return Err(too_large());
+    }
+    let copied = io::copy(&mut source.take(room.saturating_add(1)), to).map_err(&fault)?;
+    if copied > room { Err(too_large()) } else { Ok(copied) }
+}
+
+/// Reads a file and hashes what was read.
+struct Hashed {
+    from: File,
+    hasher: Sha256,
+}
+
+impl Read for Hashed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.hasher.update(&buffer[..read]);
+        Ok(read)
+    }
 }

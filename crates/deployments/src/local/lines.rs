@@ -1,17 +1,37 @@
 //! Lines of a log, from any place in either direction.
 
-use std::fs;
 use std::io;
-use std::path::Path;
 
 use branchyard_domain::ports::{OutputLine, OutputPosition, OutputQuery, Towards};
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
-use crate::child::log::{file_name, segments};
+use crate::child::log::{FULL, KEPT, LONGEST, file_name};
+use crate::confined_dir::ConfinedDir;
+
+/// Entries of the folder that are looked at: a log has a handful.
+const MOST_ENTRIES: usize = 1_000;
+/// Files that are read, the newest: those that are kept, and one that is just begun.
+const MOST_FILES: usize = KEPT + 1;
+/// Bytes of a file that are read: a full one and its last line, with its time.
+const MOST_BYTES: u64 = FULL + LONGEST as u64 + 64;
+
+/// The files of a log, oldest first.
+fn segments(folder: &ConfinedDir) -> io::Result<Vec<u64>> {
+    let number = |name: &str| {
+        let number = name.strip_suffix(".log")?.parse().ok()?;
+        (file_name(number) == name).then_some(number)
+    };
+    let names = folder.names(MOST_ENTRIES)?;
+    let mut found: Vec<u64> = names.iter().filter_map(|name| number(name.to_str()?)).collect();
+    found.sort_unstable();
+    Ok(found.split_off(found.len().saturating_sub(MOST_FILES)))
+}
 
 /// The lines a query asks for, oldest first.
-pub(super) fn read(folder: &Path, query: &OutputQuery) -> io::Result<Vec<OutputLine>> {
+///
+/// The log is written by a process that may have been taken over: a file that is a link or no regular file is none, and no more is read than a log has.
+pub(super) fn read(folder: &ConfinedDir, query: &OutputQuery) -> io::Result<Vec<OutputLine>> {
     let mut numbers = segments(folder)?;
     let mut found = Vec::new();
     match query.towards {
@@ -49,10 +69,12 @@ pub(super) fn read(folder: &Path, query: &OutputQuery) -> io::Result<Vec<OutputL
 }
 
 /// Whole lines of a file; what is still being written is none yet.
-fn lines_of(folder: &Path, segment: u64) -> io::Result<Vec<OutputLine>> {
-    let bytes = match fs::read(folder.join(file_name(segment))) {
-        // Rotated away meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+fn lines_of(folder: &ConfinedDir, segment: u64) -> io::Result<Vec<OutputLine>> {
+    let bytes = match folder.read_first(&file_name(segment), MOST_BYTES) {
+        // Rotated away meanwhile, or no file.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+            return Ok(Vec::new());
+        }
         read => read?,
     };
     let mut lines = Vec::new();
@@ -66,7 +88,7 @@ fn lines_of(folder: &Path, segment: u64) -> io::Result<Vec<OutputLine>> {
         let Ok(at) = DateTime::parse_from_rfc3339(time) else { continue };
         lines.push(OutputLine {
             time: Timestamp::from_micros(at.timestamp_micros()),
-            text: rest.to_owned(),
+            text: cut(rest).to_owned(),
             begin,
             end: OutputPosition { segment, offset },
         });
@@ -74,8 +96,22 @@ fn lines_of(folder: &Path, segment: u64) -> io::Result<Vec<OutputLine>> {
     Ok(lines)
 }
 
+/// No longer than a line of a log is.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::symlink;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::*;
 
     fn query(from: Option<OutputPosition>, towards: Towards, limit: usize) -> OutputQuery {
@@ -95,7 +131,8 @@ mod tests {
         };
         say(3, 0, 4);
         say(4, 4, 6);
-        let get = |query: &OutputQuery| read(folder.path(), query).unwrap();
+        let opened = ConfinedDir::open(folder.path()).unwrap();
+        let get = |query: &OutputQuery| read(&opened, query).unwrap();
         let newest = get(&query(None, Towards::Older, 3));
         assert_eq!(texts(&newest), ["INFO 3", "INFO 4", "INFO 5"]);
         let older = get(&query(Some(newest[0].begin), Towards::Older, 2));
@@ -116,6 +153,58 @@ mod tests {
         assert_eq!(texts(&get(&OutputQuery { towards: Towards::Newer, ..window })), ["INFO 2", "INFO 3", "INFO 4"]);
         fs::remove_file(folder.path().join(file_name(3))).unwrap();
         assert_eq!(texts(&get(&query(Some(older[0].begin), Towards::Newer, 1))), ["INFO 4"]);
-        assert!(read(&folder.path().join("absent"), &query(None, Towards::Older, 1)).unwrap().is_empty());
+    }
+
+    const LINE: &str = "2026-11-20T12:00:00.000Z INFO line\n";
+
+    /// Asks for the whole log, in both directions, and not for longer than a minute.
+    fn all(folder: &std::path::Path) -> Vec<String> {
+        let opened = ConfinedDir::open(folder).unwrap();
+        let (done, waiting) = mpsc::channel();
+        std::thread::spawn(move || {
+            let [older, newer] = [Towards::Older, Towards::Newer].map(|towards| {
+                let lines = read(&opened, &query(None, towards, 1_000_000)).unwrap();
+                lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
+            });
+            assert_eq!(older, newer);
+            done.send(newer).unwrap();
+        });
+        waiting.recv_timeout(Duration::from_secs(60)).expect("reading a log blocks")
+    }
+
+    #[test]
+    fn what_is_no_file_of_a_log_is_neither_followed_nor_waited_for() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("log");
+        fs::create_dir(&folder).unwrap();
+        fs::write(outer.path().join("secret"), LINE.replace("line", "secret")).unwrap();
+        symlink(outer.path().join("secret"), folder.join(file_name(1))).unwrap();
+        let pipe = folder.join(file_name(2));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        fs::create_dir(folder.join(file_name(3))).unwrap();
+        fs::write(folder.join(file_name(4)), LINE).unwrap();
+        fs::write(folder.join("5.log"), LINE).unwrap();
+        assert_eq!(all(&folder), ["INFO line"]);
+    }
+
+    #[test]
+    fn a_log_without_end_is_read_no_further_than_a_log_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(file_name(1));
+        fs::write(&file, format!("{LINE}2026-11-20T12:00:00.000Z {}\n", "é".repeat(LONGEST))).unwrap();
+        File::options().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
+        let lines = all(folder.path());
+        assert_eq!(lines.len(), 2);
+        assert!(lines[1].len() <= LONGEST && lines[1].starts_with('é'));
+    }
+
+    #[test]
+    fn of_many_files_the_newest_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 1..=50 {
+            let line = format!("2026-11-20T12:00:{number:02}.000Z INFO {number}\n");
+            fs::write(folder.path().join(file_name(number)), line).unwrap();
+        }
+        assert_eq!(all(folder.path()), ["INFO 45", "INFO 46", "INFO 47", "INFO 48", "INFO 49", "INFO 50"]);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use branchyard_domain::ports::Authorizer;
 use branchyard_domain::values::InstanceId;
 
 use crate::control::server::{Channel, Checks, Told};
+use crate::folder::InstanceFolder;
 use crate::spec::Secret;
 
 const HEALTH: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const HEALTH: Duration = Duration::from_secs(2);
 /// What it takes to reach a process.
 pub(super) struct Link {
     pub(super) instance: InstanceId,
-    pub(super) run: PathBuf,
+    pub(super) folder: InstanceFolder,
     pub(super) secret: Secret,
     pub(super) authorizer: Arc<dyn Authorizer>,
     /// The host that clients are given.
@@ -29,7 +29,7 @@ impl Link {
     /// Connects and makes sure whom to.
     pub(super) fn open(&self, told: impl Fn(Told) + Send + 'static) -> std::io::Result<Arc<Channel>> {
         let checks = Checks { authorizer: Arc::clone(&self.authorizer), instance: self.instance };
-        Channel::open(&self.run, &self.secret, checks, told)
+        Channel::open(&self.folder, &self.secret, checks, told)
     }
 
     /// Whether `GET health` is answered with 200.

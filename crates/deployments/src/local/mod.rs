@@ -5,9 +5,11 @@ mod lines;
 mod link;
 mod process;
 mod running;
+mod staging;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -20,11 +22,14 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::{BackupId, DatabaseId, DeploymentId, InstanceId, OperationId, ServedName, Settings};
 
+use crate::child::databases::LIST;
+use crate::confined_dir::ConfinedDir;
 use crate::control::{Answer, Ask};
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{Secret, Spec, settings_map};
 use link::Link;
 use running::Running;
+use staging::Staging;
 
 /// Time for an answer on the control channel that takes no work.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -38,6 +43,9 @@ pub trait HubFiles: Send + Sync {
     /// # Errors
     /// [`EngineError`].
     fn export(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError>;
+
+    /// Where the engine keeps the file of a database within its folder.
+    fn place(&self, database: DatabaseId) -> PathBuf;
 }
 
 /// Where and how processes run.
@@ -118,16 +126,21 @@ impl LocalProcess {
     }
 
     /// The folder of an instance whose deployment is not told.
-    fn find_folder(&self, instance: InstanceId) -> io::Result<Option<InstanceFolder>> {
-        for deployment in fs::read_dir(&self.settings.root)? {
-            let name = deployment?.file_name();
+    fn find_folder(&self, instance: InstanceId) -> io::Result<Option<(DeploymentId, InstanceFolder)>> {
+        for name in ConfinedDir::open(&self.settings.root)?.names(usize::MAX)? {
             let Some(id) = name.to_str().and_then(|name| DeploymentId::parse(name).ok()) else { continue };
             let folder = InstanceFolder::of(&self.settings.root, id, instance);
-            if folder.path().is_dir() {
-                return Ok(Some(folder));
+            match folder.open() {
+                Ok(_) => return Ok(Some((id, folder))),
+                Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    fn staging(&self, deployment: DeploymentId, instance: InstanceId, name: &'static str) -> io::Result<Staging> {
+        Staging::open(&self.settings.root, deployment, instance, name)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<InstanceId, Arc<Running>>> {
@@ -149,7 +162,7 @@ impl LocalProcess {
             self.authorizer.get().ok_or_else(|| unavailable("run an instance", "nobody checks callers"))?;
         Ok(Link {
             instance,
-            run: folder.run(),
+            folder: folder.clone(),
             secret,
             authorizer: Arc::clone(authorizer),
             host: self.settings.advertise_host.clone(),
@@ -175,7 +188,14 @@ impl LocalProcess {
 }
 
 fn read_spec(folder: &InstanceFolder) -> Option<Spec> {
-    serde_json::from_slice(&folder::read(&folder.spec()).ok()?).ok()
+    let run = folder.open().and_then(|home| home.sub(folder::RUN)).ok()?;
+    serde_json::from_slice(&run.read(folder::SPEC, folder::MOST_BYTES).ok()?).ok()
+}
+
+fn write_spec(folder: &InstanceFolder, spec: &Spec) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    crate::hrana::values::append(&mut bytes, spec);
+    folder.open()?.make(folder::RUN)?.write(folder::SPEC, &bytes)
 }
 
 impl Provisioner for LocalProcess {
@@ -211,30 +231,37 @@ impl Provisioner for LocalProcess {
         }
         self.lock().remove(&instance);
         let removed = self.find_folder(instance).and_then(|found| {
-            let Some(found) = found else { return Ok(()) };
-            for part in ["db", "db.new", "run", "incoming", "staging"] {
-                folder::remove(&found.path().join(part))?;
+            let Some((deployment, found)) = found else { return Ok(()) };
+            let home = found.open()?;
+            // Two of them were made by earlier versions.
+            for part in [folder::DB, folder::RUN, folder::INCOMING, "db.new", "staging"] {
+                home.remove(part)?;
             }
-            Ok(())
+            staging::remove(&self.settings.root, &deployment.to_string(), Some(instance))
         });
         removed.map_err(|error| unavailable("remove the data of an instance", error))
     }
 
     fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError> {
-        let path = self.settings.root.join(deployment.to_string());
-        let inside: Vec<_> = fs::read_dir(&path).map(|entries| entries.flatten().collect()).unwrap_or_default();
+        let fault = |error: io::Error| unavailable("remove a deployment", error);
+        let name = deployment.to_string();
+        let root = ConfinedDir::open(&self.settings.root).map_err(fault)?;
+        let inside = match root.sub(&name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            folder => folder.and_then(|folder| folder.names(usize::MAX)).map_err(fault)?,
+        };
         for entry in inside {
-            let instance = entry.file_name().to_str().and_then(|name| InstanceId::parse(name).ok());
+            let instance = entry.to_str().and_then(|name| InstanceId::parse(name).ok());
             if instance.is_some_and(|instance| self.is_running(instance)) {
                 return Err(ProvisionError::Refused("an instance of the deployment runs".into()));
             }
         }
-        folder::remove(&path).map_err(|error| unavailable("remove a deployment", error))
+        root.remove(&name).and_then(|()| staging::remove(&self.settings.root, &name, None)).map_err(fault)
     }
 
     fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError> {
         let folder = self.folder(spec);
-        if !folder.db().join("databases.json").exists() {
+        if !folder.open().and_then(|home| home.sub(folder::DB)?.has(LIST)).unwrap_or(false) {
             return Err(ProvisionError::Refused("the instance was not prepared".into()));
         }
         let mut all = self.lock();
@@ -245,12 +272,7 @@ impl Provisioner for LocalProcess {
         let keys = kept.unwrap_or_else(|| (Secret::fresh(), Secret::fresh()));
         let link = self.link(spec.instance, &folder, keys.0.clone())?;
         let spec_file = Spec::new(spec, self.settings.bind, self.settings.orphan_grace.as_secs(), keys);
-        let mut bytes = Vec::new();
-        crate::hrana::values::append(&mut bytes, &spec_file);
-        for part in [folder.run(), folder.log()] {
-            folder::make(&part).map_err(|error| unavailable("make the folders of an instance", error))?;
-        }
-        folder::write(&folder.spec(), &bytes).map_err(|error| unavailable("write the spec of an instance", error))?;
+        write_spec(&folder, &spec_file).map_err(|error| unavailable("write the spec of an instance", error))?;
         let running = running::start(&self.settings.program, &folder, spec.port, link)
             .map_err(|error| unavailable("start a process", error))?;
         let handle = running.handle.clone();
@@ -296,10 +318,7 @@ impl Provisioner for LocalProcess {
         let running = self.process(handle)?;
         if let Some(mut spec) = read_spec(&running.folder) {
             spec.settings = settings_map(settings);
-            let mut bytes = Vec::new();
-            crate::hrana::values::append(&mut bytes, &spec);
-            folder::write(&running.folder.spec(), &bytes)
-                .map_err(|error| unavailable("write the spec of an instance", error))?;
+            write_spec(&running.folder, &spec).map_err(|error| unavailable("write the spec of an instance", error))?;
         }
         self.ask(handle, Ask::Apply { settings: settings_map(settings) }, PROMPT).map(drop)
     }
@@ -328,7 +347,10 @@ impl Provisioner for LocalProcess {
 
     fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError> {
         let read = self.find_folder(instance).and_then(|found| match found {
-            Some(found) => lines::read(&found.log(), query),
+            Some((_, found)) => match found.open()?.sub(folder::LOG) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+                folder => lines::read(&folder?, query),
+            },
             None => Ok(Vec::new()),
         });
         read.map_err(|error| unavailable("read the log of an instance", error))
@@ -352,9 +374,23 @@ impl Provisioner for LocalProcess {
         let running = self.process(handle)?;
         // The same id for the same operation: done twice, it is done once.
         let id = DatabaseId::from_uuid(operation.as_uuid());
-        let incoming = running.folder.path().join("incoming");
-        let staged = data::stage(self, &incoming, id, seed);
-        let taken = staged.and_then(|()| {
+        let fault = |error: io::Error| unavailable("prepare a database", error);
+        let staging = self
+            .find_folder(handle.instance)
+            .and_then(|found| {
+                found.map_or(Err(io::ErrorKind::NotFound.into()), |(deployment, _)| {
+                    self.staging(deployment, handle.instance, "create")
+                })
+            })
+            .map_err(fault)?;
+        let home = running.folder.open().map_err(fault)?;
+        home.remove(folder::INCOMING).map_err(fault)?;
+        let given = data::stage(self, &staging, id, seed).and_then(|()| {
+            let file = id.to_string();
+            let incoming = home.make(folder::INCOMING);
+            incoming.and_then(|incoming| staging.dir().give(&file, &incoming, &file)).map_err(fault)
+        });
+        let taken = given.and_then(|()| {
             let ask = Ask::CreateDatabase {
                 operation: operation.to_string(),
                 name: name.to_string(),
@@ -363,7 +399,13 @@ impl Provisioner for LocalProcess {
             };
             self.ask(handle, ask, PATIENT).map(drop)
         });
-        let tidied = folder::remove(&incoming).map_err(|error| unavailable("tidy up after a database", error));
+        // Removed where the process, which goes on, cannot add to it.
+        let tidied = match home.give(folder::INCOMING, staging.dir(), "taken") {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(unavailable("tidy up after a database", error))
+            }
+            _ => Ok(()),
+        };
         taken.and(tidied)
     }
 

@@ -1,9 +1,7 @@
 //! A process that runs, or ran: its events, its channel, its end.
 
 use std::collections::VecDeque;
-use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -19,7 +17,7 @@ use super::unavailable;
 use crate::child::log::mask;
 use crate::control::Ask;
 use crate::control::server::{Channel, Told};
-use crate::folder::InstanceFolder;
+use crate::folder::{InstanceFolder, LOG};
 
 /// Time to become ready.
 const READY: Duration = Duration::from_secs(30);
@@ -27,6 +25,10 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 const MISSES: u32 = 3;
 /// Bytes of standard error that are told.
 const TOLD: usize = 2048;
+/// Bytes of it that are read: a token that is cut at their beginning is not told.
+const READ: u64 = 64 << 10;
+/// Name of the file with standard error in the folder `log`.
+const STDERR: &str = "stderr";
 
 #[derive(Default)]
 struct State {
@@ -52,14 +54,14 @@ pub(super) struct Running {
 
 /// Starts the program on a folder.
 pub(super) fn start(program: &Path, folder: &InstanceFolder, port: u16, link: Link) -> io::Result<Arc<Running>> {
-    let mut options = OpenOptions::new();
-    let stderr = options.write(true).create(true).truncate(true).mode(0o600).open(folder.stderr())?;
+    let stderr = folder.open()?.make(LOG)?.replace(STDERR)?;
     let mut child = Command::new(program)
         .arg("serve-deployment")
         .arg("--run-dir")
         .arg(folder.run())
         .env_clear()
-        .current_dir(folder.run())
+        // The process enters its folder itself, once it is confined to it.
+        .current_dir(folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr)
@@ -162,7 +164,7 @@ impl Running {
     }
 
     fn end(&self, cause: String) {
-        let stderr = last_of(&self.folder.stderr());
+        let stderr = last_of(&self.folder);
         let mut state = self.lock();
         if let Some(channel) = state.channel.take() {
             channel.close();
@@ -290,13 +292,51 @@ impl Running {
     }
 }
 
-/// The end of a file, as text, without tokens.
-fn last_of(path: &Path) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
+/// The end of standard error, as text, without tokens.
+fn last_of(folder: &InstanceFolder) -> String {
+    let read = folder.open().and_then(|home| home.sub(LOG)?.read_last(STDERR, READ));
+    let bytes = read.unwrap_or_default();
     let text = mask(&String::from_utf8_lossy(&bytes));
     let mut from = text.len().saturating_sub(TOLD);
     while !text.is_char_boundary(from) {
         from += 1;
     }
     text[from..].trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::{FileExt as _, symlink};
+    use std::sync::mpsc;
+
+    use branchyard_domain::values::{DeploymentId, InstanceId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn of_standard_error_the_end_is_told_and_no_other_file() {
+        let root = tempfile::tempdir().unwrap();
+        let (deployment, instance) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let folder =
+            InstanceFolder::of(root.path(), DeploymentId::from_uuid(deployment), InstanceId::from_uuid(instance));
+        assert_eq!(last_of(&folder), "");
+        fs::create_dir_all(folder.log()).unwrap();
+        let stderr = folder.log().join(STDERR);
+        let file = File::create(&stderr).unwrap();
+        file.set_len(1 << 40).unwrap();
+        file.write_all_at(b"the end", 1 << 40).unwrap();
+        assert!(last_of(&folder).ends_with("the end"));
+
+        fs::remove_file(&stderr).unwrap();
+        fs::write(root.path().join("secret"), "secret").unwrap();
+        symlink(root.path().join("secret"), &stderr).unwrap();
+        assert_eq!(last_of(&folder), "");
+        fs::remove_file(&stderr).unwrap();
+        assert!(Command::new("mkfifo").arg(&stderr).status().unwrap().success());
+        let (done, waiting) = mpsc::channel();
+        thread::spawn(move || done.send(last_of(&folder)).unwrap());
+        assert_eq!(waiting.recv_timeout(Duration::from_secs(60)).expect("a pipe blocks"), "");
+    }
 }

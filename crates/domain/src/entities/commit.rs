@@ -1,5 +1,6 @@
 //! What the engine tells of commits, tables and rows.
 
+use super::object::{ObjectChange, Trigger};
 use crate::values::{CommitHash, Timestamp};
 
 /// Who made a commit, and when.
@@ -73,6 +74,8 @@ pub struct TableChange {
     pub schema_changed: bool,
     /// Rows added, removed and modified; `None` when counting took too long.
     pub rows: Option<(u64, u64, u64)>,
+    /// Its indexes and triggers that differ, and the view itself if it is one, by kind and name.
+    pub objects: Vec<ObjectChange>,
 }
 
 /// A row that differs between two commits. Columns stand in table order.
@@ -181,6 +184,8 @@ pub struct TableSchema {
     pub indexes: Vec<Index>,
     /// References to other tables.
     pub foreign_keys: Vec<ForeignKey>,
+    /// Triggers, by name.
+    pub triggers: Vec<Trigger>,
     /// The statement that made it.
     pub create_statement: String,
 }

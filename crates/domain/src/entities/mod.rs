@@ -13,6 +13,7 @@ mod hook;
 mod instance;
 mod ledger;
 mod log;
+mod object;
 mod operation;
 mod pull;
 mod refs;
@@ -42,11 +43,12 @@ pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Seal
 pub use instance::{Attempts, Instance, InstanceSize, Shutdown};
 pub use ledger::{Interval, Metered};
 pub use log::{LogEntry, LogPosition, LogWalk};
+pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
     Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, PullEnds,
     RowProblem, Side, Work,
 };
-pub use pull::{Pull, PullComment, PullState};
+pub use pull::{Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 pub use refs::{Branch, Tag};
 pub use release::Release;
 pub use session::{Invitation, Session};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::formats::{FormatError, RowSource};
 use crate::entities::{
-    Cell, Commit, Conflict, ImportMode, LogEntry, LogPosition, RowChange, Side, Signature, TableChange, TableSchema,
+    Cell, Commit, Conflict, ImportMode, LogEntry, LogPosition, RowChange, SchemaObject, Side, Signature, TableChange,
+    TableSchema,
 };
 use crate::values::{CommitHash, DatabaseId};
 
@@ -75,8 +76,8 @@ pub enum EngineError {
     /// Took longer than allowed, in milliseconds.
     #[error("took longer than {0} ms")]
     TimedOut(u64),
-    /// Too many calls computed for long at once; nothing is wrong, and later it may be done.
-    #[error("too many long calls at once")]
+    /// Too many calls computed for long at once, or held the memory there is; nothing is wrong, and later it may be done.
+    #[error("too many long or large calls at once")]
     Busy,
     /// The file is damaged or a chunk of it is gone.
     #[error("the database file is damaged: {0}")]
@@ -404,6 +405,22 @@ pub struct ChangedRows {
     pub more: bool,
 }
 
+/// Says which commits a database shows. Its file may hold more: what deleted branches left behind, what was fetched for pulls, what a fork took
+/// over. Those count as absent.
+pub trait Reachability: Send + Sync {
+    /// Returns `true` if a branch, tag, release or pull of the database names `commit` or one of its descendants. `descends` returns whether one
+    /// of the commits it is given is `commit` or descends from it.
+    ///
+    /// # Errors
+    /// [`EngineError`] when that cannot be looked up.
+    fn reaches(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
+    ) -> Result<bool, EngineError>;
+}
+
 /// Stores commits; runs SQL on them.
 ///
 /// Any number of calls may run at once; those that write to one database wait for each other in order of arrival.
@@ -455,6 +472,24 @@ pub trait Engine: Send + Sync {
         descendant: &CommitHash,
     ) -> Result<bool, EngineError>;
 
+    /// Whether one of `heads` is `commit` or descends from it; heads that are not in the file descend from nothing.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    fn descends(&self, database: DatabaseId, heads: &[CommitHash], commit: &CommitHash) -> Result<bool, EngineError> {
+        for head in heads {
+            match self.is_ancestor(database, commit, head) {
+                Ok(false) | Err(EngineError::NoSuchCommit(_)) => {}
+                other => return other,
+            }
+        }
+        Ok(false)
+    }
+
+    /// From now on, users' statements find only those commits by their hash that `reachability` says the database shows, and what the commit
+    /// they run at descends from. Without it they find every commit of the file. The first call counts.
+    fn limit_history(&self, reachability: std::sync::Arc<dyn Reachability>);
+
     /// The best common ancestor.
     ///
     /// # Errors
@@ -474,6 +509,9 @@ pub trait Engine: Send + Sync {
     fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError>;
 
     /// Brings a commit with its history from one database into another; nothing happens when it is there.
+    ///
+    /// Never waits for the writers of the source. Those of the target wait for parts of it only, and it for them: not for a caller that is to be
+    /// answered at once. It may copy the file of the source for a while.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`] when the source lacks it.
@@ -542,10 +580,11 @@ pub trait Engine: Send + Sync {
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError>;
 
     /// What a merge of two commits would leave unsettled, in `table` or everywhere, by table, then primary key; `skip` of
-    /// them left out, at most `limit` given. Changes nothing.
+    /// them left out, at most `limit` given. Changes nothing, and never waits for writers.
     ///
     /// # Errors
-    /// [`EngineError`].
+    /// [`EngineError::Busy`] when too many are asked for at once, or when finding them takes too much for a caller that waits; then, unless they
+    /// are remembered, they are there after [`Engine::prepare_conflicts`].
     fn conflicts(
         &self,
         database: DatabaseId,
@@ -555,6 +594,19 @@ pub trait Engine: Send + Sync {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError>;
+
+    /// Finds what [`Engine::conflicts`] answers for two commits, however long it takes, and remembers it for a while, with everything else that
+    /// was asked about these commits in vain. For background jobs: when the heads of a pull move, and after `conflicts` answered
+    /// [`EngineError::Busy`], as what is remembered may be forgotten.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`]. Commits that cannot be merged are no error: [`Engine::conflicts`] says so.
+    fn prepare_conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+    ) -> Result<(), EngineError>;
 
     /// Brings rows into a table as one commit; all or nothing. Gives the new head, equal to the base when nothing changed.
     ///
@@ -580,7 +632,7 @@ pub trait Engine: Send + Sync {
         script: &mut dyn std::io::Read,
     ) -> Result<CommitHash, EngineError>;
 
-    /// The tables that differ between two commits, by name.
+    /// The tables and views that differ between two commits, by name. One whose indexes or triggers differ is among them.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
@@ -609,6 +661,13 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError>;
+
+    /// The indexes, triggers and views of the user at a commit. Reads definitions only, never rows. An index that a constraint of its table made is
+    /// left out, and so are those of tables that belong to a virtual table.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`].
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError>;
 
     /// Checks the file and that each of `heads` is readable; gives what is wrong, in words for the operator.
     ///

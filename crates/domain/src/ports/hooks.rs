@@ -1,7 +1,8 @@
 //! The way out to hooks: what they are told, how their secrets are kept, and the requests themselves.
 
+use super::Canceled;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
-use crate::values::{AttemptId, DeliveryId, HookId, Timestamp};
+use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp};
 
 /// Renders what hooks are told.
 pub trait Payloads: Send + Sync {
@@ -27,6 +28,12 @@ pub enum AddressError {
     /// It names a network that hooks may not reach.
     #[error("{0}")]
     Refused(String),
+    /// The caller has as many names looked up as one may.
+    #[error("{0} of your addresses are being looked up; wait until one of them is registered or refused")]
+    TooManyLookups(usize),
+    /// No further name can be looked up.
+    #[error("the server cannot look up the name of this address just now; try again")]
+    Busy,
 }
 
 /// One request to make.
@@ -46,6 +53,8 @@ pub struct Parcel {
     pub body: String,
     /// What to sign with, the present secret first.
     pub secrets: Vec<HookSecret>,
+    /// Cuts the attempt short, as if it had not been made.
+    pub canceled: Canceled,
 }
 
 /// When a receiver wants to be asked again.
@@ -101,15 +110,23 @@ impl Sent {
     }
 }
 
+/// Takes whether the addresses of a name permit a hook.
+pub type LookedUp = Box<dyn FnOnce(Result<(), AddressError>) + Send>;
+
 /// Makes requests to hooks.
 pub trait Sender: Send + Sync {
-    /// Checks an address at registration; gives its normalized form. May resolve a name.
+    /// Checks an address at registration and returns its normalized form. Looks up no name.
     ///
     /// # Errors
     /// [`AddressError`].
     fn check(&self, url: &str) -> Result<String, AddressError>;
 
-    /// Makes one attempt and waits for its end, which is bounded in time. `None` when it was cut short by [`Sender::abort`].
+    /// Looks up the name in an address that was checked, where its addresses decide whether a hook may have it, and calls `done`: at once, or
+    /// later on another thread. The time is bounded, and so is the number of names looked up for one caller and for all.
+    fn look_up(&self, caller: AccountId, url: &str, done: LookedUp);
+
+    /// Makes one attempt and waits for its end, which is bounded in time. `None` when it was cut short by [`Sender::abort`] or
+    /// [`Parcel::canceled`].
     fn send(&self, parcel: &Parcel) -> Option<Sent>;
 
     /// Cuts all attempts short, those under way and those that are asked for later.

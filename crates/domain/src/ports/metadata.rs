@@ -356,7 +356,8 @@ pub trait RefRepository {
     fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
     /// Copies all branches and tags of a database to another that has none.
     fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
-    /// Distinct commits that branches, tags and merged pulls of a database name, ascending, after `after`.
+    /// Distinct commits that branches, tags and pulls of a database name, ascending, after `after`: of a pull what its merge took, else the heads it
+    /// shows once they are fetched.
     fn named_commits(
         &mut self,
         database: DatabaseId,
@@ -390,6 +391,30 @@ pub enum PullStanding {
     Merged,
 }
 
+/// A pull whose commits are to be fetched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullFetch {
+    /// The base database.
+    pub database_id: DatabaseId,
+    /// The number of the pull there.
+    pub number: PullNumber,
+    /// The user who opened the pull.
+    pub author: AccountId,
+    /// How often fetching failed since its source last moved.
+    pub tries: u32,
+}
+
+/// How a fetch for a pull ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FetchEnd<'a> {
+    /// This head of the source is in the base now.
+    Fetched(&'a CommitHash),
+    /// It failed and is to be tried again then.
+    Failed(Timestamp),
+    /// There is nothing to fetch.
+    Dropped,
+}
+
 /// Pulls and their comments.
 pub trait PullRepository {
     /// Takes the next number of a database; numbers are never given twice.
@@ -406,7 +431,7 @@ pub trait PullRepository {
         from_branch: &RefName,
         to_branch: &RefName,
     ) -> Result<Option<Pull>>;
-    /// Changes title, description, state, `updated_at` if the version still is `pull.version`; the version then counts up.
+    /// Changes title, description, state, content, `updated_at` if the version still is `pull.version`; the version then counts up.
     /// Gives whether it was changed. `Taken` when it would be the second open one between its branches.
     fn pull_update(&mut self, pull: &Pull) -> Result<bool>;
     /// Pulls by number descending, before `before`.
@@ -417,6 +442,40 @@ pub trait PullRepository {
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>>;
+    /// Has the open pulls from a branch show `head` with the present head of their target. The commits of those to other databases are due to be
+    /// fetched at `now`. Returns how many of these there are.
+    fn pull_source_moved(
+        &mut self,
+        database: DatabaseId,
+        branch: &RefName,
+        head: &CommitHash,
+        now: Timestamp,
+    ) -> Result<u64>;
+    /// Pulls to other databases that are neither merged nor hidden, by base, then number, after that pair.
+    fn pull_unmerged_from(
+        &mut self,
+        source: DatabaseId,
+        after: Option<(DatabaseId, PullNumber)>,
+        limit: usize,
+    ) -> Result<Vec<Pull>>;
+    /// Pulls from other databases that are neither merged nor hidden, by number, after `after`.
+    fn pull_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>>;
+    /// Pulls whose fetch is due at `now` and not leased, those that wait longest first; of each author at most `per_author`.
+    fn pull_fetch_due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>>;
+    /// Leases a fetch that is due at `now` until `until`. Returns whether it was due and free.
+    fn pull_fetch_lease(
+        &mut self,
+        database: DatabaseId,
+        number: PullNumber,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool>;
+    /// Ends the lease of a fetch. A source that moved meanwhile leaves the fetch due. Returns whether the pull shows what was fetched.
+    fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool>;
+    /// Ends all leases of fetches. Closes and hides the open pulls without heads from another database that is not public: a release that asked for
+    /// no consent opened them. Has every other open pull that does not show the present head of its source show that, as
+    /// [`PullRepository::pull_source_moved`] does. Returns how many fetches are due.
+    fn pull_fetch_recover(&mut self, now: Timestamp) -> Result<u64>;
     /// Adds a comment.
     fn comment_add(
         &mut self,
@@ -502,9 +561,16 @@ pub trait OperationRepository {
     fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64>;
     /// The unsettled operations of a database, oldest first.
     fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>>;
-    /// Leases the oldest operation that may run: queued, or running with a lease that ended, in a database none of whose
-    /// operations is running under a live lease. It becomes running, one attempt more, leased to `holder` until `until`.
-    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>>;
+    /// Leases an operation that may run: queued, or running with a lease that ended, in a database none of whose operations is running under a
+    /// live lease. Of the creators of such, `turn` says whose; of these, the oldest. It becomes running, one attempt more, leased to `holder`
+    /// until `until`.
+    fn operation_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        turn: LeaseTurn<'_>,
+    ) -> Result<Option<Operation>>;
     /// Prolongs the lease of `holder`; gives whether it still had it.
     fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool>;
     /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
@@ -668,15 +734,26 @@ pub struct DeliveryBacklog {
     pub oldest_due_at: Option<Timestamp>,
 }
 
+/// Whose operation is leased next: creators take turns in the order of their ids, and the first one follows the last.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeaseTurn<'a> {
+    /// The creator whose turn was last.
+    pub after: Option<AccountId>,
+    /// Creators that are passed over.
+    pub without: &'a [AccountId],
+}
+
 /// What may be leased at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places {
+pub struct Places<'a> {
     /// Hooks in all.
     pub hooks: usize,
-    /// Of these, hooks whose last attempt failed.
-    pub failing: usize,
-    /// Deliveries of a hook; a hook whose last attempt failed has one.
+    /// Of these, hooks whose last attempt failed, and slow ones.
+    pub held_back: usize,
+    /// Deliveries of a hook; one whose last attempt failed and a slow one have one.
     pub run: usize,
+    /// Hooks that are slow.
+    pub slow: &'a [HookId],
 }
 
 /// Deliveries and their attempts.
@@ -706,10 +783,16 @@ pub trait DeliveryRepository {
     fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool>;
     /// Gives up all pending deliveries of a hook; gives how many.
     fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64>;
-    /// Whether a delivery is due in a hook that nobody holds.
-    fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool>;
+    /// Returns `true` if a delivery is due in a hook that has no lease and that these places admit.
+    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool>;
     /// Leases hooks that nobody holds and that have something due, those that wait longest first.
-    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>>;
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: Places<'_>,
+    ) -> Result<Vec<Lease>>;
     /// Of leases, each of a hook and with its end, those that `holder` still has, with the hook as it is now; in any order.
     fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>>;
     /// Ends the leases of hooks.

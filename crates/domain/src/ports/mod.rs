@@ -19,17 +19,18 @@ pub use deployments::{
 };
 pub use engine::{
     Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
-    MergeOutcome, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected, Selection,
-    SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
+    MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
+    Selection, SqlFailure, TableScan, Test, ValueRef, WriteJob, Written,
 };
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
-pub use hooks::{AddressError, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
+pub use hooks::{AddressError, LookedUp, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
     AccountRepository, ActivityRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
-    DeliveryRepository, DeliveryState, EventRepository, HookRepository, IdempotencyRepository, InvitationRepository,
-    Lease, MemberRepository, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository,
-    OperationState, Places, PullFilter, PullRepository, PullStanding, Ranking, RefRepository, ReleaseRepository,
-    SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit, UploadRepository,
+    DeliveryRepository, DeliveryState, EventRepository, FetchEnd, HookRepository, IdempotencyRepository,
+    InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError, OperationBacklog,
+    OperationFilter, OperationRepository, OperationState, Places, PullFetch, PullFilter, PullRepository, PullStanding,
+    Ranking, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit,
+    UploadRepository,
 };
 pub use metrics::{Metric, Sample, Series, Summary};
 pub use provisioner::{

@@ -3,11 +3,14 @@
 //! Each function makes databases of its own, so they may run in any order, on an engine that holds others, and at once.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::entities::{Cell, Change, ConflictKind, ImportMode, LogPosition, RowProblem, Side, Signature};
+use crate::entities::{
+    Cell, Change, ConflictKind, ImportMode, LogPosition, ObjectChange, ObjectKind, RowProblem, Side, Signature,
+};
 use crate::fakes::Collected;
 use crate::ports::{
     Canceled, ChangedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob,
@@ -34,11 +37,13 @@ pub const ALL: &[(&str, Check)] = &[
     ("diff", diff),
     ("diff_pages", diff_pages),
     ("schemas", schemas),
+    ("objects", objects),
     ("merges", merges),
     ("conflicts", conflicts),
     ("resolved_conflicts", resolved_conflicts),
     ("write_then_merge", write_then_merge),
     ("fetch_and_copy", fetch_and_copy),
+    ("beside_a_long_write", beside_a_long_write),
     ("imports", imports),
     ("refused_imports", refused_imports),
     ("scripts", scripts),
@@ -584,6 +589,46 @@ pub fn schemas(engine: &dyn Engine) {
     assert!(matches!(engine.tables(db.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
 }
 
+/// Triggers stand in the schema of their table, and one that differs makes its table differ, whatever its rows.
+pub fn objects(engine: &dyn Engine) {
+    let (db, from) = Db::with_rows(engine);
+    assert_eq!(engine.objects(db.id, &from).unwrap(), []);
+    let create = |b| format!("CREATE TRIGGER zero AFTER INSERT ON t BEGIN UPDATE t SET b = {b} WHERE id = 1; END");
+    let to = db.write(&from, 2, &create(0));
+    let found = engine.objects(db.id, &to).unwrap();
+    let [object] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((object.kind, object.name.as_str(), object.owner.as_str()), (ObjectKind::Trigger, "zero", "t"));
+    let triggers = &engine.tables(db.id, &to).unwrap()[0].triggers;
+    let [trigger] = triggers.as_slice() else { panic!("{triggers:?}") };
+    assert_eq!((&trigger.name, &trigger.create_statement), (&object.name, &object.create_statement));
+    assert!(trigger.create_statement.contains("SET b = 0"), "{trigger:?}");
+
+    let changes = |from: &CommitHash, to: &CommitHash| -> Vec<(Change, Option<String>, Option<String>)> {
+        let changed = engine.changed_tables(db.id, from, to).unwrap();
+        let [table] = changed.as_slice() else { panic!("{changed:?}") };
+        assert_eq!((table.table.as_str(), table.change, table.rows), ("t", Change::Modified, Some((0, 0, 0))));
+        assert!(table.schema_changed);
+        let told = |change: &ObjectChange| {
+            assert_eq!((change.kind, change.name.as_str()), (ObjectKind::Trigger, "zero"));
+            (change.change, change.from.clone(), change.to.clone())
+        };
+        table.objects.iter().map(told).collect()
+    };
+    let statement = Some(trigger.create_statement.clone());
+    assert_eq!(changes(&from, &to), [(Change::Added, None, statement.clone())]);
+    assert_eq!(changes(&to, &from), [(Change::Removed, statement.clone(), None)]);
+    let other = db.write(&to, 3, &format!("DROP TRIGGER zero; {}", create(1)));
+    let modified = changes(&to, &other);
+    assert!(
+        matches!(modified.as_slice(), [(Change::Modified, Some(old), Some(new))]
+        if Some(old) == statement.as_ref() && new.contains("SET b = 1")),
+        "{modified:?}"
+    );
+    let same = db.write(&to, 4, &format!("DROP TRIGGER zero; {}", create(0)));
+    assert_eq!(engine.changed_tables(db.id, &to, &same).unwrap(), []);
+    assert!(matches!(engine.objects(db.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
+}
+
 /// Merges without conflict.
 pub fn merges(engine: &dyn Engine) {
     let (db, base) = Db::with_rows(engine);
@@ -624,6 +669,7 @@ pub fn conflicts(engine: &dyn Engine) {
     let outcome = db.merge(&ours, &theirs, &BTreeMap::new());
     assert_eq!(outcome, MergeOutcome::Conflicts(vec![("t".to_owned(), 2), ("u".to_owned(), 1)]));
 
+    engine.prepare_conflicts(db.id, &ours, &theirs).unwrap();
     let all = engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap();
     assert!(all.iter().all(|conflict| conflict.kind == ConflictKind::Row));
     let told: Vec<_> = all
@@ -640,6 +686,12 @@ pub fn conflicts(engine: &dyn Engine) {
     );
     assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 1, 1).unwrap(), all[1..2]);
     assert_eq!(engine.conflicts(db.id, &ours, &theirs, Some("u"), 0, 10).unwrap(), all[2..]);
+    assert_eq!(engine.conflicts(db.id, &ours, &theirs, Some("T"), 1, 10).unwrap(), all[1..2]);
+    assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 3, 10).unwrap(), vec![]);
+    engine.prepare_conflicts(db.id, &base, &theirs).unwrap();
+    assert_eq!(engine.conflicts(db.id, &base, &theirs, None, 0, 10).unwrap(), vec![], "one contains the other");
+    let missing = engine.prepare_conflicts(db.id, &no_commit(), &theirs);
+    assert!(matches!(missing, Err(EngineError::NoSuchCommit(_))), "{missing:?}");
     let next = db.write(&ours, 5, "DELETE FROM t WHERE id = 3");
     assert_eq!(db.lines(&next), ["1|ours|10"], "the attempt left nothing behind");
 }
@@ -701,6 +753,63 @@ pub fn fetch_and_copy(engine: &dyn Engine) {
     assert!(matches!(engine.fetch(db.id, fork.id, &no_commit()), Err(EngineError::NoSuchCommit(_))));
     engine.copy(db.id, fork.id).unwrap();
     assert_eq!(fork.lines(&ours), ["2|two|20", "3|three|30"], "copying again replaces the copy");
+}
+
+/// A script that says when it has begun and ends when it is let go.
+struct HeldScript {
+    begun: Option<mpsc::Sender<()>>,
+    let_go: mpsc::Receiver<()>,
+}
+
+impl std::io::Read for HeldScript {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let Some(begun) = self.begun.take() else {
+            // The other end is dropped to let it go.
+            let _ = self.let_go.recv();
+            return Ok(0);
+        };
+        begun.send(()).unwrap();
+        let script = b"DELETE FROM t WHERE id = 99;";
+        buffer[..script.len()].copy_from_slice(script);
+        Ok(script.len())
+    }
+}
+
+impl Db<'_> {
+    /// Runs `work` while a script holds up the writers of this database.
+    fn while_written(&self, base: &CommitHash, work: impl FnOnce()) {
+        let ((begun, has_begun), (let_go, wait)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            let (engine, id) = (self.engine, self.id);
+            scope.spawn(move || {
+                let (author, message, timeout) = (author(80), "held", LONG);
+                let job = ScriptJob { base, target: None, statement_bytes: 1_000, message, author: &author, timeout };
+                let mut script = HeldScript { begun: Some(begun), let_go: wait };
+                engine.run_script(id, &job, &mut script).unwrap();
+            });
+            has_begun.recv().unwrap();
+            work();
+            drop(let_go);
+        });
+    }
+}
+
+/// Trial merges wait for no writer, and fetches for none of the source.
+pub fn beside_a_long_write(engine: &dyn Engine) {
+    let (db, base) = Db::with_rows(engine);
+    let ours = db.write(&base, 2, "UPDATE t SET a = 'ours' WHERE id = 1");
+    let theirs = db.write(&base, 3, "UPDATE t SET a = 'theirs' WHERE id = 1");
+    let fork = Db { engine, id: fresh_id(), first: db.first.clone() };
+    engine.copy(db.id, fork.id).unwrap();
+    let tip = fork.write(&base, 4, "UPDATE t SET b = 0 WHERE id = 3");
+    fork.while_written(&base, || engine.fetch(db.id, fork.id, &tip).unwrap());
+    db.while_written(&base, || {
+        assert_eq!(engine.conflicts(db.id, &ours, &theirs, None, 0, 10).unwrap().len(), 1);
+        engine.prepare_conflicts(db.id, &ours, &tip).unwrap();
+        assert_eq!(engine.conflicts(db.id, &ours, &tip, None, 0, 10).unwrap(), vec![]);
+        engine.fetch(db.id, fork.id, &tip).unwrap();
+    });
+    assert_eq!(db.lines(&tip), ["1|one|10", "2|two|20", "3|three|0"]);
 }
 
 /// Imports in all their modes.

@@ -18,12 +18,12 @@ use uuid::Uuid;
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
     ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
-    Pull, PullAction, PullComment, PullEnds, PullState, Release, Role, RowProblem, Side, Tag, Token, Upload,
-    UploadPart, User, Visibility, Work,
+    Pull, PullAction, PullComment, PullContent, PullEnds, PullHeads, PullHidden, PullState, Release, Role, RowProblem,
+    Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
 };
 use crate::ports::{
-    DatabaseFilter, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationState, PullFilter,
-    PullStanding, SavedAnswer, Unit,
+    DatabaseFilter, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationState,
+    PullFilter, PullStanding, SavedAnswer, Unit,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
@@ -58,10 +58,12 @@ pub const ALL: &[(&str, Check)] = &[
     ("refs", refs),
     ("named_commits", named_commits),
     ("pulls", pulls),
+    ("pull_content", pull_content),
     ("comments", comments),
     ("releases", releases),
     ("operations", operations),
     ("leases", leases),
+    ("lease_turns", lease_turns),
     ("uploads", uploads),
     ("answers", answers),
     ("events", events),
@@ -189,6 +191,7 @@ fn pull(n: i64, base: &Database, source: &Database, from: &str, creator: &User) 
         from_locator: source.locator.clone(),
         from_branch: reference(from),
         to_branch: reference("main"),
+        content: PullContent::default(),
         created_at: at(5),
         updated_at: at(5),
         version: 1,
@@ -531,13 +534,27 @@ pub fn named_commits(store: &dyn Metadata) {
         merged.merge(at(9), bob.name.clone(), hash(5), hash(1), hash(7)).unwrap();
         assert!(unit.pull_update(&merged).unwrap());
         unit.pull_add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
+        // What a pull shows once it is fetched; neither what is still to be fetched nor what is hidden.
+        let showing = |n: i64, from: &str, heads: (u64, u64)| {
+            let heads = PullHeads { from: hash(heads.0), to: hash(heads.1) };
+            let content = PullContent { heads: Some(heads), ..PullContent::default() };
+            Pull { content, ..pull(n, &menu, &other, from, &ann) }
+        };
+        let mut hidden = showing(5, "f", (40, 41));
+        unit.pull_add(&hidden).unwrap();
+        hidden.hide(PullHidden::Withdrawn, at(9)).unwrap();
+        assert!(unit.pull_update(&hidden).unwrap());
+        unit.pull_add(&showing(3, "d", (11, 12))).unwrap();
+        let mut unfetched = showing(4, "e", (30, 31));
+        unfetched.content.fetch_due_at = Some(at(9));
+        unit.pull_add(&unfetched).unwrap();
     });
     read(store, |unit| {
-        let expected: Vec<CommitHash> = [1, 3, 5, 7, 10].into_iter().map(hash).collect();
+        let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
         assert_eq!(unit.named_commits(menu.id, None, 100).unwrap(), expected);
         assert_eq!(unit.named_commits(menu.id, None, 2).unwrap(), expected[..2]);
         assert_eq!(unit.named_commits(menu.id, Some(&hash(3)), 2).unwrap(), expected[2..4]);
-        assert!(unit.named_commits(menu.id, Some(&hash(10)), 2).unwrap().is_empty());
+        assert!(unit.named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
     });
 }
 
@@ -604,6 +621,109 @@ pub fn pulls(store: &dyn Metadata) {
         assert_eq!(numbers(with("CLOSED"), None, 10), [1], "a title that was changed");
         assert_eq!(numbers(with("nobody wrote this"), None, 10), [0_i64; 0]);
         assert_eq!(numbers(with("%"), None, 10), [0_i64; 0], "a sign of the store's own means nothing");
+    });
+}
+
+/// What pulls show: it follows the source, is fetched once, and is listed by source and by base.
+pub fn pull_content(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
+    let number = |n| PullNumber::new(n).unwrap();
+    let shown = |unit: &mut dyn Unit, n| unit.pull_get(menu.id, number(n)).unwrap().unwrap().content;
+    let heads = |from, to| Some(PullHeads { from: hash(from), to: hash(to) });
+    write(store, |unit| {
+        unit.database_add(&fork).unwrap();
+        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
+        unit.branch_add(menu.id, &branch("a", 2)).unwrap();
+        unit.branch_add(fork.id, &branch("a", 3)).unwrap();
+        let published = PullContent { is_published: true, heads: heads(3, 1), ..PullContent::default() };
+        unit.pull_add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
+        unit.pull_add(&Pull { content: published.clone(), ..pull(2, &menu, &fork, "a", &bob) }).unwrap();
+        assert_eq!(shown(unit, 2), published);
+        unit.pull_add(&pull(3, &menu, &fork, "b", &bob)).unwrap();
+        let mut closed = pull(4, &menu, &fork, "a", &ann);
+        closed.close(at(7)).unwrap();
+        unit.pull_add(&closed).unwrap();
+    });
+    write(store, |unit| {
+        assert_eq!(unit.pull_source_moved(menu.id, &reference("a"), &hash(5), at(10)).unwrap(), 0, "is there already");
+        assert_eq!((shown(unit, 1).heads, shown(unit, 1).fetch_due_at), (heads(5, 1), None));
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(6), at(10)).unwrap(), 1);
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("none"), &hash(6), at(10)).unwrap(), 0);
+        assert_eq!((shown(unit, 2).heads, shown(unit, 2).fetch_due_at), (heads(6, 1), Some(at(10))));
+        assert!(shown(unit, 2).is_published);
+        assert_eq!(shown(unit, 4).heads, None, "a closed pull stays as it is");
+        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap().version, 2);
+    });
+    write(store, |unit| {
+        let due = |unit: &mut dyn Unit, now| {
+            let found = unit.pull_fetch_due(at(now), 10, 10).unwrap();
+            found.iter().map(|fetch| (fetch.number.get(), fetch.tries)).collect::<Vec<_>>()
+        };
+        assert_eq!(due(unit, 9), []);
+        assert_eq!(due(unit, 10), [(2, 0)]);
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(9), at(20)).unwrap(), "not due yet");
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(10), at(20)).unwrap());
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(11), at(20)).unwrap(), "leased");
+        assert_eq!(due(unit, 11), []);
+        assert_eq!(due(unit, 20), [(2, 0)], "the lease ended");
+        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
+        assert_eq!(due(unit, 29), []);
+        assert_eq!(due(unit, 30), [(2, 1)]);
+        // The source moves while the former head is fetched.
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(30), at(40)).unwrap());
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(7), at(31)).unwrap(), 1);
+        assert_eq!(due(unit, 31), [], "one fetch at a time");
+        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(6))).unwrap());
+        assert_eq!(due(unit, 31), [(2, 0)]);
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(31), at(40)).unwrap());
+        assert!(unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(7))).unwrap());
+        assert_eq!((due(unit, 99), shown(unit, 2).heads), (vec![], heads(7, 1)));
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(99), at(100)).unwrap());
+        // Each author has a share of what is looked at.
+        unit.pull_add(&pull(5, &menu, &fork, "c", &bob)).unwrap();
+        unit.pull_add(&pull(6, &menu, &fork, "d", &ann)).unwrap();
+        for (name, now) in [("b", 50), ("c", 51), ("d", 52)] {
+            unit.pull_source_moved(fork.id, &reference(name), &hash(8), at(now)).unwrap();
+        }
+        assert_eq!(due(unit, 60), [(3, 0), (5, 0), (6, 0)]);
+        let shares = unit.pull_fetch_due(at(60), 1, 10).unwrap();
+        assert_eq!(shares.iter().map(|fetch| fetch.number.get()).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!(unit.pull_fetch_due(at(60), 1, 1).unwrap().len(), 1);
+        assert!(!unit.pull_fetch_end(menu.id, number(3), FetchEnd::Dropped).unwrap());
+        assert_eq!(due(unit, 60), [(5, 0), (6, 0)]);
+        // After a restart nothing is leased, and what moved unnoticed is shown.
+        assert!(unit.pull_fetch_lease(menu.id, number(5), at(60), at(999)).unwrap());
+        assert!(unit.branch_move(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
+        // Opened by a release that stored no heads, and asked for no consent.
+        let secret = Database { visibility: Visibility::Private, network_id: menu.id, ..database(12, &bob, "secret") };
+        unit.database_add(&secret).unwrap();
+        unit.branch_add(secret.id, &branch("main", 20)).unwrap();
+        unit.pull_add(&pull(7, &menu, &secret, "main", &bob)).unwrap();
+        assert_eq!(unit.pull_fetch_recover(at(62)).unwrap(), 3);
+        let closed = unit.pull_get(menu.id, number(7)).unwrap().unwrap();
+        assert_eq!((closed.state, closed.updated_at), (PullState::Closed { at: at(62) }, at(62)));
+        assert_eq!((closed.content.hidden, closed.content.heads), (Some(PullHidden::WithSource), None));
+        assert_eq!(due(unit, 62), [(5, 0), (6, 0), (2, 0)]);
+        assert_eq!(shown(unit, 2).heads, heads(9, 1));
+    });
+    write(store, |unit| {
+        let numbers = |found: Vec<Pull>| found.iter().map(|pull| pull.number.get()).collect::<Vec<_>>();
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [2, 3, 4, 5, 6]);
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, Some((menu.id, number(3))), 2).unwrap()), [4, 5]);
+        assert_eq!(numbers(unit.pull_unmerged_from(menu.id, None, 10).unwrap()), [0_i64; 0], "within the database");
+        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, Some(number(2)), 2).unwrap()), [3, 4]);
+        let mut hidden = unit.pull_get(menu.id, number(2)).unwrap().unwrap();
+        hidden.hide(PullHidden::WithSource, at(70)).unwrap();
+        assert!(unit.pull_update(&hidden).unwrap());
+        hidden.version += 1;
+        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap(), hidden);
+        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, None, 10).unwrap()), [3, 4, 5, 6]);
+        let mut merged = unit.pull_get(menu.id, number(5)).unwrap().unwrap();
+        merged.merge(at(71), ann.name.clone(), hash(1), hash(2), hash(3)).unwrap();
+        assert!(unit.pull_update(&merged).unwrap());
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [3, 4, 6]);
+        assert_eq!(unit.pull_fetch_due(at(99), 10, 10).unwrap().len(), 1, "what is merged or hidden waits for nothing");
     });
 }
 
@@ -747,7 +867,7 @@ pub fn operations(store: &dyn Metadata) {
         assert_eq!(unit.operation_get(canceled.id).unwrap().unwrap(), canceled);
         assert!(!unit.operation_forking_to(bob.id, &menu.locator.name).unwrap());
 
-        let mut done = unit.operation_lease("w1", at(31), at(61)).unwrap().unwrap();
+        let mut done = unit.operation_lease("w1", at(31), at(61), LeaseTurn::default()).unwrap().unwrap();
         done.status = OperationStatus::Succeeded(Outcome {
             commit: Some(hash(1)),
             previous: Some(hash(2)),
@@ -779,7 +899,7 @@ pub fn leases(store: &dyn Metadata) {
     let other = database(11, &bob, "other");
     write(store, |unit| {
         unit.database_add(&other).unwrap();
-        assert_eq!(unit.operation_lease("w", at(0), at(10)).unwrap(), None);
+        assert_eq!(unit.operation_lease("w", at(0), at(10), LeaseTurn::default()).unwrap(), None);
         for n in [1, 2, 3] {
             unit.operation_add(&operation(n, &menu, &ann)).unwrap();
         }
@@ -787,7 +907,8 @@ pub fn leases(store: &dyn Metadata) {
         unit.operation_add(&operation(5, &other, &bob)).unwrap();
     });
     let lease = |holder: &str, now: i64| {
-        let leased = write(store, |unit| unit.operation_lease(holder, at(now), at(now + 10)).unwrap());
+        let leased =
+            write(store, |unit| unit.operation_lease(holder, at(now), at(now + 10), LeaseTurn::default()).unwrap());
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };
     assert_eq!(lease("w1", 0), Some(1));
@@ -839,6 +960,62 @@ pub fn leases(store: &dyn Metadata) {
     // What has begun goes before what is queued with an id made earlier.
     write(store, |unit| unit.operation_add(&operation(0, &menu, &ann)).unwrap());
     assert_eq!(lease("w6", 30), Some(2));
+}
+
+/// Leases by turns: creators one after the other, of each the oldest that may run, and nothing of those that are passed over.
+pub fn lease_turns(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let cyd = user(3, "cyd");
+    let others: Vec<Database> = (0..4).map(|n| database(20 + n, &bob, &format!("other{n}"))).collect();
+    write(store, |unit| {
+        unit.user_add(&cyd).unwrap();
+        for other in &others {
+            unit.database_add(other).unwrap();
+        }
+        // Ann is before all others, in three databases; in the first of them Bob's waits behind hers.
+        for (n, on, by) in [
+            (1, &menu, &ann),
+            (2, &menu, &bob),
+            (3, &others[0], &ann),
+            (4, &others[1], &ann),
+            (5, &others[1], &bob),
+            (6, &others[2], &bob),
+            (7, &others[2], &cyd),
+            (8, &others[3], &cyd),
+        ] {
+            unit.operation_add(&operation(n, on, by)).unwrap();
+        }
+    });
+    // As it would be leased, and is not.
+    let next = |after: Option<u128>, without: &[u128]| {
+        let without: Vec<_> = without.iter().copied().map(account_id).collect();
+        let turn = LeaseTurn { after: after.map(account_id), without: &without };
+        let mut unit = store.write().unwrap();
+        let leased = unit.operation_lease("w", at(0), at(10), turn).unwrap();
+        leased.map(|operation| operation.id.as_uuid().as_u128())
+    };
+    assert_eq!(next(None, &[]), Some(1));
+    assert_eq!(next(Some(1), &[]), Some(6), "Bob's oldest that no other one is before");
+    assert_eq!(next(Some(2), &[]), Some(8));
+    assert_eq!(next(Some(3), &[]), Some(1), "and round again");
+    assert_eq!(next(Some(9), &[]), Some(1));
+    assert_eq!(next(Some(1), &[2]), Some(8));
+    assert_eq!(next(Some(1), &[3, 2]), Some(1), "the one whose turn was last is not passed over");
+    assert_eq!(next(Some(1), &[2, 1]), Some(8));
+    assert_eq!(next(Some(3), &[1]), Some(6));
+    assert_eq!(next(Some(2), &[1, 3]), Some(6));
+    assert_eq!(next(None, &[3, 1, 2]), None);
+    let lease = |after: Option<u128>| {
+        let turn = LeaseTurn { after: after.map(account_id), without: &[] };
+        let leased = write(store, |unit| unit.operation_lease("w", at(0), at(10), turn).unwrap());
+        leased.map(|operation| operation.id.as_uuid().as_u128())
+    };
+    assert_eq!([lease(None), lease(Some(1)), lease(Some(2))], [Some(1), Some(6), Some(8)]);
+    assert_eq!(
+        [lease(Some(3)), lease(Some(1)), lease(Some(1))],
+        [Some(3), Some(4), None],
+        "one at a time in a database"
+    );
 }
 
 /// Upload sessions and their parts.

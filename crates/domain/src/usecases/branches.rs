@@ -46,6 +46,7 @@ impl<'a> Branches<'a> {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
+        let due = unit.pull_source_moved(database.id, &branch.name, &branch.head, now)?;
         emit(
             self.0,
             unit.as_mut(),
@@ -57,6 +58,9 @@ impl<'a> Branches<'a> {
         once::keep(self.0, unit.as_mut(), once, &branch, now)?;
         unit.save()?;
         self.0.outbox.one();
+        if due > 0 {
+            self.0.fetch_wake.one();
+        }
         Ok(branch)
     }
 

@@ -1,13 +1,13 @@
 //! Databases, and access to them.
 
 use super::remembered::AccessKey;
-use super::{Inner, Once, activities, once};
+use super::{Inner, Once, activities, once, pulls};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole,
     OperationStatus, Role, User, Visibility,
 };
-use crate::errors::{AccessError, DatabaseError, Fault};
+use crate::errors::{AccessError, DatabaseError, Fault, PullError};
 use crate::ports::{DatabaseFilter, MetadataError, Ranking, SavedAnswer, Unit};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
@@ -265,7 +265,7 @@ impl<'a> Databases<'a> {
     /// Changes what a database says of itself, who sees it, and what an absent ref means.
     ///
     /// # Errors
-    /// [`DatabaseError::NoSuchBranch`]; [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`DatabaseError::NoSuchBranch`], [`DatabaseError::ParentPrivate`]; [`DatabaseError::Changed`] when `expected` says that it is not as the caller saw it.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -289,14 +289,29 @@ impl<'a> Databases<'a> {
         if let Some(text) = edit.description {
             database.description = Some(text.into_string()).filter(|text| !text.is_empty());
         }
-        if let Some(visibility) = edit.visibility {
+        let changes_visibility = edit.visibility.is_some_and(|wanted| wanted != database.visibility);
+        if let Some(visibility) = edit.visibility.filter(|_| changes_visibility) {
+            if visibility == Visibility::Public && !may_publish(unit.as_mut(), access.who(), &database)? {
+                return Err(DatabaseError::ParentPrivate);
+            }
             database.visibility = visibility;
         }
         if !unit.database_update(&database)? {
             return Err(DatabaseError::Changed);
         }
         database.version += 1;
+        if changes_visibility {
+            let (now, by) = (self.0.now(), access.who());
+            let ended = match database.visibility {
+                Visibility::Private => pulls::end_with_source(self.0, unit.as_mut(), database.id, by, now),
+                Visibility::Public => pulls::end_with_public_base(self.0, unit.as_mut(), database.id, by, now),
+            };
+            ended.map_err(ending_failed)?;
+        }
         unit.save()?;
+        if changes_visibility {
+            self.0.outbox.one();
+        }
         Ok(DatabaseView { database, ..seen })
     }
 
@@ -332,7 +347,9 @@ impl<'a> Databases<'a> {
         unit.hook_clear(id)?;
         unit.star_clear(id)?;
         unit.activity_clear(id)?;
+        pulls::end_with_source(self.0, unit.as_mut(), id, access.who(), now).map_err(ending_failed)?;
         unit.save()?;
+        self.0.outbox.one();
         self.0.ports.engine.remove(id)?;
         Ok(seen)
     }
@@ -344,6 +361,24 @@ impl<'a> Databases<'a> {
     pub fn saved_answer(&self, caller: AccountId, scope: &str, key: &str) -> Result<Option<SavedAnswer>, Fault> {
         let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
         Ok(self.0.ports.metadata.read()?.answer_get(caller, scope, key, not_before)?)
+    }
+}
+
+/// Whether a user may make a database public: a fork of a private one is for an administrator of its parent.
+fn may_publish(unit: &mut dyn Unit, user: &User, database: &Database) -> Result<bool, Fault> {
+    let Some(parent) = database.parent_id else { return Ok(true) };
+    let Some(parent) = unit.database_get(parent)? else { return Ok(true) };
+    let role = role_of(unit, Some(user.id), &parent)?;
+    Ok(pulls::rules::may_make_fork_public(parent.visibility, role))
+}
+
+/// A pull that could not be closed with its source, as an error of the database.
+fn ending_failed(error: PullError) -> DatabaseError {
+    match error {
+        PullError::Fault(fault) => fault.into(),
+        PullError::Access(error) => error.into(),
+        PullError::Changed => DatabaseError::Changed,
+        _ => Fault::Unsettled("a pull could not be closed with its source").into(),
     }
 }
 

@@ -5,6 +5,7 @@ mod log;
 mod schedule;
 
 use std::collections::BTreeSet;
+use std::sync::mpsc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,20 +18,24 @@ use crate::entities::{
     PreviousSecret, Sealed,
 };
 use crate::errors::HookError;
-use crate::ports::Unit;
+use crate::ports::{AddressError, Unit};
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
-pub use dispatch::{Attempted, Dispatch, Run, Turn};
+pub use dispatch::{Attempted, Dispatch, Room, Run, Turn};
 pub use log::Deliveries;
 
 /// Seconds for which deliveries are signed with the previous secret too.
 const ROTATION_SECONDS: i64 = 86_400;
 
+/// An address that a hook may have, as [`Hooks::check_address`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookAddress(String);
+
 /// A hook to be.
 #[derive(Debug, Clone)]
 pub struct NewHook {
     /// Where to send.
-    pub url: String,
+    pub url: HookAddress,
     /// What it wants to hear; not empty.
     pub events: BTreeSet<HookEvent>,
     /// Whether it begins at once.
@@ -41,7 +46,7 @@ pub struct NewHook {
 #[derive(Debug, Clone, Default)]
 pub struct EditHook {
     /// Where to send.
-    pub url: Option<String>,
+    pub url: Option<HookAddress>,
     /// What it wants to hear; not empty.
     pub events: Option<BTreeSet<HookEvent>>,
     /// On or off.
@@ -74,17 +79,45 @@ impl<'a> Hooks<'a> {
         Self(inner)
     }
 
+    /// Checks an address that the caller wants to give a hook, and calls `done` with the result. If a name has to be looked up, that is later and
+    /// on another thread, so that a silent name server holds up no thread and no place of this server.
+    pub fn check_address(
+        &self,
+        access: &DatabaseAccess<Admin>,
+        url: &str,
+        done: impl FnOnce(Result<HookAddress, HookError>) + Send + 'static,
+    ) {
+        let sender = &self.0.ports.sender;
+        match sender.check(url) {
+            Err(error) => done(Err(error.into())),
+            Ok(url) => {
+                let address = HookAddress(url.clone());
+                let looked_up = move |found: Result<(), _>| done(found.map(|()| address).map_err(HookError::from));
+                sender.look_up(access.who().id, &url, Box::new(looked_up));
+            }
+        }
+    }
+
+    /// Checks an address as [`Hooks::check_address`] does, and waits for the result.
+    ///
+    /// # Errors
+    /// [`HookError::Address`].
+    pub fn address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, HookError> {
+        let (give, take) = mpsc::channel();
+        self.check_address(access, url, move |checked| drop(give.send(checked)));
+        take.recv().unwrap_or(Err(HookError::Address(AddressError::Busy)))
+    }
+
     /// Registers a hook.
     ///
     /// # Errors
-    /// [`HookError::Address`], [`HookError::TooMany`].
+    /// [`HookError::TooMany`].
     pub fn create(
         &self,
         access: &DatabaseAccess<Admin>,
         wanted: NewHook,
         once: Option<&Once<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
-        let url = self.0.ports.sender.check(&wanted.url)?;
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
@@ -97,7 +130,7 @@ impl<'a> Hooks<'a> {
         let hook = Hook {
             id,
             database_id: database.id,
-            url,
+            url: wanted.url.0,
             events: wanted.events,
             active: wanted.active,
             disabled_reason: None,
@@ -150,8 +183,7 @@ impl<'a> Hooks<'a> {
     /// Changes a hook. What is as wanted already changes nothing. Switched off, what is on its way to it is given up.
     ///
     /// # Errors
-    /// [`HookError::NoSuchHook`], [`HookError::Address`]; [`HookError::Changed`] when `expected` says that it is not as the caller
-    /// saw it.
+    /// [`HookError::NoSuchHook`]; [`HookError::Changed`] when `expected` says that it is not as the caller saw it.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Admin>,
@@ -159,13 +191,12 @@ impl<'a> Hooks<'a> {
         edit: EditHook,
         expected: Option<&dyn Fn(&HookView) -> bool>,
     ) -> Result<HookView, HookError> {
-        let url = edit.url.map(|url| self.0.ports.sender.check(&url)).transpose()?;
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?.id;
         let seen = seen(unit.as_mut(), database, id, expected)?;
         let mut hook = seen.hook.clone();
-        if let Some(url) = url {
+        if let Some(HookAddress(url)) = edit.url {
             hook.url = url;
         }
         if let Some(events) = edit.events {

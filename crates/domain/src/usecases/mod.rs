@@ -32,6 +32,7 @@ mod stars;
 mod tags;
 mod tokens;
 mod uploaded;
+mod worker_shares;
 
 use std::sync::Arc;
 
@@ -48,7 +49,9 @@ pub use deployments::{
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
-pub use hooks::{Attempted, Deliveries, Dispatch, EditHook, HookView, Hooks, NewHook, Run, SecretHook, Turn};
+pub use hooks::{
+    Attempted, Deliveries, Dispatch, EditHook, HookAddress, HookView, Hooks, NewHook, Room, Run, SecretHook, Turn,
+};
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
@@ -56,7 +59,10 @@ pub use once::Once;
 pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
-pub use pulls::{EditPull, MergePull, NewPull, PullEdges, Pulls, WantedState};
+pub use pulls::rules as pull_rules;
+pub use pulls::{
+    EditPull, MergePull, NewPull, PreviewStage, PullEdges, PullPreview, Pulls, Refreshed, WantedState, Withdrawable,
+};
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use sessions::{Client, OpenedSession, Sessions};
 pub use settled::Watch;
@@ -85,6 +91,12 @@ pub struct Limits {
     pub databases_per_owner: u64,
     /// Operations waiting per database.
     pub queued_per_database: u64,
+    /// Operations that run at once in this process before they are long ones; 0 = no limit. A creator has at most half of them.
+    pub operation_workers: usize,
+    /// Long operations at once of creators that have a long one already; 0 = no limit.
+    pub long_operation_places: usize,
+    /// Milliseconds after which an operation is a long one.
+    pub long_operation_after_ms: u64,
     /// Bytes of an imported file.
     pub import_bytes: u64,
     /// Parts of an imported file.
@@ -132,6 +144,9 @@ impl Default for Limits {
             tokens_per_user: 100,
             databases_per_owner: 0,
             queued_per_database: 100,
+            operation_workers: 0,
+            long_operation_places: 0,
+            long_operation_after_ms: 1_000,
             import_bytes: 1 << 30,
             import_parts: 1_000,
             import_value_bytes: 16 << 20,
@@ -185,9 +200,13 @@ pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) limits: Limits,
     pub(crate) wake: operations::Wake,
+    pub(crate) worker_shares: worker_shares::WorkerShares,
     pub(crate) outbox: operations::Wake,
     pub(crate) fleet: operations::Wake,
+    pub(crate) fetch_wake: operations::Wake,
+    pub(crate) fetches: pulls::Fetches,
     pub(crate) remembered: remembered::Remembered,
+    pub(crate) reachable: Arc<revisions::Reachable>,
     pub(crate) behind: operations::Behind,
     pub(crate) progress: progress::Progress,
     pub(crate) settled: Arc<settled::Settled>,
@@ -272,13 +291,20 @@ nouns! {
 impl Hub {
     /// A hub over these ports.
     pub fn new(ports: Ports, limits: Limits) -> Self {
+        let worker_shares = worker_shares::WorkerShares::new(limits.operation_workers, limits.long_operation_places);
+        let reachable = Arc::new(revisions::Reachable::new(Arc::clone(&ports.metadata)));
+        ports.engine.limit_history(reachable.clone());
         Self {
             inner: Arc::new(Inner {
+                reachable,
                 ports,
                 limits,
                 wake: operations::Wake::default(),
+                worker_shares,
                 outbox: operations::Wake::default(),
                 fleet: operations::Wake::default(),
+                fetch_wake: operations::Wake::default(),
+                fetches: pulls::Fetches::default(),
                 remembered: remembered::Remembered::default(),
                 behind: operations::Behind::default(),
                 progress: progress::Progress::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
 use super::settled::Watch;
-use super::{Inner, Once, once, run};
+use super::{Inner, Once, once, revisions, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
@@ -154,6 +154,24 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
+    /// The operation as it may be shown now: without commits that its database does not show any more, such as those of a deleted branch.
+    fn shown(&self, mut operation: Operation) -> Result<Operation, Fault> {
+        if let OperationStatus::Succeeded(outcome) = &mut operation.status {
+            for commit in [&mut outcome.commit, &mut outcome.previous] {
+                if let Some(hash) = &commit
+                    && !revisions::held(self.0, operation.database_id, hash)?
+                {
+                    *commit = None;
+                }
+            }
+        }
+        Ok(operation)
+    }
+
+    fn all_shown(&self, operations: Vec<Operation>) -> Result<Vec<Operation>, OperationError> {
+        operations.into_iter().map(|operation| Ok(self.shown(operation)?)).collect()
+    }
+
     /// Operations of a database, newest first, before `before`.
     ///
     /// # Errors
@@ -165,7 +183,8 @@ impl<'a> Operations<'a> {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>, OperationError> {
-        Ok(self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?)
+        let found = self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?;
+        self.all_shown(found)
     }
 
     /// Operations that a user asked for in any database, newest first, before `before`. `name` is the user the list is wanted
@@ -184,7 +203,8 @@ impl<'a> Operations<'a> {
         if !user.name.as_str().eq_ignore_ascii_case(name) {
             return Err(OperationError::NotYours);
         }
-        Ok(self.0.ports.metadata.read()?.operation_list_by(user.id, filter, before, limit)?)
+        let found = self.0.ports.metadata.read()?.operation_list_by(user.id, filter, before, limit)?;
+        self.all_shown(found)
     }
 
     /// An operation, for its creator and whoever may read its database.
@@ -193,7 +213,9 @@ impl<'a> Operations<'a> {
     /// [`OperationError::NoSuchOperation`], also when it is not for this caller.
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut unit = self.0.ports.metadata.read()?;
-        Ok(readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0)
+        let operation = readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0;
+        drop(unit);
+        Ok(self.shown(operation)?)
     }
 
     /// Has `tell` called with an operation as it ended in this process, once, unless the watch was dropped before. Watched before it is looked at,
@@ -308,43 +330,80 @@ impl<'a> Operations<'a> {
         Ok(self.0.ports.metadata.read()?.operation_backlog()?)
     }
 
-    /// Runs the oldest operation that may run; gives what became of it, if there was one. `holder` names the worker: `<node>/<worker>`.
+    /// Runs the next operation that may run and returns what became of it, if there was one. `holder` names the worker: `<node>/<worker>`; no
+    /// two that run at the same time have the same name.
     ///
     /// # Errors
     /// [`Fault`] when what became of it could not be recorded. It is run again once this worker asks for the next one and can hand it back, else
     /// when its lease has ended.
     pub fn run_next(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
-        let turn = self.catch_up(holder).and_then(|()| self.lease_and_run(holder));
+        self.run_next_noting(holder, &|| {})
+    }
+
+    /// The same. `on_long` is called when the operation has run for so long that it leaves its worker, which then is another one's; not on the
+    /// thread that runs it.
+    ///
+    /// # Errors
+    /// As [`Operations::run_next`].
+    pub fn run_next_noting(
+        &self,
+        holder: &str,
+        on_long: &(dyn Fn() + Sync),
+    ) -> Result<Option<(OperationKind, Ended)>, Fault> {
+        let turn = self.catch_up().and_then(|()| self.lease_and_run(holder, on_long));
         if turn.is_err() {
             self.0.behind.all().insert(holder.to_owned());
         }
         turn
     }
 
-    /// Hands back what a worker could not before, as on a full disk. It does not count as an attempt that nobody could record how it went.
-    fn catch_up(&self, holder: &str) -> Result<(), Fault> {
-        if !self.0.behind.all().contains(holder) {
+    /// Releases the leases that workers could not release before, as on a full disk; also those of workers that have ended since. Such an attempt
+    /// does not count, because how it went could not be recorded. Locked until all is saved: a worker that is behind leases nothing meanwhile.
+    fn catch_up(&self) -> Result<(), Fault> {
+        let mut behind = self.0.behind.all();
+        if behind.is_empty() {
             return Ok(());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        unit.operation_hand_back(holder, false)?;
+        for holder in behind.iter() {
+            unit.operation_hand_back(holder, false)?;
+        }
         unit.save()?;
-        self.0.behind.all().remove(holder);
+        behind.clear();
         Ok(())
     }
 
-    fn lease_and_run(&self, holder: &str) -> Result<Option<(OperationKind, Ended)>, Fault> {
+    fn lease_and_run(
+        &self,
+        holder: &str,
+        on_long: &(dyn Fn() + Sync),
+    ) -> Result<Option<(OperationKind, Ended)>, Fault> {
+        let shares = &self.0.worker_shares;
+        if !shares.has_free_worker() {
+            return Ok(None);
+        }
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
-        let Some(operation) = unit.operation_lease(holder, now, now.plus_seconds(LEASE_SECONDS))? else {
+        let until = now.plus_seconds(LEASE_SECONDS);
+        let Some((operation, place)) = shares.take(|turn| unit.operation_lease(holder, now, until, turn))? else {
             unit.leave();
             return Ok(None);
         };
         // Taken back, it is queued again, as if this process had ended, or was never accepted.
         unit.save_and_leave()?;
+        if shares.has_missed_some() {
+            self.0.wake.one();
+        }
         let kind = operation.work.kind();
-        // Who ran it looks for the next one of this database: nobody else has to be woken for it.
-        Ok(Some((kind, run::run(self.0, operation, holder)?)))
+        // The worker that ran it looks for the next one of this database: no other has to be woken for it.
+        let ended = run::run(self.0, operation, holder, &place, on_long);
+        let was_long = place.is_long();
+        drop(place);
+        if was_long {
+            // Its creator may have another one run, and its thread may end without looking for it.
+            self.0.wake.one();
+        }
+        Ok(Some((kind, ended?)))
     }
 
     /// Prolongs the lease of an operation being run.

@@ -2,19 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use super::databases::{emit, live, visible_locator};
+use super::databases::{emit, live, role_of};
 use super::operations::{enqueue, save_queued};
 use super::{Inner, Once, once};
-use crate::access::{DatabaseAccess, Level, Participate, Write};
+use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
-    Branch, Conflict, Database, DatabaseLocator, EventKind, Operation, Pull, PullAction, PullComment, PullEnds,
-    PullState, Role, Side, TableChange, User, Work,
+    Branch, Conflict, Database, DatabaseLocator, EventKind, ObjectKind, Operation, Pull, PullAction, PullComment,
+    PullContent, PullEnds, PullHeads, PullHidden, PullState, Role, Side, TableChange, User, Work, brought,
+    object_changes,
 };
-use crate::errors::{Fault, OperationError, PullError};
+use crate::errors::{AccessError, Fault, NotShown, OperationError, PullError};
 use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Unit};
 use crate::values::{
     CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
 };
+
+mod fetches;
+pub mod rules;
+
+pub(super) use fetches::Fetches;
+use fetches::PreviewKey;
+pub use fetches::Refreshed;
+use rules::{Opening, OpeningError};
+
+/// Pulls that are closed at a time when a database is deleted or its visibility changes.
+const CLOSED_AT_A_TIME: usize = 500;
 
 /// A pull to be.
 #[derive(Debug, Clone)]
@@ -31,6 +43,8 @@ pub struct NewPull {
     pub to_database: (String, String),
     /// The branch to merge into.
     pub to_branch: String,
+    /// Whether the author agrees that everybody may see the source branch.
+    pub publish: bool,
 }
 
 /// States a pull can be put in by hand.
@@ -51,6 +65,8 @@ pub struct EditPull {
     pub description: Option<LongText>,
     /// New state.
     pub state: Option<WantedState>,
+    /// Whether the caller agrees that everybody may see the source branch; for reopening.
+    pub publish: bool,
 }
 
 /// How to merge.
@@ -73,11 +89,54 @@ pub struct PullEdges {
     pub theirs: CommitHash,
 }
 
+/// How far the preview of a pull is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreviewStage {
+    /// It can be shown.
+    Ready(PullEdges),
+    /// The commits of the source are being fetched.
+    Preparing,
+    /// [`Pulls::prepare`] has to be called first.
+    Unprepared,
+}
+
+/// What a pull would show, and what opening it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullPreview {
+    /// Whether opening it makes visible to everybody what is not.
+    pub publishes: bool,
+    /// What can be shown.
+    pub stage: PreviewStage,
+}
+
+/// A pull that its holder may withdraw.
+#[derive(Debug, Clone)]
+pub struct Withdrawable {
+    user: std::sync::Arc<User>,
+    base: Database,
+    number: PullNumber,
+    /// Whether the holder sees the base of the pull.
+    pub sees_base: bool,
+}
+
+impl Withdrawable {
+    /// The user who may withdraw it.
+    pub fn who(&self) -> &std::sync::Arc<User> {
+        &self.user
+    }
+
+    /// The database of the pull.
+    pub fn base(&self) -> &DatabaseLocator {
+        &self.base.locator
+    }
+}
+
 /// What a pull brings together.
 struct Ends {
     source: Database,
     from_branch: Branch,
     to_branch: Branch,
+    opening: Opening,
 }
 
 /// Pull requests.
@@ -107,12 +166,18 @@ impl<'a> Pulls<'a> {
         }
         let ends =
             self.ends(unit.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
-        let Ends { source, from_branch, to_branch } = ends;
+        let Ends { source, from_branch, to_branch, opening } = ends;
+        may_open(Opening { publish: true, ..opening })?;
+        if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
+            return Err(PullError::Duplicate(open.number));
+        }
+        may_open(Opening { publish: wanted.publish, ..opening })?;
         let pull = new_pull(
             unit.as_mut(),
             &base,
             &source,
-            (from_branch.name, to_branch.name),
+            (&from_branch, &to_branch),
+            wanted.publish,
             user,
             wanted.title,
             wanted.description.map(LongText::into_string),
@@ -122,29 +187,82 @@ impl<'a> Pulls<'a> {
         once::keep(self.0, unit.as_mut(), once, &pull, now)?;
         unit.save()?;
         self.0.outbox.one();
+        self.wake_for(&pull);
         Ok(pull)
     }
 
-    /// The commits a pull between these branches would stand between, without opening it. The source is fetched into the base.
+    /// Wakes a thread that fetches, if there is something to fetch for a pull.
+    fn wake_for(&self, pull: &Pull) {
+        if pull.content.fetch_due_at.is_some() {
+            self.0.fetch_wake.one();
+        }
+    }
+
+    /// The commits a pull between these branches would stand between, without opening it. Fetches nothing: a source that is another database is
+    /// prepared by [`Pulls::prepare`] first.
     ///
     /// # Errors
-    /// As [`Pulls::open`], [`PullError::Duplicate`] among them; [`PullError::BranchMissing`] without a common history.
+    /// As [`Pulls::open`], [`PullError::Duplicate`] among them, but not [`PullError::NeedsPublish`]; [`PullError::BranchMissing`] without a common
+    /// history.
     pub fn preview(
         &self,
         access: &DatabaseAccess<Participate>,
         from_database: &(String, String),
         from_branch: &str,
         to_branch: &str,
-    ) -> Result<PullEdges, PullError> {
+    ) -> Result<PullPreview, PullError> {
+        let (key, publishes) = self.previewed(access, from_database, from_branch, to_branch)?;
+        let engine = &self.0.ports.engine;
+        let is_there = key.source == key.base || engine.commit(key.base, &key.theirs)?.is_some();
+        let stage = match is_there {
+            true => PreviewStage::Ready(edges(self.0, key.base, key.ours, key.theirs)?),
+            false => match self.0.fetches.is_ready(&key, self.0.now()) {
+                Some(false) => PreviewStage::Preparing,
+                Some(true) | None => PreviewStage::Unprepared,
+            },
+        };
+        Ok(PullPreview { publishes, stage })
+    }
+
+    /// Has the commits fetched that a preview of a pull between these branches needs, once for each pair of heads. They are kept for ten minutes.
+    ///
+    /// # Errors
+    /// As [`Pulls::preview`]; [`PullError::TooManyPreviews`].
+    pub fn prepare(
+        &self,
+        access: &DatabaseAccess<Participate>,
+        from_database: &(String, String),
+        from_branch: &str,
+        to_branch: &str,
+    ) -> Result<(), PullError> {
+        let (key, _) = self.previewed(access, from_database, from_branch, to_branch)?;
+        if key.source != key.base {
+            if !self.0.fetches.prepare(key, access.who().id, self.0.now()) {
+                return Err(PullError::TooManyPreviews);
+            }
+            self.0.fetch_wake.one();
+        }
+        Ok(())
+    }
+
+    /// What a preview is of, and whether opening the pull publishes.
+    fn previewed(
+        &self,
+        access: &DatabaseAccess<Participate>,
+        from_database: &(String, String),
+        from_branch: &str,
+        to_branch: &str,
+    ) -> Result<(PreviewKey, bool), PullError> {
         let mut unit = self.0.ports.metadata.read()?;
         let base = live(unit.as_mut(), access.database().id)?;
-        let Ends { source, from_branch, to_branch } =
+        let Ends { source, from_branch, to_branch, opening } =
             self.ends(unit.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
+        may_open(Opening { publish: true, ..opening })?;
         if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
-        drop(unit);
-        edges(self.0, &base, source.id, to_branch.head, from_branch.head)
+        let key = PreviewKey { base: base.id, source: source.id, ours: to_branch.head, theirs: from_branch.head };
+        Ok((key, opening.publishes()))
     }
 
     /// Source and branches of a pull to `base`, once they are found to fit.
@@ -161,8 +279,8 @@ impl<'a> Pulls<'a> {
         if within && from_branch == to_branch {
             return Err(PullError::SameBranch);
         }
-        let source = match within {
-            true => base.clone(),
+        let (source, role) = match within {
+            true => (base.clone(), Role::Read),
             false => self.visible_source(unit, user, from_database)?,
         };
         if source.network_id != base.network_id {
@@ -170,7 +288,14 @@ impl<'a> Pulls<'a> {
         }
         let from_branch = branch_of(unit, &source, from_branch, true)?;
         let to_branch = branch_of(unit, base, to_branch, false)?;
-        Ok(Ends { source, from_branch, to_branch })
+        let opening = Opening {
+            is_within: within,
+            source: source.visibility,
+            role: Some(role),
+            base: base.visibility,
+            publish: false,
+        };
+        Ok(Ends { source, from_branch, to_branch, opening })
     }
 
     fn visible_source(
@@ -178,15 +303,13 @@ impl<'a> Pulls<'a> {
         unit: &mut dyn Unit,
         user: &User,
         (owner, name): &(String, String),
-    ) -> Result<Database, PullError> {
+    ) -> Result<(Database, Role), PullError> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(PullError::NoSuchSource);
         };
         let source = unit.database_by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
-        match visible_locator(unit, Some(user.id), source.id)? {
-            Some(_) => Ok(source),
-            None => Err(PullError::NoSuchSource),
-        }
+        let role = role_of(unit, Some(user.id), &source)?.ok_or(PullError::NoSuchSource)?;
+        Ok((source, role))
     }
 
     /// A pull.
@@ -227,7 +350,8 @@ impl<'a> Pulls<'a> {
     ///
     /// # Errors
     /// [`PullError::NotYours`], [`PullError::State`], [`PullError::Merging`], [`PullError::Duplicate`],
-    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`], [`PullError::NotShown`]; reopening, [`PullError::SourceDenied`] and
+    /// [`PullError::NeedsPublish`] too; [`PullError::Changed`] when `expected` says that it is not as the caller saw it.
     pub fn edit(
         &self,
         access: &DatabaseAccess<Participate>,
@@ -244,7 +368,7 @@ impl<'a> Pulls<'a> {
             return Err(PullError::NotYours);
         }
         let seen = pull.clone();
-        let action = wanted_state(unit.as_mut(), &mut pull, edit.state, now)?;
+        let action = wanted_state(unit.as_mut(), (&base, user), &mut pull, (edit.state, edit.publish), now)?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(PullError::Changed);
         }
@@ -268,7 +392,79 @@ impl<'a> Pulls<'a> {
         }
         unit.save()?;
         self.0.outbox.one();
+        self.wake_for(&pull);
         Ok(pull)
+    }
+
+    /// Decides whether `caller` may withdraw the pull of this number in `owner/name`. The base need not be visible to the caller.
+    ///
+    /// # Errors
+    /// [`AccessError::SignInRequired`]; [`AccessError::NoSuchDatabase`] when the base is absent, or hidden and the caller is no administrator of the
+    /// source; [`PullError::NoSuchPull`], [`PullError::NotSourceAdmin`] where the base is visible.
+    pub fn withdrawable(
+        &self,
+        caller: &Caller,
+        owner: &str,
+        name: &str,
+        number: PullNumber,
+    ) -> Result<Withdrawable, PullError> {
+        let Some(user) = caller.user() else { return Err(AccessError::SignInRequired.into()) };
+        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
+            return Err(AccessError::NoSuchDatabase.into());
+        };
+        let mut unit = self.0.ports.metadata.read()?;
+        let Some(base) = unit.database_by_name(&owner, &name)? else {
+            super::databases::deny_like_a_hidden_one(unit.as_mut(), Some(user.id))?;
+            return Err(AccessError::NoSuchDatabase.into());
+        };
+        let sees_base = role_of(unit.as_mut(), Some(user.id), &base)?.is_some();
+        let pull = unit.pull_get(base.id, number)?;
+        let is_admin = match &pull {
+            Some(pull) => administers_source(unit.as_mut(), user, pull)?,
+            None => false,
+        };
+        match (pull, sees_base) {
+            (Some(_), _) if is_admin => Ok(Withdrawable { user: std::sync::Arc::clone(user), base, number, sees_base }),
+            (_, false) => Err(AccessError::NoSuchDatabase.into()),
+            (None, true) => Err(PullError::NoSuchPull),
+            (Some(_), true) => Err(PullError::NotSourceAdmin),
+        }
+    }
+
+    /// Takes back what a pull shows, and closes it. A pull that was withdrawn before stays as it is.
+    ///
+    /// # Errors
+    /// [`PullError::State`] when it is merged; as [`Pulls::withdrawable`] when that has changed.
+    pub fn withdraw(&self, of: &Withdrawable, once: Option<&Once<'_, Pull>>) -> Result<Pull, PullError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.metadata.write()?;
+        let base = live(unit.as_mut(), of.base.id)?;
+        let mut pull = unit.pull_get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
+        if !administers_source(unit.as_mut(), &of.user, &pull)? {
+            return Err(match of.sees_base {
+                true => PullError::NotSourceAdmin,
+                false => AccessError::NoSuchDatabase.into(),
+            });
+        }
+        if pull.content.hidden.is_none() {
+            hide(self.0, unit.as_mut(), &mut pull, PullHidden::Withdrawn, &of.user, now)?;
+        }
+        once::keep(self.0, unit.as_mut(), once, &pull, now)?;
+        unit.save()?;
+        self.0.outbox.one();
+        Ok(pull)
+    }
+
+    /// Whether a user may withdraw a pull.
+    ///
+    /// # Errors
+    /// [`PullError::Fault`].
+    pub fn may_withdraw(&self, caller: &Caller, pull: &Pull) -> Result<bool, PullError> {
+        let Some(user) = caller.user() else { return Ok(false) };
+        if pull.content.hidden.is_some() || matches!(pull.state, PullState::Merged { .. }) {
+            return Ok(false);
+        }
+        Ok(administers_source(self.0.ports.metadata.read()?.as_mut(), user, pull)?)
     }
 
     /// Comments, oldest first, after `after`.
@@ -362,16 +558,30 @@ impl<'a> Pulls<'a> {
         Ok(operation)
     }
 
-    /// The commits a pull stands between now; for a merged pull, those it was merged at. The source is fetched into the base.
+    /// The commits a pull stands between now; for a closed or merged pull, those it was closed or merged at.
     ///
     /// # Errors
-    /// [`PullError::BranchGone`], [`PullError::BranchMissing`].
+    /// [`PullError::BranchGone`], [`PullError::BranchMissing`]; [`PullError::NotShown`] when it shows nothing; [`PullError::Preparing`] while the
+    /// source is being fetched.
     pub fn edges<L: Level>(&self, access: &DatabaseAccess<L>, pull: &Pull) -> Result<PullEdges, PullError> {
         if let PullState::Merged { commit, base, source, .. } = &pull.state {
             return Ok(PullEdges { base: base.clone(), ours: commit.clone(), theirs: source.clone() });
         }
-        let (ours, theirs) = heads(self.0.ports.metadata.read()?.as_mut(), pull)?;
-        edges(self.0, access.database(), pull.from_database_id, ours, theirs)
+        let is_open = pull.state == PullState::Open;
+        let present = match is_open {
+            true => Some(heads(self.0.ports.metadata.read()?.as_mut(), pull)?),
+            false => None,
+        };
+        let shown = match pull.shown() {
+            // A release that stored no heads opened it.
+            Err(NotShown::NoHeads) if is_open => return Err(PullError::Preparing),
+            other => other?,
+        };
+        if pull.content.fetch_due_at.is_some() {
+            return Err(PullError::Preparing);
+        }
+        let ours = present.map_or_else(|| shown.to.clone(), |(ours, _)| ours);
+        edges(self.0, access.database().id, ours, shown.from.clone())
     }
 
     /// The tables a pull changes, by name.
@@ -384,6 +594,49 @@ impl<'a> Pulls<'a> {
         at: &PullEdges,
     ) -> Result<Vec<TableChange>, PullError> {
         Ok(self.0.ports.engine.changed_tables(access.database().id, &at.base, &at.theirs)?)
+    }
+
+    /// The kinds of objects with code of their own, triggers and views, that merging what lies between these commits adds or changes.
+    ///
+    /// # Errors
+    /// [`PullError::Fault`].
+    pub fn brought<L: Level>(&self, access: &DatabaseAccess<L>, at: &PullEdges) -> Result<Vec<ObjectKind>, PullError> {
+        if at.base == at.theirs {
+            return Ok(Vec::new());
+        }
+        let id = access.database().id;
+        self.0.remembered.brought.find_fixed((id, at.base.clone(), at.theirs.clone()), || {
+            let objects = |commit| self.0.ports.engine.objects(id, commit);
+            let changes = object_changes(objects(&at.base)?, objects(&at.theirs)?);
+            Ok(brought(changes.iter().map(|(_, change)| change)))
+        })
+    }
+
+    /// What [`Pulls::brought`] will say of a pull that is to be opened; `None` when it cannot be told before the source is fetched.
+    pub fn brings_of_new(&self, access: &DatabaseAccess<Participate>, wanted: &NewPull) -> Option<Vec<ObjectKind>> {
+        if !is_called(access.database(), &wanted.from_database) {
+            return None;
+        }
+        let preview = self.preview(access, &wanted.from_database, &wanted.from_branch, &wanted.to_branch).ok()?;
+        let PreviewStage::Ready(at) = preview.stage else { return None };
+        self.brought(access, &at).ok()
+    }
+
+    /// What [`Pulls::brought`] says of a pull; `None` while its commits cannot be told, as when a branch of it is gone.
+    ///
+    /// # Errors
+    /// [`PullError::Fault`].
+    pub fn brings<L: Level>(
+        &self,
+        access: &DatabaseAccess<L>,
+        pull: &Pull,
+    ) -> Result<Option<Vec<ObjectKind>>, PullError> {
+        match self.edges(access, pull).and_then(|at| self.brought(access, &at)) {
+            Ok(kinds) => Ok(Some(kinds)),
+            Err(PullError::Fault(Fault::Engine(EngineError::NoSuchCommit(_)))) => Ok(None),
+            Err(error @ PullError::Fault(_)) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// The rows of a table a pull changes, by primary key.
@@ -445,11 +698,125 @@ impl<'a> Pulls<'a> {
     }
 }
 
+/// Whether a user is an administrator of the database that a pull comes from.
+fn administers_source(unit: &mut dyn Unit, user: &User, pull: &Pull) -> Result<bool, Fault> {
+    let source = unit.database_get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+    let Some(source) = source else { return Ok(false) };
+    Ok(role_of(unit, Some(user.id), &source)? == Some(Role::Admin))
+}
+
+fn may_open(opening: Opening) -> Result<(), PullError> {
+    opening.check().map_err(|error| match error {
+        OpeningError::Hidden => PullError::NoSuchSource,
+        OpeningError::NeedsWrite => PullError::SourceDenied,
+        OpeningError::NeedsPublish => PullError::NeedsPublish,
+    })
+}
+
+/// Hides what a pull shows, closes it, and reports that it was open.
+fn hide(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    pull: &mut Pull,
+    why: PullHidden,
+    by: &User,
+    now: Timestamp,
+) -> Result<(), PullError> {
+    let was_open = pull.hide(why, now)?;
+    pull.updated_at = now;
+    update(unit, pull)?;
+    if was_open && live(unit, pull.database_id).is_ok() {
+        emit_pull(inner, unit, pull, PullAction::Closed, by, now)?;
+    }
+    Ok(())
+}
+
+/// Closes and hides the pulls to other databases from one that is deleted or made private.
+pub(super) fn end_with_source(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    source: DatabaseId,
+    by: &User,
+    now: Timestamp,
+) -> Result<(), PullError> {
+    let mut after = None;
+    loop {
+        let page = unit.pull_unmerged_from(source, after, CLOSED_AT_A_TIME)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.database_id, last.number));
+        for mut pull in page.into_iter().filter(rules::ends_with_source) {
+            hide(inner, unit, &mut pull, PullHidden::WithSource, by, now)?;
+        }
+    }
+}
+
+/// Closes and hides the pulls of a database that is made public where their author did not agree that everybody may see their source.
+pub(super) fn end_with_public_base(
+    inner: &Inner,
+    unit: &mut dyn Unit,
+    base: DatabaseId,
+    by: &User,
+    now: Timestamp,
+) -> Result<(), PullError> {
+    let mut after = None;
+    loop {
+        let page = unit.pull_unmerged_to(base, after, CLOSED_AT_A_TIME)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(last.number);
+        for mut pull in page {
+            let source = unit.database_get(pull.from_database_id)?;
+            if source.is_none_or(|source| rules::ends_with_public_base(&pull, &source)) {
+                hide(inner, unit, &mut pull, PullHidden::WithSource, by, now)?;
+            }
+        }
+    }
+}
+
+/// Opens a closed pull again, for which the caller needs what opening needs.
+fn reopen(
+    unit: &mut dyn Unit,
+    (base, user): (&Database, &User),
+    pull: &mut Pull,
+    publish: bool,
+    now: Timestamp,
+) -> Result<(), PullError> {
+    let source = unit.database_get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
+    let opening = match source {
+        None => None,
+        Some(source) => Some(Opening {
+            is_within: pull.is_within(),
+            source: source.visibility,
+            role: role_of(unit, Some(user.id), &source)?,
+            base: base.visibility,
+            publish,
+        }),
+    };
+    // What the caller may not do comes before the state of the pull, and that before consent.
+    if let Some(opening) = opening {
+        // The pull names its source to every reader of the base, so there is nothing left to conceal.
+        may_open(Opening { publish: true, ..opening }).map_err(|error| match error {
+            PullError::NoSuchSource => PullError::SourceDenied,
+            other => other,
+        })?;
+    }
+    let rival = unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+    if let Some(open) = rival {
+        return Err(PullError::Duplicate(open.number));
+    }
+    pull.shown()?;
+    opening.map_or(Ok(()), may_open)?;
+    let (to, from) = heads(unit, pull)?;
+    pull.content.is_published = publish;
+    pull.show(PullHeads { from, to }, now);
+    Ok(())
+}
+
 /// Puts a pull in the state asked for; gives what there is to report.
 fn wanted_state(
     unit: &mut dyn Unit,
+    on: (&Database, &User),
     pull: &mut Pull,
-    wanted: Option<WantedState>,
+    (wanted, publish): (Option<WantedState>, bool),
     now: Timestamp,
 ) -> Result<Option<PullAction>, PullError> {
     let Some(wanted) = wanted else { return Ok(None) };
@@ -461,12 +828,7 @@ fn wanted_state(
         return Err(PullError::Merging(operation.id));
     }
     if changed && wanted == WantedState::Open {
-        let rival =
-            unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
-        if let Some(open) = rival {
-            return Err(PullError::Duplicate(open.number));
-        }
-        heads(unit, pull)?;
+        reopen(unit, on, pull, publish, now)?;
     }
     Ok(changed.then_some(action))
 }
@@ -498,16 +860,17 @@ pub(super) fn new_pull(
     unit: &mut dyn Unit,
     base: &Database,
     source: &Database,
-    (from_branch, to_branch): (RefName, RefName),
+    (from_branch, to_branch): (&Branch, &Branch),
+    is_published: bool,
     user: &User,
     title: Title,
     description: Option<String>,
     now: Timestamp,
 ) -> Result<Pull, PullError> {
-    if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch, &to_branch)? {
+    if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
         return Err(PullError::Duplicate(open.number));
     }
-    let pull = Pull {
+    let mut pull = Pull {
         database_id: base.id,
         number: unit.pull_next_number(base.id)?,
         title: title.into_string(),
@@ -517,12 +880,14 @@ pub(super) fn new_pull(
         creator: user.name.clone(),
         from_database_id: source.id,
         from_locator: source.locator.clone(),
-        from_branch,
-        to_branch,
+        from_branch: from_branch.name.clone(),
+        to_branch: to_branch.name.clone(),
+        content: PullContent { is_published, ..PullContent::default() },
         created_at: now,
         updated_at: now,
         version: 1,
     };
+    pull.show(PullHeads { from: from_branch.head.clone(), to: to_branch.head.clone() }, now);
     unit.pull_add(&pull)?;
     Ok(pull)
 }
@@ -557,19 +922,14 @@ pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, Com
     Ok((ours.head, theirs.head))
 }
 
-/// Brings the source into the base file and finds where both parted.
+/// Finds where two commits of a database parted.
 pub(super) fn edges(
     inner: &Inner,
-    base: &Database,
-    source: DatabaseId,
+    base: DatabaseId,
     ours: CommitHash,
     theirs: CommitHash,
 ) -> Result<PullEdges, PullError> {
-    let engine = &inner.ports.engine;
-    if source != base.id {
-        engine.fetch(base.id, source, &theirs)?;
-    }
-    let parted = engine.merge_base(base.id, &ours, &theirs)?;
+    let parted = inner.ports.engine.merge_base(base, &ours, &theirs)?;
     let parted =
         parted.ok_or_else(|| PullError::BranchMissing("the two branches have no common history".to_owned()))?;
     Ok(PullEdges { base: parted, ours, theirs })

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::entities::{Database, Role, Token, User};
+use crate::entities::{Database, ObjectKind, Role, Token, User};
 use crate::ports::Metadata;
 use crate::values::{AccountId, CommitHash, DatabaseId};
 
@@ -27,6 +27,8 @@ pub(crate) struct Remembered {
     pub(super) tokens: Memo<[u8; 32], (Token, Arc<User>)>,
     pub(super) roles: Memo<AccessKey, (Database, Role)>,
     pub(super) refs: Memo<(DatabaseId, Option<String>), CommitHash>,
+    /// Kinds of objects that the second commit has beyond the first.
+    pub(super) brought: Memo<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
 
 /// Answers of one kind, all of the same version of the store.
@@ -67,6 +69,16 @@ impl<K: Eq + Hash, V: Clone> Memo<K, V> {
         {
             self.put(before, key, value.clone());
         }
+        Ok(found)
+    }
+
+    /// Returns the answer, remembered or looked up, of a kind that stays true whatever changes in the store.
+    pub(super) fn find_fixed<E>(&self, key: K, look: impl FnOnce() -> Result<V, E>) -> Result<V, E> {
+        if let Some(known) = self.get(0, &key) {
+            return Ok(known);
+        }
+        let found = look()?;
+        self.put(0, key, found.clone());
         Ok(found)
     }
 

@@ -1,10 +1,12 @@
 //! From what people write to a commit.
 
+use std::sync::Arc;
+
 use super::Inner;
-use super::remembered::LONGEST_NAME;
+use super::remembered::{LONGEST_NAME, Memo};
 use crate::entities::Database;
 use crate::errors::{Fault, RefError};
-use crate::ports::Unit;
+use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Unit};
 use crate::values::{CommitHash, DatabaseId, RefName, Revision};
 
 /// How many named commits are fetched at a time when looking for one that holds a commit.
@@ -40,34 +42,31 @@ fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Opt
         return branch_head(unit.as_mut(), database, database.default_branch.as_str());
     };
     let (base, steps) = split_expression(name);
-    let Some(start) = resolve_name(inner, unit.as_mut(), database, base)? else { return Ok(None) };
+    if let Ok(hash) = CommitHash::parse(base) {
+        drop(unit);
+        return if held(inner, database.id, &hash)? { walk(inner, database, hash, steps) } else { Ok(None) };
+    }
+    let Some(start) = resolve_name(unit.as_mut(), database, base)? else { return Ok(None) };
     drop(unit);
     walk(inner, database, start, steps)
 }
 
 /// Resolves where a branch, tag or release starts.
 pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> Result<CommitHash, RefError> {
-    let mut unit = inner.ports.metadata.read()?;
     match from {
         Revision::Branch(name) => {
+            let mut unit = inner.ports.metadata.read()?;
             branch_head(unit.as_mut(), database, name)?.ok_or_else(|| RefError::NoSuchBranch(name.clone()))
         }
-        Revision::Commit(hash) => match held(inner, unit.as_mut(), database, hash)? {
+        Revision::Commit(hash) => match held(inner, database.id, hash)? {
             true => Ok(hash.clone()),
             false => Err(RefError::NoSuchRef { name: hash.to_string(), database: database.locator.to_string() }),
         },
     }
 }
 
-fn resolve_name(
-    inner: &Inner,
-    unit: &mut dyn Unit,
-    database: &Database,
-    name: &str,
-) -> Result<Option<CommitHash>, Fault> {
-    if let Ok(hash) = CommitHash::parse(name) {
-        return Ok(held(inner, unit, database, &hash)?.then_some(hash));
-    }
+/// The commit a name stands for that is no hash.
+fn resolve_name(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     if name == "HEAD" {
         return branch_head(unit, database, database.default_branch.as_str());
     }
@@ -96,32 +95,66 @@ fn tag_commit(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Op
     Ok(unit.tag_get(database.id, &name)?.map(|tag| tag.commit))
 }
 
-/// Whether the database's own history holds a commit. The engine file may hold more: what was fetched for pulls, and, in a
-/// fork, all that the source ever had.
-fn held(inner: &Inner, unit: &mut dyn Unit, database: &Database, hash: &CommitHash) -> Result<bool, Fault> {
-    if inner.ports.engine.commit(database.id, hash)?.is_none() {
-        return Ok(false);
+/// Whether the database's own history holds a commit. The engine file may hold more: what deleted branches left, what was fetched for pulls,
+/// and, in a fork, all that the source ever had.
+pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Result<bool, Fault> {
+    let mut descends = |heads: &[CommitHash]| match heads {
+        [] => Ok(false),
+        _ => inner.ports.engine.descends(database, heads, hash),
+    };
+    Ok(inner.reachable.reaches(database, hash, &mut descends)?)
+}
+
+/// Which commits the refs, pulls and releases in the metadata store reach. What is reached is remembered until anything changes there; which
+/// commit descends from which, the engine remembers.
+pub(crate) struct Reachable {
+    metadata: Arc<dyn Metadata>,
+    known: Memo<(DatabaseId, CommitHash), ()>,
+}
+
+impl Reachable {
+    pub(super) fn new(metadata: Arc<dyn Metadata>) -> Self {
+        Self { metadata, known: Memo::default() }
     }
-    if let Some(head) = branch_head(unit, database, database.default_branch.as_str())?
-        && inner.ports.engine.is_ancestor(database.id, hash, &head)?
-    {
-        return Ok(true);
-    }
-    let mut after: Option<CommitHash> = None;
-    loop {
-        let page = unit.named_commits(database.id, after.as_ref(), NAMED_PAGE)?;
-        if page.contains(hash) {
-            return Ok(true);
-        }
-        for named in &page {
-            if inner.ports.engine.is_ancestor(database.id, hash, named)? {
-                return Ok(true);
+
+    fn look(
+        &self,
+        database: DatabaseId,
+        descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
+    ) -> Result<Option<()>, EngineError> {
+        let mut after: Option<CommitHash> = None;
+        loop {
+            // The search may take a while: no connection is held meanwhile.
+            let page = |after| self.metadata.read()?.named_commits(database, after, NAMED_PAGE);
+            let page = page(after.as_ref()).map_err(unavailable)?;
+            if descends(&page)? {
+                return Ok(Some(()));
+            }
+            match page.last() {
+                Some(last) if page.len() == NAMED_PAGE => after = Some(last.clone()),
+                _ => return Ok(None),
             }
         }
-        match page.last() {
-            Some(last) if page.len() == NAMED_PAGE => after = Some(last.clone()),
-            _ => return Ok(false),
-        }
+    }
+}
+
+impl Reachability for Reachable {
+    fn reaches(
+        &self,
+        database: DatabaseId,
+        commit: &CommitHash,
+        descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
+    ) -> Result<bool, EngineError> {
+        let key = (database, commit.clone());
+        let found = self.known.find(self.metadata.as_ref(), key, || self.look(database, descends))?;
+        Ok(found.is_some())
+    }
+}
+
+fn unavailable(error: MetadataError) -> EngineError {
+    match error {
+        MetadataError::Unavailable(cause) => EngineError::Unavailable(format!("look up the refs: {cause}")),
+        other => EngineError::Fault { context: "look up the refs".into(), source: Box::new(other) },
     }
 }
 

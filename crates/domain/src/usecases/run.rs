@@ -11,11 +11,13 @@ mod merge;
 mod write;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use super::databases::{emit, role_of};
 use super::operations::{Ended, LEASE_SECONDS};
+use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
 use crate::entities::{
     Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
@@ -57,11 +59,21 @@ struct Run<'a> {
     inner: &'a Inner,
     operation: Operation,
     holder: &'a str,
+    place: &'a WorkerPlace<'a>,
+    on_long: &'a (dyn Fn() + Sync),
+    /// Whether commits are to be fetched for pulls once this is settled.
+    moved_pulls: AtomicBool,
 }
 
 /// Runs a leased operation to its end.
-pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<Ended, Fault> {
-    let mut run = Run { inner, operation, holder };
+pub(super) fn run(
+    inner: &Inner,
+    operation: Operation,
+    holder: &str,
+    place: &WorkerPlace<'_>,
+    on_long: &(dyn Fn() + Sync),
+) -> Result<Ended, Fault> {
+    let mut run = Run { inner, operation, holder, place, on_long, moved_pulls: AtomicBool::new(false) };
     if run.operation.attempts > ATTEMPTS {
         // It took the worker down each time.
         return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
@@ -76,15 +88,19 @@ pub(super) fn run(inner: &Inner, operation: Operation, holder: &str) -> Result<E
 }
 
 impl Run<'_> {
-    /// Keeps the lease while the work goes on.
+    /// Keeps the lease while the work goes on, and frees the worker when the work takes long.
     fn with_heartbeat(&self) -> Result<(), Stop> {
         let (done, beat) = mpsc::channel::<()>();
         let period = Duration::from_secs(u64::try_from(LEASE_SECONDS / 3).unwrap_or(10));
         std::thread::scope(|scope| {
             let keeping = std::thread::Builder::new().spawn_scoped(scope, move || {
+                let after = Duration::from_millis(self.inner.limits.long_operation_after_ms).min(period);
+                let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(after) else { return };
+                let mut is_long = self.become_long();
                 while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
                     // A failed beat is made up for by the next; a lost lease shows when the operation is settled.
                     let _ = Operations::new(self.inner).prolong(self.operation.id, self.holder);
+                    is_long = is_long || self.become_long();
                 }
             });
             keeping.map_err(|error| EngineError::Unavailable(format!("no thread to keep the lease by: {error}")))?;
@@ -92,6 +108,16 @@ impl Run<'_> {
             drop(done);
             ended
         })
+    }
+
+    /// Leaves the worker to others. Returns `false` if the long lane takes no more.
+    fn become_long(&self) -> bool {
+        let is_long = self.place.become_long();
+        if is_long {
+            (self.on_long)();
+            self.inner.wake.one();
+        }
+        is_long
     }
 
     fn retry_moved(&self) -> Result<(), Stop> {
@@ -158,21 +184,31 @@ impl Run<'_> {
                     other => other?,
                 }
                 emit(self.inner, unit, database, by, now, EventKind::BranchCreated { branch: branch.clone() })?;
+                self.note_moved(unit, branch, head, now)?;
                 created_from
             }
         };
         if head == previous {
             return Ok(());
         }
-        if let Some(was) = was
-            && !unit.branch_move(database, branch, was, head, at)?
-        {
-            return Err(Stop::Moved);
+        if let Some(was) = was {
+            if !unit.branch_move(database, branch, was, head, at)? {
+                return Err(Stop::Moved);
+            }
+            self.note_moved(unit, branch, head, now)?;
         }
         let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
         unit.database_wrote(database, now, size)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
         Ok(emit(self.inner, unit, database, by, now, kind)?)
+    }
+
+    /// Has the open pulls from a branch follow it.
+    fn note_moved(&self, unit: &mut dyn Unit, branch: &RefName, head: &CommitHash, now: Timestamp) -> Result<(), Stop> {
+        if unit.pull_source_moved(self.operation.database_id, branch, head, now)? > 0 {
+            self.moved_pulls.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Settles as succeeded and saves everything done in `unit`.
@@ -188,6 +224,9 @@ impl Run<'_> {
         self.inner.settled.tell(&settled);
         if has_hooks {
             self.inner.outbox.one();
+        }
+        if self.moved_pulls.load(Ordering::Relaxed) {
+            self.inner.fetch_wake.one();
         }
         Ok(())
     }
@@ -207,6 +246,9 @@ impl Run<'_> {
     fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<Ended, Fault> {
         if self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
+                Fault::Engine(EngineError::Busy) => {
+                    Failure::new(FailureKind::Unavailable, "the server had no memory left for this; try again later")
+                }
                 Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {
                     Failure::new(FailureKind::Unavailable, "the storage was not available; try again later")
                 }

@@ -154,7 +154,8 @@ const CAUSES: &[Cause] = &[
             let edit = EditDatabase { visibility: Some(Visibility::Private), ..EditDatabase::default() };
             w.hub.databases().edit(&admin, edit, None).unwrap();
             let events = [branchyard_domain::entities::HookEvent::Push].into();
-            let hook = NewHook { url: "https://hook.test/".to_owned(), events, active: true };
+            let url = w.hub.hooks().address(&admin, "https://hook.test/").unwrap();
+            let hook = NewHook { url, events, active: true };
             let hook = w.hub.hooks().create(&admin, hook, None).unwrap().view.hook.id;
             w.hub.hooks().rotate_secret(&admin, hook, None).unwrap();
             w.hub.hooks().delete(&admin, hook, None).unwrap();

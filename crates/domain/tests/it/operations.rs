@@ -3,7 +3,7 @@
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role, Visibility};
 use branchyard_domain::errors::{Fault, OperationError};
-use branchyard_domain::ports::{Metadata as _, OperationFilter, OperationState};
+use branchyard_domain::ports::{LeaseTurn, Metadata as _, OperationFilter, OperationState};
 use branchyard_domain::usecases::{EditDatabase, Limits, Once, SqlWrite};
 
 use crate::refs::at;
@@ -185,7 +185,8 @@ fn leases_of_a_former_process_of_the_node_end_at_once() {
     let world = world();
     let queued = world.queue("main", "main", ADD);
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.operation_lease("here/0", world.hub.now(), world.hub.now().plus_seconds(30)).unwrap().unwrap();
+    let (now, turn) = (world.hub.now(), LeaseTurn::default());
+    unit.operation_lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
     unit.save().unwrap();
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());
     assert_eq!(world.hub.operations().recover("elsewhere").unwrap(), 0, "another server that starts");

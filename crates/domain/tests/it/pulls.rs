@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::access::{Participate, Write};
-use branchyard_domain::entities::{FailureKind, PullState, Role, Side};
+use branchyard_domain::entities::{FailureKind, ObjectKind, PullState, Role, Side};
 use branchyard_domain::entities::{Operation, Pull, Visibility};
 use branchyard_domain::errors::{PullError, PullStateError};
 use branchyard_domain::ports::RowPage;
-use branchyard_domain::usecases::{EditPull, MergePull, WantedState};
+use branchyard_domain::usecases::{EditPull, MergePull, PreviewStage, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
 use crate::refs::at;
@@ -104,7 +104,9 @@ fn a_preview_says_what_opening_would_and_leaves_nothing_behind() {
         let from = (from.0.to_owned(), from.1.to_owned());
         world.hub.pulls().preview(&access, &from, from_branch, "main")
     };
-    let edges = preview(DB, "work").unwrap();
+    let preview_of = preview(DB, "work").unwrap();
+    assert!(!preview_of.publishes);
+    let PreviewStage::Ready(edges) = preview_of.stage else { panic!("{preview_of:?}") };
     assert_eq!(world.hub.pulls().changed_tables(&access, &edges).unwrap()[0].rows, Some((1, 0, 0)));
     assert!(world.hub.pulls().conflicts(&access, &edges, None, 0, 1).unwrap().is_empty());
     assert!(matches!(preview(DB, "main"), Err(PullError::SameBranch)));
@@ -196,6 +198,9 @@ fn a_fork_offers_its_changes_back() {
     world.wrote("main", "INSERT INTO t VALUES (6,'six')");
     let access = world.access::<Participate>(&world.ben);
     let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
+    assert!(matches!(world.hub.pulls().edges(&access, &pull), Err(PullError::Preparing)));
+    world.refresh();
+    let pull = world.pull(pull.number);
     let edges = world.hub.pulls().edges(&access, &pull).unwrap();
     assert_eq!(world.hub.pulls().changed_tables(&access, &edges).unwrap()[0].rows, Some((1, 0, 0)));
     let merge = world.merge(pull.number, MergePull::default()).unwrap();
@@ -208,5 +213,25 @@ fn a_fork_offers_its_changes_back() {
     let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
     let admin = world.access_to::<branchyard_domain::access::Admin>(&world.ben, fork);
     world.hub.databases().delete(&admin, None).unwrap();
-    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::BranchMissing(_))));
+    assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::State(PullStateError::Closed))));
+    assert_eq!(world.events().last().unwrap(), "pull 2 Closed by ben");
+}
+
+#[test]
+fn a_pull_brings_the_triggers_that_it_adds_or_changes() {
+    let world = with_work();
+    let number = world.open("work").number;
+    let access = world.access::<Participate>(&world.ben);
+    let brings = || world.hub.pulls().brings(&access, &world.pull(number)).unwrap();
+    assert_eq!(brings(), Some(Vec::new()));
+    world.wrote("work", "CREATE TRIGGER tr AFTER INSERT ON t BEGIN UPDATE t SET a = 'x' WHERE id = 1; END");
+    assert_eq!(brings(), Some(vec![ObjectKind::Trigger]));
+    assert_eq!(brings(), Some(vec![ObjectKind::Trigger]), "also when it is remembered");
+    let edges = world.hub.pulls().edges(&access, &world.pull(number)).unwrap();
+    let changed = world.hub.pulls().changed_tables(&access, &edges).unwrap();
+    assert_eq!(changed[0].objects[0].name, "tr");
+    world.wrote("work", "DROP TRIGGER tr");
+    assert_eq!(brings(), Some(Vec::new()), "what is taken back is not brought");
+    world.hub.branches().delete(&world.access::<Write>(&world.ada), "work", None).unwrap();
+    assert_eq!(brings(), None);
 }

@@ -104,6 +104,16 @@ impl World {
         panic!("there is no end of work");
     }
 
+    /// Fetches what pulls and previews wait for, faults included, until nothing is due.
+    pub(crate) fn refresh(&self) {
+        for _ in 0..30 {
+            if self.hub.pulls().refresh_next(1).unwrap().is_none() {
+                return;
+            }
+        }
+        panic!("there is no end of fetches");
+    }
+
     pub(crate) fn status(&self, id: OperationId) -> OperationStatus {
         self.unit().operation_get(id).unwrap().unwrap().status
     }
@@ -171,6 +181,7 @@ impl World {
             from_branch: from_branch.to_owned(),
             to_database: locator(DB),
             to_branch: to_branch.to_owned(),
+            publish: false,
         }
     }
 

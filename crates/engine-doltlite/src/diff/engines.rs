@@ -76,13 +76,13 @@ fn engine_rows(
         key.join(", "),
         page.limit
     );
-    let mut statement = connection.raw().prepare(&sql)?;
+    let mut statement = connection.spend(|| connection.raw().prepare(&sql))?;
     let commits = [Cell::Text(from.as_str().into()), Cell::Text(to.as_str().into())];
     let mut rows = statement.query(params_from_iter(commits.iter().chain(after).map(Param)))?;
     let mut found = Vec::new();
     let mut room = Room::new(page);
     while room.is_left()
-        && let Some(row) = rows.next()?
+        && let Some(row) = connection.spend(|| rows.next())?
     {
         let change = match cells::text(row.get_ref(0)?).as_str() {
             "added" => Change::Added,

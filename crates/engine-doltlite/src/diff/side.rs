@@ -2,7 +2,7 @@
 
 use branchyard_domain::entities::{Cell, TableKind};
 use branchyard_domain::ports::RowPage;
-use rusqlite::params_from_iter;
+use rusqlite::{OptionalExtension as _, params_from_iter};
 
 use crate::cells::{self, Param};
 use crate::connection::Connection;
@@ -86,12 +86,13 @@ impl Side {
             return Ok((Vec::new(), false));
         }
         let after = page.after.as_deref().unwrap_or_default();
-        let mut statement = connection.raw().prepare(&self.select(!after.is_empty(), Some(page.limit), false))?;
+        let sql = self.select(!after.is_empty(), Some(page.limit), false);
+        let mut statement = connection.spend(|| connection.raw().prepare(&sql))?;
         let mut rows = statement.query(params_from_iter(after.iter().map(Param)))?;
         let mut found = Vec::new();
         let mut room = Room::new(page);
         while room.is_left()
-            && let Some(row) = rows.next()?
+            && let Some(row) = connection.spend(|| rows.next())?
         {
             let (key, row) = self.split(row)?;
             room.take([&key, &row]);
@@ -133,6 +134,7 @@ impl Side {
     pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
         let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");
         let sql = format!("SELECT 1 FROM {} WHERE {same}", quote::name(&self.name));
-        connection.raw().prepare(&sql)?.exists(params_from_iter(key.iter().map(Param)))
+        let found = connection.spend_on_row(&sql, params_from_iter(key.iter().map(Param)), |_| Ok(())).optional()?;
+        Ok(found.is_some())
     }
 }

@@ -14,6 +14,7 @@ use super::side::{Room, Side};
 use crate::cells::Param;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
+use crate::sql::errors;
 
 /// Reads both sides in key order and compares. For tables without a key the engine does not tell which row it means.
 pub(super) fn side_by_side(
@@ -26,10 +27,20 @@ pub(super) fn side_by_side(
     if old.key != new.key {
         return rekeyed(engine, database, (from, to), (old, new), page);
     }
+    let timeout = engine.options.diff_timeout;
     engine.reading(database, from, |at_from| {
-        engine.reading_within(engine.options.diff_timeout, database, to, "read changed rows", |at_to| {
+        let fault = |error| errors::fault_at("read changed rows", from, error);
+        // Both run side by side: whichever is cut short ends the other.
+        let timed = at_from.limit_time(&engine.watchdog, timeout).map_err(fault)?;
+        let compared = engine.reading_within(timeout, database, to, "read changed rows", |at_to| {
             compare(at_from, at_to, old, new, page)
-        })
+        });
+        match compared {
+            Err(EngineError::Unavailable(_) | EngineError::Fault { .. }) if timed.expired() => {
+                Err(timed.ended().unwrap_or(EngineError::Busy))
+            }
+            compared => compared,
+        }
     })
 }
 
@@ -83,14 +94,14 @@ fn compare(
     page: &RowPage,
 ) -> rusqlite::Result<ChangedRows> {
     let after = page.after.as_deref().unwrap_or_default();
-    let mut from = at_from.raw().prepare(&old.select(!after.is_empty(), None, true))?;
-    let mut to = at_to.raw().prepare(&new.select(!after.is_empty(), None, true))?;
+    let mut from = at_from.spend(|| at_from.raw().prepare(&old.select(!after.is_empty(), None, true)))?;
+    let mut to = at_to.spend(|| at_to.raw().prepare(&new.select(!after.is_empty(), None, true)))?;
     let mut from_rows = from.query(params_from_iter(after.iter().map(Param)))?;
     let mut to_rows = to.query(params_from_iter(after.iter().map(Param)))?;
     let width = old.order().len();
     let same_columns = old.columns == new.columns;
-    from_rows.advance()?;
-    to_rows.advance()?;
+    at_from.spend(|| from_rows.advance())?;
+    at_to.spend(|| to_rows.advance())?;
     let mut changes: Vec<RowChange> = Vec::new();
     let mut room = Room::new(page);
     while room.is_left() {
@@ -131,10 +142,10 @@ fn compare(
             room.take([&change.from, &change.to].into_iter().flatten().chain([&change.primary_key]));
         }
         if order.is_le() {
-            from_rows.advance()?;
+            at_from.spend(|| from_rows.advance())?;
         }
         if order.is_ge() {
-            to_rows.advance()?;
+            at_to.spend(|| to_rows.advance())?;
         }
     }
     Ok(ChangedRows { rows: changes, more: !room.is_left() })

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use branchyard_domain::entities::{Change, TableChange, TableKind, TableSchema};
+use branchyard_domain::entities::{
+    Change, ObjectChange, SchemaObject, TableChange, TableKind, TableSchema, object_changes,
+};
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -20,17 +22,23 @@ pub(crate) fn changed_tables(
     to: &CommitHash,
 ) -> Result<Vec<TableChange>, EngineError> {
     let began = Instant::now();
-    let before = engine.reading(database, from, |connection| snapshot(connection, from))?;
+    let timeout = engine.options.diff_timeout;
+    let snapshot = |at: &CommitHash| engine.reading_within(timeout, database, at, "read the definitions", definitions);
+    let ((before, old_objects), (after, new_objects)) = (snapshot(from)?, snapshot(to)?);
+    let mut objects: BTreeMap<String, Vec<ObjectChange>> = BTreeMap::new();
+    for (owner, change) in object_changes(old_objects, new_objects) {
+        objects.entry(owner).or_default().push(change);
+    }
+    let touched =
+        engine.reading_within(timeout, database, to, "compare commits", |connection| touched(connection, from, to))?;
     engine.reading(database, to, |connection| {
-        let after = snapshot(connection, to)?;
-        let touched = touched(connection, from, to).map_err(|error| errors::fault_at("compare commits", to, error))?;
         let mut changes = BTreeMap::new();
         for (name, old) in &before {
             match after.get(name) {
                 None => {
                     changes.insert(name, (Change::Removed, true));
                 }
-                Some(new) if old != new => {
+                Some(new) if old != new || objects.contains_key(name) => {
                     changes.insert(name, (Change::Modified, true));
                 }
                 Some(_) if touched.contains(name) => {
@@ -42,20 +50,28 @@ pub(crate) fn changed_tables(
         for name in after.keys().filter(|name| !before.contains_key(*name)) {
             changes.insert(name, (Change::Added, true));
         }
+        // A trigger of a table that is not listed itself is listed all the same.
+        for owner in objects.keys() {
+            changes.entry(owner).or_insert((Change::Modified, true));
+        }
         let mut listed = Vec::with_capacity(changes.len());
         for (name, (change, schema_changed)) in changes {
             let old = before.get(name).filter(|table| table.kind == TableKind::Table);
             let new = after.get(name).filter(|table| table.kind == TableKind::Table);
             let rows = count(engine, database, connection, (from, to), (old, new), touched.contains(name), began)?;
-            listed.push(TableChange { table: name.clone(), change, schema_changed, rows });
+            let objects = objects.get(name).cloned().unwrap_or_default();
+            listed.push(TableChange { table: name.clone(), change, schema_changed, rows, objects });
         }
         Ok(listed)
     })
 }
 
-fn snapshot(connection: &Connection, at: &CommitHash) -> Result<BTreeMap<String, TableSchema>, EngineError> {
-    let tables = schema::tables(connection).map_err(|error| errors::fault_at("read the definitions", at, error))?;
-    Ok(tables.into_iter().map(|table| (table.name.clone(), table)).collect())
+/// Tables and views by name, and all objects.
+type Definitions = (BTreeMap<String, TableSchema>, Vec<SchemaObject>);
+
+fn definitions(connection: &Connection) -> rusqlite::Result<Definitions> {
+    let tables = schema::tables(connection)?.into_iter().map(|table| (table.name.clone(), table)).collect();
+    Ok((tables, schema::objects(connection)?))
 }
 
 /// Names of tables whose rows the engine says differ.
@@ -65,7 +81,7 @@ fn touched(connection: &Connection, from: &CommitHash, to: &CommitHash) -> rusql
     )?;
     let mut rows = statement.query([from.as_str(), to.as_str()])?;
     let mut names = BTreeSet::new();
-    while let Some(row) = rows.next()? {
+    while let Some(row) = connection.spend(|| rows.next())? {
         names.insert(row.get(0)?);
         names.insert(row.get(1)?);
     }
@@ -84,41 +100,50 @@ fn count(
 ) -> Result<Option<(u64, u64, u64)>, EngineError> {
     let Some(left) = engine.options.count_timeout.checked_sub(began.elapsed()) else { return Ok(None) };
     let total = |connection: &Connection, table: &TableSchema| -> rusqlite::Result<u64> {
-        connection
-            .raw()
-            .query_row(&format!("SELECT count(*) FROM {}", quote::name(&table.name)), [], |row| cells::count(row, 0))
+        let sql = format!("SELECT count(*) FROM {}", quote::name(&table.name));
+        connection.spend_on_row(&sql, [], |row| cells::count(row, 0))
     };
     let removed = |table: &TableSchema| {
-        engine.reading(database, from, |connection| {
-            total(connection, table).map_err(|error| errors::fault_at("count rows", from, error))
-        })
+        engine.reading_within(left, database, from, "count rows", |at_from| total(at_from, table))
     };
     let fault = |error| errors::fault_at("count rows", to, error);
+    let timed = at_to.limit_time(&engine.watchdog, left).map_err(fault)?;
+    let added = |table: &TableSchema| {
+        total(at_to, table).map_err(|error| match errors::cut_short(&error) {
+            true => timed.ended().unwrap_or_else(|| fault(error)),
+            false => fault(error),
+        })
+    };
+    // Whatever takes too long comes without counts.
+    let counted = |counts: Result<(u64, u64, u64), EngineError>| match counts {
+        Err(EngineError::TimedOut(_)) => Ok(None),
+        counts => counts.map(Some),
+    };
     let (old, new) = match sides {
         (None, None) => return Ok(Some((0, 0, 0))),
-        (None, Some(new)) => return Ok(Some((total(at_to, new).map_err(fault)?, 0, 0))),
-        (Some(old), None) => return Ok(Some((0, removed(old)?, 0))),
+        (None, Some(new)) => return counted(added(new).map(|added| (added, 0, 0))),
+        (Some(old), None) => return counted(removed(old).map(|removed| (0, removed, 0))),
         (Some(old), Some(new)) => (old, new),
     };
     if old.primary_key != new.primary_key {
-        return Ok(Some((total(at_to, new).map_err(fault)?, removed(old)?, 0)));
+        return counted(added(new).and_then(|added| Ok((added, removed(old)?, 0))));
     }
-    if !touched && old == new {
+    // Indexes and triggers change no row.
+    if !touched && (&old.columns, &old.create_statement) == (&new.columns, &new.create_statement) {
         return Ok(Some((0, 0, 0)));
     }
-    let timed = at_to.limit_time(&engine.watchdog, left).map_err(fault)?;
     let stat = || -> rusqlite::Result<Option<(u64, u64, u64)>> {
         let mut statement = at_to
             .raw()
             .prepare_cached("SELECT rows_added, rows_deleted, rows_modified FROM dolt_diff_stat(?, ?, ?)")?;
         let mut rows = statement.query([from.as_str(), to.as_str(), &new.name])?;
-        match rows.next()? {
+        match at_to.spend(|| rows.next())? {
             Some(row) => Ok(Some((cells::count(row, 0)?, cells::count(row, 1)?, cells::count(row, 2)?))),
             None => Ok(Some((0, 0, 0))),
         }
     };
     match stat() {
-        Err(error) if errors::interrupted(&error) && timed.expired() => Ok(None),
+        Err(error) if errors::cut_short(&error) && timed.expired() => Ok(None),
         other => other.map_err(fault),
     }
 }

@@ -1,6 +1,6 @@
 //! Decides, while a statement is prepared, whether each thing it does is allowed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
@@ -10,6 +10,8 @@ use super::{Mode, Refusal, Seen, session};
 pub(super) fn decide(
     mode: Mode,
     seen: &mut Seen,
+    wrapped: Option<&HashSet<String>>,
+    wanted: &mut BTreeSet<String>,
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
 ) -> Authorization {
@@ -18,10 +20,11 @@ pub(super) fn decide(
     }
     let checked = match mode {
         Mode::Session { power, defines } => session::check(power, defines, seen, modules, context),
-        _ => check(mode, seen, modules, context),
+        _ => check(mode, seen, modules, context).and_then(|()| unless_unwrapped(seen, wrapped, wanted, context)),
     };
     match checked {
         Ok(()) => Authorization::Allow,
+        Err(Refusal::Unwrapped) => Authorization::Deny,
         Err(refusal) => {
             seen.refusal.get_or_insert(refusal);
             Authorization::Deny
@@ -61,6 +64,45 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
             if lists::pragma(&pragma_name.to_ascii_lowercase(), pragma_value) { Ok(()) } else { Err(Refusal::Never) }
         }
         _ => write(mode, modules, context),
+    }
+}
+
+/// What takes commits is used only through its wrapper.
+fn unless_unwrapped(
+    seen: &mut Seen,
+    wrapped: Option<&HashSet<String>>,
+    wanted: &mut BTreeSet<String>,
+    context: &AuthContext<'_>,
+) -> Result<(), Refusal> {
+    let (name, takes) = match context.action {
+        AuthAction::Function { function_name } => {
+            let name = function_name.to_ascii_lowercase();
+            let takes = lists::function_takes_commits(&name);
+            (name, takes)
+        }
+        AuthAction::Read { table_name, .. } => {
+            let name = table_name.to_ascii_lowercase();
+            let takes = lists::table_takes_commits(&name);
+            (name, takes)
+        }
+        // The columns of such a table are those of some commit, too.
+        AuthAction::Pragma { pragma_value: Some(value), .. } => {
+            let name = value.to_ascii_lowercase();
+            let takes = lists::table_takes_commits(&name) && !lists::is_fixed_table_of_commits(&name);
+            (name, takes)
+        }
+        _ => return Ok(()),
+    };
+    if !takes {
+        return Ok(());
+    }
+    seen.history = true;
+    match wrapped {
+        Some(wrapped) if !wrapped.contains(&name) => {
+            wanted.insert(name);
+            Err(Refusal::Unwrapped)
+        }
+        _ => Ok(()),
     }
 }
 

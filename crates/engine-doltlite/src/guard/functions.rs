@@ -1,8 +1,12 @@
 //! Replacements of functions whose built-in form can keep one call busy for minutes, with the same results.
 //!
+//! Those in modules of their own (`LIKE`, `GLOB`, `json_patch`) and `unhex` are the same for the same reason. What takes longer in spite of it asks now
+//! and then whether the time of its statement is over ([`Pace`]). `tests/it/hostile/growth.rs` measures every function there is.
+//!
 //! The built-in `instr` and `replace` compare at every place, `trim` looks through all characters for every character: with long arguments their time
 //! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call. `memmem` needs their sum, whatever they hold.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use memchr::memmem;
@@ -11,7 +15,8 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, ffi};
 
-use super::real;
+use super::{json_patch, patterns, real};
+use crate::memory::{self, Charge};
 
 pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()> {
     // Innocuous, so that views, triggers and defaults may go on using them.
@@ -23,7 +28,28 @@ pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()>
         connection.create_scalar_function(name, 1, flags, move |context| Ok(trim(context, ends)))?;
         connection.create_scalar_function(name, 2, flags, move |context| Ok(trim(context, ends)))?;
     }
-    Ok(())
+    connection.create_scalar_function("unhex", 2, flags, unhex)?;
+    patterns::install(connection, flags)?;
+    json_patch::install(connection, flags)
+}
+
+/// Asks now and then, while a function computes, whether the time of its statement is over.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Cell<u32>);
+
+impl Pace {
+    /// How many steps lie between two questions.
+    const STEPS: u32 = 1 << 16;
+
+    pub(super) fn step(&self) -> rusqlite::Result<()> {
+        let steps = self.0.get().wrapping_add(1);
+        self.0.set(steps);
+        if steps.is_multiple_of(Self::STEPS) && memory::is_overdue() {
+            // With a text of its own it would lose its code.
+            return Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_INTERRUPT), None));
+        }
+        Ok(())
+    }
 }
 
 /// Takes the form of `dolt_config` away that changes who commits; the one that asks stays.
@@ -37,13 +63,68 @@ pub(super) fn refuse_config(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// The text of a value; `None` for NULL.
-fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
+pub(super) fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
         ValueRef::Integer(n) => Some(n.to_string().into_bytes().into()),
         ValueRef::Real(x) => Some(real::text(x).into_bytes().into()),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.into()),
     }
+}
+
+/// The next character of a text as the engine reads it, which is lenient about what is no UTF-8; 0 at the end.
+pub(super) fn utf8_read(bytes: &[u8], at: &mut usize) -> u32 {
+    let Some(first) = bytes.get(*at) else { return 0 };
+    *at += 1;
+    if *first < 0xc0 {
+        return u32::from(*first);
+    }
+    // The bits of the first byte that belong to the character.
+    let mut character = u32::from(match first {
+        0xc0..=0xdf => first & 0x1f,
+        0xe0..=0xef => first & 0x0f,
+        0xf0..=0xf7 => first & 0x07,
+        0xf8..=0xfb => first & 0x03,
+        0xfc..=0xfd => first & 0x01,
+        _ => 0,
+    });
+    while let Some(byte) = bytes.get(*at).filter(|byte| is_continuation(**byte)) {
+        character = character << 6 | u32::from(byte & 0x3f);
+        *at += 1;
+    }
+    if character < 0x80 || character & 0xffff_f800 == 0xd800 || character & 0xffff_fffe == 0xfffe {
+        0xfffd
+    } else {
+        character
+    }
+}
+
+fn unhex(context: &Context<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
+    let (Some(hex), Some(passed)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(None) };
+    // A set takes more than the text it is made of.
+    let charged = Charge::take(if passed.len() < 4096 { 0 } else { passed.len() * 4 });
+    let _charge = charged.ok_or_else(|| Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None))?;
+    let (mut set, mut at) = (HashSet::new(), 0);
+    while at < passed.len() {
+        set.insert(utf8_read(&passed, &mut at));
+    }
+    // The engine takes a NUL for the end of the digits.
+    let hex = hex.split(|byte| *byte == 0).next().unwrap_or_default();
+    let digit =
+        |at: usize| hex.get(at).and_then(|byte| char::from(*byte).to_digit(16)).and_then(|d| u8::try_from(d).ok());
+    let (mut bytes, mut at) = (Vec::with_capacity(hex.len() / 2), 0);
+    while at < hex.len() {
+        let Some(high) = digit(at) else {
+            if !set.contains(&utf8_read(hex, &mut at)) {
+                return Ok(None);
+            }
+            continue;
+        };
+        let Some(low) = digit(at + 1) else { return Ok(None) };
+        bytes.push(high << 4 | low);
+        at += 2;
+    }
+    Ok(Some(bytes))
 }
 
 fn is_continuation(byte: u8) -> bool {
@@ -120,7 +201,7 @@ fn as_text(bytes: Vec<u8>) -> Value {
     Value::Text(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-fn too_big() -> Error {
+pub(super) fn too_big() -> Error {
     Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_TOOBIG), Some("string or blob too big".into()))
 }
 
@@ -183,6 +264,7 @@ mod tests {
             1 => any::<f64>().prop_filter("NaN is NULL", |x| !x.is_nan()).prop_map(Value::Real),
             1 => (-1000_i32..1000).prop_map(|n| Value::Real(f64::from(n) / 8.0)),
             6 => "[ab éß€😀\0]{0,6}".prop_map(Value::Text),
+            2 => "[0-9a-fA-F é€]{0,8}".prop_map(Value::Text),
             3 => proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(0x80), Just(0xc3), Just(0xa9), Just(0)], 0..6)
                 .prop_map(Value::Blob),
         ]
@@ -200,6 +282,7 @@ mod tests {
                 "select cast(replace(?1, ?2, ?3) as blob), typeof(replace(?1, ?2, ?3))",
                 "select cast(trim(?1, ?2) as blob), typeof(trim(?1, ?2)), ?3",
                 "select cast(ltrim(?1, ?2) as blob), cast(rtrim(?1, ?2) as blob), ?3",
+                "select unhex(?1, ?2), typeof(unhex(?1, ?2)), ?3",
                 "select cast(trim(?1) as blob), cast(ltrim(?1) as blob), cast(rtrim(?1) as blob), ?2, ?3",
             ] {
                 let ask = |connection: &Connection| -> (Value, Value) {
@@ -207,7 +290,7 @@ mod tests {
                 };
                 let (expected, got) = (ask(&stock), ask(&ours));
                 let garbled = |value: &Value| matches!(value, Value::Blob(bytes) if std::str::from_utf8(bytes).is_err());
-                if sql.contains("instr") || ![&x, &y, &z].into_iter().any(garbled) {
+                if sql.contains("instr") || sql.contains("unhex") || ![&x, &y, &z].into_iter().any(garbled) {
                     prop_assert_eq!(expected, got, "{}", sql);
                 }
             }

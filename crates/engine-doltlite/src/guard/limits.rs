@@ -20,6 +20,8 @@ pub(super) fn apply(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
         (Limit::SQLITE_LIMIT_COMPOUND_SELECT, 500),
         // A pattern of 50,000 characters kept a single call busy for a minute, and nothing stops it.
         (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+        // Each path of a JSON function looks through the whole document.
+        (Limit::SQLITE_LIMIT_FUNCTION_ARG, 127),
         (Limit::SQLITE_LIMIT_ATTACHED, 0),
         (Limit::SQLITE_LIMIT_WORKER_THREADS, 0),
         (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 50),
@@ -35,7 +37,7 @@ pub(super) fn apply_for_session(connection: &rusqlite::Connection) -> rusqlite::
     for (limit, value) in [
         (Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_SESSION_SQL),
         (Limit::SQLITE_LIMIT_VARIABLE_NUMBER, 32_766),
-        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50_000),
+        (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000),
     ] {
         connection.set_limit(limit, value)?;
     }

@@ -124,7 +124,6 @@ const STEADY: &[&str] = &[
     "sign",
     "sin",
     "sinh",
-    "snippet",
     "soundex",
     "sqlite_source_id",
     "sqlite_version",
@@ -193,6 +192,23 @@ const HISTORY_TABLES: &[&str] = &[
     "dolt_status",
 ];
 
+/// Functions that take a commit, as a hash or as a way to an ancestor. Another that is allowed belongs here, too, unless it takes none.
+const FUNCTIONS_OF_COMMITS: &[&str] = &[
+    "dolt_hashof",
+    "dolt_hashof_catalog",
+    "dolt_hashof_db",
+    "dolt_hashof_index",
+    "dolt_hashof_table",
+    "dolt_merge_base",
+];
+
+/// Those of [`HISTORY_TABLES`] that take a commit, as an argument or in a condition.
+const TABLES_OF_COMMITS: &[&str] =
+    &["dolt_diff", "dolt_diff_stat", "dolt_diff_summary", "dolt_log", "dolt_patch", "dolt_schema_diff"];
+
+/// Those of [`HISTORY_PREFIXES`] that do.
+const PREFIXES_OF_COMMITS: &[&str] = &["dolt_at_", "dolt_diff_", "dolt_history_"];
+
 /// The engine's tables about the history of one table: this, then its name.
 const HISTORY_PREFIXES: &[&str] = &["dolt_at_", "dolt_blame_", "dolt_diff_", "dolt_history_"];
 
@@ -250,6 +266,24 @@ pub(super) fn function(name: &str) -> Function {
     } else {
         Function::Refused
     }
+}
+
+pub(super) fn function_takes_commits(name: &str) -> bool {
+    FUNCTIONS_OF_COMMITS.contains(&name)
+}
+
+pub(super) fn table_takes_commits(name: &str) -> bool {
+    is_fixed_table_of_commits(name) || PREFIXES_OF_COMMITS.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Those there is one of.
+pub(super) fn fixed_tables_of_commits() -> &'static [&'static str] {
+    TABLES_OF_COMMITS
+}
+
+/// Whether it is one of the engine, not one for each table.
+pub(super) fn is_fixed_table_of_commits(name: &str) -> bool {
+    TABLES_OF_COMMITS.contains(&name)
 }
 
 /// What a table is to the guard.

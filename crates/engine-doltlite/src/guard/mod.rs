@@ -2,18 +2,23 @@
 
 mod authorizer;
 mod functions;
+mod history;
+mod json_patch;
 mod limits;
 mod lists;
+mod patterns;
 mod real;
 mod session;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::AuthContext;
 
+pub(crate) use self::history::{no_such_commit, wrap};
 pub(crate) use self::limits::{MAX_LENGTH, MAX_SQL};
+use crate::reach::Scope;
 
 /// Whose statements a connection runs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +42,8 @@ pub(crate) enum Refusal {
     Never,
     /// It asks for what the API answers and the engine would answer wrongly.
     Elsewhere(String),
+    /// Only through a wrapper of ours that is not there yet.
+    Unwrapped,
 }
 
 /// What the guard saw while a statement was prepared.
@@ -60,16 +67,21 @@ pub(crate) struct Seen {
     pub lists_files: bool,
     /// Whether rows are inserted.
     pub inserts: bool,
+    /// Whether other commits than the one it runs at are looked at.
+    pub history: bool,
 }
 
-#[derive(Debug)]
 struct State {
     mode: Mode,
     seen: Seen,
+    /// Names that may be used only through wrappers, of which these are there; `None` if none is needed.
+    wrapped: Option<HashSet<String>>,
+    /// Wrappers that were asked for.
+    wanted: BTreeSet<String>,
 }
 
 /// The guard of one connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Guard {
     state: Arc<Mutex<State>>,
 }
@@ -93,21 +105,53 @@ impl Guard {
 
     fn watch(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
         functions::replace_unbounded(connection)?;
-        let state = Arc::new(Mutex::new(State { mode: Mode::Trusted, seen: Seen::default() }));
+        let state = Arc::new(Mutex::new(State {
+            mode: Mode::Trusted,
+            seen: Seen::default(),
+            wrapped: None,
+            wanted: BTreeSet::new(),
+        }));
         let shared = Arc::clone(&state);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let mode = state.mode;
-            authorizer::decide(mode, &mut state.seen, &modules, &context)
+            let State { mode, seen, wrapped, wanted } = &mut *state;
+            authorizer::decide(*mode, seen, wrapped.as_ref(), wanted, &modules, &context)
         }))?;
         Ok(Self { state })
     }
 
-    /// Switches to `mode` until the result is dropped, when the statements are ours again.
+    /// Switches to `mode` until the result is dropped, when the statements are ours again. With a scope, they name no commits but those of it.
     #[must_use]
-    pub(crate) fn enter(&self, mode: Mode) -> Entered<'_> {
-        *self.lock() = State { mode, seen: Seen::default() };
-        Entered { guard: self }
+    pub(crate) fn enter(&self, mode: Mode, scope: Option<Arc<Scope>>) -> Entered<'_> {
+        let mut state = self.lock();
+        state.mode = mode;
+        state.seen = Seen::default();
+        state.wanted.clear();
+        if state.wrapped.as_ref().is_none_or(HashSet::is_empty) {
+            state.wrapped = scope.is_some().then(HashSet::new);
+        }
+        drop(state);
+        Entered { guard: self, _in_scope: history::enter(scope) }
+    }
+
+    /// The names to be wrapped before what was prepared last is prepared again; they are asked for once.
+    pub(crate) fn take_wanted(&self) -> BTreeSet<String> {
+        let mut state = self.lock();
+        let wanted = std::mem::take(&mut state.wanted);
+        if !wanted.is_empty() {
+            state.seen = Seen::default();
+        }
+        wanted
+    }
+
+    /// Allows a name: it stands for a wrapper now.
+    pub(crate) fn wrapped(&self, name: String) {
+        self.lock().wrapped.get_or_insert_default().insert(name);
+    }
+
+    /// Whether anything was wrapped.
+    pub(crate) fn is_wrapped(&self) -> bool {
+        self.lock().wrapped.as_ref().is_some_and(|names| !names.is_empty())
     }
 
     /// Forgets what was seen, and gives it.
@@ -123,6 +167,7 @@ impl Guard {
 /// See [`Guard::enter`].
 pub(crate) struct Entered<'a> {
     guard: &'a Guard,
+    _in_scope: history::InScope,
 }
 
 impl Drop for Entered<'_> {

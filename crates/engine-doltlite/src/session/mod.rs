@@ -28,7 +28,6 @@ struct EngineSession {
     pool: Arc<Pool<SessionRequest>>,
     generation: u64,
     watchdog: Arc<Watchdog>,
-    statement_memory: usize,
     /// The branch it started on.
     home: String,
     /// A setting or a temporary object of its own was made.
@@ -70,7 +69,6 @@ pub(crate) fn open(engine: &DoltliteEngine, request: &SessionRequest) -> Result<
         pool: Arc::clone(&engine.sessions),
         generation,
         watchdog: Arc::clone(&engine.watchdog),
-        statement_memory: engine.options.statement_memory,
         home,
         changed: false,
         left_home: false,

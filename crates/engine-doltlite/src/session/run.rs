@@ -1,7 +1,10 @@
 //! Running one statement of a session.
 
+use std::time::Duration;
+
 use branchyard_domain::ports::{
-    Arguments, EngineError, RowSink, SessionError, SqlPower, StatementBounds, StatementDescription, StatementReport,
+    Arguments, Canceled, EngineError, RowSink, SessionError, SqlFailure, SqlPower, StatementBounds,
+    StatementDescription, StatementReport,
 };
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
@@ -9,7 +12,7 @@ use rusqlite::{Batch, Statement};
 use super::sink::{Nowhere, WithoutFiles};
 use super::{EngineSession, arguments, codes, definition};
 use crate::commits;
-use crate::connection::Connection;
+use crate::connection::{Connection, Timed};
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::read;
@@ -18,6 +21,8 @@ use crate::sql::tokens;
 
 /// Message of a commit that a transaction becomes by itself.
 const TRANSACTION: &str = "SQL transaction";
+/// Time preparing a statement to describe it may take.
+const DESCRIBING: Duration = Duration::from_secs(10);
 
 pub(super) fn run(
     session: &mut EngineSession,
@@ -48,11 +53,13 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
     let connection = session.connection()?;
     let text = &sql[..tokens::statement_length(sql)];
     let _entered = connection.enter(mode(session, text));
-    let allowance = Allowance::new(session.statement_memory);
+    let timed = limit_time(session, connection, DESCRIBING, Canceled::default())?;
     let mut batch = Batch::new(connection.raw(), text);
-    let prepared = allowance.spend(|| batch.next());
+    let prepared = timed.memory().spend(|| batch.next());
     let seen = connection.take_seen();
-    let statement = prepared.map_err(|error| failed(&error, &seen))?.ok_or(SessionError::NoStatement)?;
+    let statement = prepared
+        .map_err(|error| unless_ended(failed(&error, &seen), timed.ended()))?
+        .ok_or(SessionError::NoStatement)?;
     Ok(StatementDescription {
         parameters: (1..=statement.parameter_count())
             .map(|at| statement.parameter_name(at).map(str::to_owned))
@@ -77,6 +84,10 @@ fn mode(session: &EngineSession, text: &str) -> Mode {
 fn check_text(sql: &str) -> Result<(), SessionError> {
     read::no_nul(sql)
         .map_err(|_| SessionError::Statement { code: "ERROR", message: "the text holds a NUL character".into() })?;
+    read::not_too_nested(sql).map_err(|failure| match failure {
+        SqlFailure::Engine(message) => SessionError::Statement { code: "ERROR", message },
+        other => SessionError::Statement { code: "ERROR", message: other.to_string() },
+    })?;
     // The one statement that no authorizer is asked about.
     if tokens::first_word(sql).eq_ignore_ascii_case("vacuum") {
         return Err(codes::not_authorized());
@@ -106,6 +117,17 @@ impl Kind {
     }
 }
 
+fn limit_time<'a>(
+    session: &EngineSession,
+    connection: &'a Connection,
+    timeout: Duration,
+    canceled: Canceled,
+) -> Result<Timed<'a>, SessionError> {
+    connection
+        .limit_time_or(&session.watchdog, timeout, canceled)
+        .map_err(|error| SessionError::Engine(errors::fault("set a time limit", error)))
+}
+
 fn one(
     session: &mut EngineSession,
     sql: &str,
@@ -121,21 +143,18 @@ fn one(
     let ends = matches!(&*word, "COMMIT" | "END");
     let outcome = {
         let connection = session.connection()?;
-        let timed = connection
-            .limit_time_or(&session.watchdog, bounds.timeout, bounds.canceled.clone())
-            .map_err(|error| SessionError::Engine(errors::fault("set a time limit", error)))?;
+        let timed = limit_time(session, connection, bounds.timeout, bounds.canceled.clone())?;
         let commits = bounds.commits_transactions && session.request.power != SqlPower::Read;
         if ends && commits && session.wrote {
             commit_all(connection)?;
         }
         let mode = mode(session, sql);
-        let allowance = Allowance::new(session.statement_memory);
         let outcome = prepare_and_run(
             connection,
             sql,
             mode,
             arguments,
-            &Running { bounds, allowance: &allowance, timed: &timed, commits, pool_of: session },
+            &Running { bounds, allowance: timed.memory(), timed: &timed, commits, pool_of: session },
             sink,
         );
         outcome.map_err(|error| unless_ended(error, timed.ended()))
@@ -151,10 +170,11 @@ fn one(
 /// Why it was ended before its end, instead of that it was.
 fn unless_ended(error: SessionError, ended: Option<EngineError>) -> SessionError {
     match (error, ended) {
-        (SessionError::Statement { code: "INTERRUPT", .. }, Some(EngineError::TimedOut(limit))) => {
+        // Once the time is over there is no memory either.
+        (SessionError::Statement { code: "INTERRUPT" | "NOMEM", .. }, Some(EngineError::TimedOut(limit))) => {
             SessionError::TimedOut(limit)
         }
-        (SessionError::Statement { code: "INTERRUPT", .. }, Some(ended)) => SessionError::Engine(ended),
+        (SessionError::Statement { code: "INTERRUPT" | "NOMEM", .. }, Some(ended)) => SessionError::Engine(ended),
         (error, _) => error,
     }
 }
@@ -172,7 +192,7 @@ const SAVEPOINT_OF_OURS: Undoable = (
 struct Running<'a> {
     bounds: &'a StatementBounds,
     allowance: &'a Allowance,
-    timed: &'a crate::connection::Timed<'a>,
+    timed: &'a Timed<'a>,
     commits: bool,
     pool_of: &'a EngineSession,
 }
@@ -190,7 +210,7 @@ fn prepare_and_run(
     let prepared = running.allowance.spend(|| batch.next());
     let seen = connection.take_seen();
     let mut statement = prepared.map_err(|error| failed(&error, &seen))?.ok_or(SessionError::NoStatement)?;
-    if !matches!(batch.next(), Ok(None)) {
+    if !matches!(running.allowance.spend(|| batch.next()), Ok(None)) {
         return Err(SessionError::SeveralStatements);
     }
     let kind = Kind::of(&statement, sql, seen);

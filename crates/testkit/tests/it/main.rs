@@ -7,9 +7,11 @@
     reason = "helpers of tests fail where the test would"
 )]
 
+mod bodies;
 mod clock;
 mod connection;
 mod crowds;
+mod fair;
 mod files;
 mod hooks;
 mod hostile;

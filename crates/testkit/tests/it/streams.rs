@@ -42,10 +42,25 @@ fn begin(server: &Server, who: &Actor, accept: &str, statement: &str) -> TcpStre
 fn until_free(who: &Actor) -> Duration {
     let began = Instant::now();
     while who.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status == 429 {
-        assert!(began.elapsed() < Duration::from_secs(30), "the read goes on without its client");
+        assert!(began.elapsed() < Duration::from_secs(50), "the read goes on without its client");
         std::thread::sleep(Duration::from_millis(20));
     }
     began.elapsed()
+}
+
+/// Begins a slow read that has the one place of this caller. A read that arrives while a question has the place is refused, and begun again.
+fn begin_slow(server: &Server, who: &Actor, accept: &str) -> TcpStream {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(50) {
+        let stream = begin(server, who, accept, SLOW);
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(50));
+            if who.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status == 429 {
+                return stream;
+            }
+        }
+    }
+    panic!("the read does not begin");
 }
 
 #[test]
@@ -57,15 +72,17 @@ fn a_read_ends_when_its_client_goes_away() {
         ("text/csv", ENDLESS),
         ("application/x-ndjson", ENDLESS),
     ] {
-        let mut stream = begin(&server, &ada, accept, statement);
-        if statement == ENDLESS {
+        let stream = if statement == ENDLESS {
+            let mut stream = begin(&server, &ada, accept, statement);
             stream.read_exact(&mut [0; 1_000]).unwrap();
+            stream
         } else {
-            std::thread::sleep(Duration::from_millis(300));
-        }
+            begin_slow(&server, &ada, accept)
+        };
         assert_eq!(ada.post("/databases/ada/rivers/sql", &json!({"q": "select 1"})).status, 429, "{accept}");
         drop(stream);
-        assert!(until_free(&ada) < Duration::from_secs(5), "{accept}");
+        // Far below its time, a minute.
+        assert!(until_free(&ada) < Duration::from_secs(30), "{accept}");
     }
 }
 
@@ -74,10 +91,10 @@ fn a_client_that_takes_nothing_is_cut_off() {
     let (server, ada) = yard(|config| config.sql.stream_stall_ms = 300);
     let mut stream = begin(&server, &ada, "text/csv", WIDE);
     stream.read_exact(&mut [0; 1_000]).unwrap();
-    assert!(until_free(&ada) < Duration::from_secs(10));
+    assert!(until_free(&ada) < Duration::from_secs(40));
     // It learns so: the body has no end.
     let mut rest = Vec::new();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
     let _ = stream.read_to_end(&mut rest);
     assert!(!rest.ends_with(b"0\r\n\r\n"));
 }
@@ -112,14 +129,14 @@ fn a_client_that_takes_nothing_holds_up_nobody_who_computes() {
 fn coded_rows_flow_while_the_statement_runs() {
     let (_server, ada) = yard(|_| {});
     for coding in ["gzip", "br", "zstd"] {
-        let body = json!({"q": ENDLESS, "timeout_ms": 1_500});
+        let body = json!({"q": ENDLESS, "timeout_ms": 20_000});
         let request = ada.request(Method::POST, "/databases/ada/rivers/sql");
         let request = request.header("Accept", "application/x-ndjson").header("Accept-Encoding", coding).json(&body);
         let mut answer = request.send().unwrap();
         assert_eq!(answer.headers()["content-encoding"], coding);
         let began = Instant::now();
         answer.read_exact(&mut [0; 100]).unwrap();
-        assert!(began.elapsed() < Duration::from_secs(1), "{coding}");
+        assert!(began.elapsed() < Duration::from_secs(15), "{coding}");
         drop(answer);
         until_free(&ada);
     }

@@ -186,6 +186,7 @@ fn of_pulls(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/{owner}/{database}/pulls").get(pulls::list::show).post(pulls::new::send))
         .route("/{owner}/{database}/pulls/new", web::get().to(pulls::new::show))
+        .route("/{owner}/{database}/pulls/new/prepare", web::post().to(pulls::new::prepare))
         .route("/{owner}/{database}/pulls/{number}", web::get().to(pulls::conversation::show))
         .route("/{owner}/{database}/pulls/{number}/commits", web::get().to(pulls::commits::show))
         .route("/{owner}/{database}/pulls/{number}/diff", web::get().to(pulls::diff::show))
@@ -193,6 +194,7 @@ fn of_pulls(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
         .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
         .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))
+        .route("/{owner}/{database}/pulls/{number}/withdraw", web::post().to(pulls::edit::withdraw))
         .service(
             web::resource("/{owner}/{database}/pulls/{number}/edit").get(pulls::edit::show).post(pulls::edit::send),
         );

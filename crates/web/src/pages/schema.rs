@@ -17,6 +17,8 @@ struct Definition {
     columns: Vec<ColumnLine>,
     indexes: Vec<String>,
     references: Vec<(String, String, String)>,
+    /// Name and statement.
+    triggers: Vec<(String, String)>,
     statement: String,
 }
 
@@ -78,6 +80,7 @@ fn definition(frame: &Frame, schema: &TableSchema) -> Definition {
         columns: columns.collect(),
         indexes: indexes.collect(),
         references: references.collect(),
+        triggers: schema.triggers.iter().map(|it| (it.name.clone(), it.create_statement.clone())).collect(),
         statement: schema.create_statement.clone(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use branchyard::compose::{Pending, Stores, World};
 use branchyard::config::Config;
 use branchyard_domain::access::Caller as Who;
-use branchyard_domain::entities::{Branch, Pull, PullState, User, Visibility};
+use branchyard_domain::entities::{Branch, Pull, PullContent, PullState, User, Visibility};
 use branchyard_domain::ports::{Engine as _, MergeOutcome, Metadata as _, WriteJob};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, Timestamp};
@@ -155,6 +155,7 @@ fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash,
                 from_locator: locator.clone(),
                 from_branch: branch.name.clone(),
                 to_branch: RefName::parse("main").unwrap(),
+                content: PullContent::default(),
                 created_at: branch.updated_at,
                 updated_at: branch.updated_at,
                 version: 1,

@@ -16,6 +16,8 @@ use crate::topics::reads::PATH;
 use crate::yard::{NO_RESULTS, Server, Yard};
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
+/// All connections come from this machine.
+const ANY_NUMBER: (&str, &str) = ("HTTP__MAX_CONNECTIONS_PER_ADDRESS", "0");
 /// Connections of one caller: with 8 or more of them it would meet its own limit of reads, not the server's.
 const PER_CALLER: u64 = 6;
 
@@ -27,7 +29,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let callers = crowd.div_ceil(PER_CALLER) + 1;
     let tokens: Vec<String> = (0..callers).map(|number| yard.user(&format!("caller{number}"))).collect();
     // As it is by default, but for the limit of requests: the crowd is to be held off by what it costs.
-    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), NO_RESULTS]);
+    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ANY_NUMBER, NO_RESULTS]);
     server.database(&yard.token, "bench", table);
     std::thread::sleep(Duration::from_millis(500));
     let idle = server.memory();
@@ -105,7 +107,12 @@ fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> 
     // Each takes up two files of the server, which keeps some for itself; the readers have theirs.
     let wanted = flags.count("--idle").min(files.saturating_sub(1_024) / 2 - flags.count("--crowd"));
     // Silence before the first head would end them while they are measured.
-    let server = yard.start_with(&[("RATE_LIMIT__ENABLED", "false"), ("HTTP__HEAD_TIMEOUT_MS", "600000"), NO_RESULTS]);
+    let server = yard.start_with(&[
+        ("RATE_LIMIT__ENABLED", "false"),
+        ("HTTP__HEAD_TIMEOUT_MS", "600000"),
+        ANY_NUMBER,
+        NO_RESULTS,
+    ]);
     let scene = Scene { server: &server, tokens, flags, rows };
     let calm = scene.play(0);
     let before = server.memory();

@@ -168,7 +168,7 @@ impl Yard {
         };
         local.prepare(&spec, &[empty()]).unwrap();
         let handle = local.start(&spec).unwrap();
-        let http = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(60)).build().unwrap();
+        let http = reqwest::blocking::Client::builder().no_proxy().timeout(Duration::from_secs(300)).build().unwrap();
         let yard = Self { dir, people, engine, local, spec, handle, writer, http, ends: true };
         yard.wait_until_ready();
         yard
@@ -185,7 +185,7 @@ impl Yard {
     }
 
     pub(crate) fn next_event(&self) -> InstanceEvent {
-        self.local.watch(&self.handle, Duration::from_secs(35)).unwrap().unwrap()
+        self.local.watch(&self.handle, Duration::from_secs(300)).unwrap().unwrap()
     }
 
     /// `SIGKILL`, from outside.

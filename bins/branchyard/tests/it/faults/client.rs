@@ -9,7 +9,7 @@ use reqwest::blocking::Client as Http;
 use serde_json::Value;
 
 /// The longest that a request may go without a final answer. Longer than any fault lasts, and than the server may need to recover.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// How long a connection waits for its next request. Shorter than the server keeps it, as clients are to hold it: else a request meets its end.
 const IDLE: Duration = Duration::from_secs(2);
@@ -94,7 +94,8 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(origin: Arc<RwLock<String>>, token: String) -> Self {
-        let http = Http::builder().no_proxy().timeout(Duration::from_secs(30)).pool_idle_timeout(IDLE).build().unwrap();
+        let http =
+            Http::builder().no_proxy().timeout(Duration::from_secs(120)).pool_idle_timeout(IDLE).build().unwrap();
         Self { http, origin, token, weather: Arc::default() }
     }
 

@@ -13,7 +13,7 @@ mod client;
 mod clock;
 mod disk;
 mod plan;
-mod postgres;
+pub(crate) mod postgres;
 mod receivers;
 mod strike;
 mod traffic;

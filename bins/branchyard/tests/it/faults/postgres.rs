@@ -19,7 +19,7 @@ pub(super) enum Stop {
 }
 
 /// Stopped and removed when dropped.
-pub(super) struct Postgres {
+pub(crate) struct Postgres {
     bin: PathBuf,
     /// Short, for the path of its socket.
     home: tempfile::TempDir,
@@ -29,7 +29,7 @@ pub(super) struct Postgres {
 
 impl Postgres {
     /// None when there is no Postgres server on this machine.
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let bin = newest(Path::new("/usr/lib/postgresql"))?.join("bin");
         if !bin.join("initdb").exists() {
             return None;
@@ -109,7 +109,7 @@ impl Postgres {
     }
 
     /// Makes an empty database; its address.
-    pub(super) fn fresh(&self, name: &str) -> String {
+    pub(crate) fn fresh(&self, name: &str) -> String {
         self.ask("postgres", &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"));
         self.ask("postgres", &format!("CREATE DATABASE {name}"));
         format!("postgres://branchyard:{PASSWORD}@127.0.0.1:{}/{name}", self.port)

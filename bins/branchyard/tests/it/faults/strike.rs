@@ -114,7 +114,7 @@ impl Yard<'_> {
         let status = loop {
             match child.try_wait().unwrap() {
                 Some(status) => break status,
-                None if began.elapsed() < Duration::from_secs(30) => sleep(Duration::from_millis(20)),
+                None if began.elapsed() < Duration::from_secs(300) => sleep(Duration::from_millis(20)),
                 None => {
                     child.kill().unwrap();
                     child.wait().unwrap();

@@ -235,7 +235,7 @@ pub(super) fn settled(client: &Client, id: &str) -> Value {
             assert_ne!(reply.data()["error"]["code"], "INTERNAL", "{}", reply.body);
             return reply.data().clone();
         }
-        assert!(began.elapsed().as_secs() < 90, "operation {id} is never settled: {}", reply.body);
+        assert!(began.elapsed().as_secs() < 600, "operation {id} is never settled: {}", reply.body);
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -145,7 +145,10 @@ impl<'a> Yard<'a> {
         let began = Instant::now();
         let ask = Ask { method: "GET", path: "/readyz", body: None, key: None, token: None };
         while self.client.once(&ask).is_none_or(|(reply, _)| reply.status != 200) {
-            assert!(began.elapsed() < Duration::from_secs(60), "not ready within a minute of the end of the fault");
+            assert!(
+                began.elapsed() < Duration::from_secs(300),
+                "not ready within five minutes of the end of the fault"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -215,7 +218,7 @@ impl<'a> Yard<'a> {
                     return rows.iter().map(|row| row.as_array().unwrap().iter().map(cell).collect()).collect();
                 }
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "the deployment does not come back: {seen}");
+            assert!(began.elapsed() < Duration::from_secs(300), "the deployment does not come back: {seen}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -241,7 +244,7 @@ impl<'a> Yard<'a> {
             if left == 0 {
                 return;
             }
-            assert!(began.elapsed() < Duration::from_secs(120), "{left} {table} stay: {which}");
+            assert!(began.elapsed() < Duration::from_secs(600), "{left} {table} stay: {which}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

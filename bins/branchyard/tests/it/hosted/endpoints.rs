@@ -92,7 +92,7 @@ fn every_endpoint_answers_as_the_contract_says() {
     assert!(ids.contains(&"cpu") && !ids.contains(&"replication_lag"), "{ids:?}");
     let began = Instant::now();
     while get(&at("/metrics/mem"))["timestamps"].as_array().unwrap().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(20), "nothing is measured");
+        assert!(began.elapsed() < Duration::from_secs(200), "nothing is measured");
         thread::sleep(Duration::from_millis(200));
     }
     refused("GET", &at("/metrics/nothing"), None, 404, "NOT_FOUND", "");

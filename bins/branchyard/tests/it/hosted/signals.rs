@@ -11,18 +11,21 @@ use super::yard::{Yard, serve};
 fn a_second_signal_cuts_the_drain_short_and_nothing_acknowledged_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let mut yard = Yard::start(dir.path());
-    let started = yard.create(&json!({}));
+    let started = yard.create(&json!({"expose_stats": true}));
     let direct = started["direct_url"].as_str().unwrap().to_owned();
     yard.sql(&direct, "create table t(a)");
     yard.sql(&direct, "insert into t values (7)");
     // As long as a drain waits for what runs, and longer.
+    let metrics = format!("{direct}metrics");
     let (http, token) = (yard.http.clone(), yard.token.clone());
     let slow = thread::spawn(move || {
         let sql = "with recursive c(n) as (select 1 union all select n + 1 from c) select max(n) from c";
         let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
         http.post(format!("{direct}v2/pipeline")).bearer_auth(token).json(&body).send()
     });
-    thread::sleep(Duration::from_millis(500));
+    while !yard.send("GET", &metrics, None).text().unwrap().contains("branchyard_streams 1\n") {
+        thread::sleep(Duration::from_millis(10));
+    }
     yard.server.signal();
     assert_eq!(yard.server.ended_within(Duration::from_secs(2)), None, "the first signal lets it go on");
     yard.server.signal();

@@ -10,7 +10,7 @@ use crate::process::succeed;
 
 const REQUESTS: usize = 1_000;
 /// A machine that is busy with something else is asked again.
-const RUNS: usize = 5;
+const RUNS: usize = 20;
 
 impl Yard {
     /// A further user's token.

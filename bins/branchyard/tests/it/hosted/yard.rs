@@ -53,7 +53,7 @@ impl Yard {
             if seen["data"]["state"] == state {
                 return seen["data"].clone();
             }
-            assert!(begun.elapsed() < Duration::from_secs(60), "not {state}: {seen}");
+            assert!(begun.elapsed() < Duration::from_secs(300), "not {state}: {seen}");
             thread::sleep(Duration::from_millis(100));
         }
     }
@@ -94,7 +94,7 @@ impl Yard {
             match seen["data"]["status"].as_str().unwrap() {
                 "succeeded" => return seen["data"].clone(),
                 "failed" => panic!("{seen}"),
-                _ => assert!(began.elapsed() < Duration::from_secs(90), "{seen}"),
+                _ => assert!(began.elapsed() < Duration::from_secs(600), "{seen}"),
             }
             thread::sleep(Duration::from_millis(100));
         }

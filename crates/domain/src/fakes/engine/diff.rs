@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Result;
 use super::table::{Key, Snapshot, Table};
-use crate::entities::{Cell, Change, RowChange, TableChange};
+use crate::entities::{Cell, Change, RowChange, TableChange, object_changes};
 use crate::ports::{ChangedRows, EngineError, RowPage};
 
 /// A row, where there is one.
@@ -28,6 +28,7 @@ fn differing<'a>(from: Option<&'a Table>, to: Option<&'a Table>) -> Vec<(&'a Key
 
 pub(super) fn tables(from: &Snapshot, to: &Snapshot) -> Vec<TableChange> {
     let names: BTreeSet<&String> = from.0.keys().chain(to.0.keys()).collect();
+    let objects = object_changes(from.objects(), to.objects());
     let mut changes = Vec::new();
     for name in names {
         let (old, new) = (from.find(name), to.find(name));
@@ -45,6 +46,11 @@ pub(super) fn tables(from: &Snapshot, to: &Snapshot) -> Vec<TableChange> {
             change: change(old, new),
             schema_changed: old.map(|table| &table.definition) != new.map(|table| &table.definition),
             rows: Some(rows),
+            objects: objects
+                .iter()
+                .filter(|(owner, _)| owner.eq_ignore_ascii_case(name))
+                .map(|(_, change)| change.clone())
+                .collect(),
         });
     }
     changes

@@ -21,13 +21,15 @@ mod script;
 mod sql;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{Refused, lock};
-use crate::entities::{Commit, Conflict, LogEntry, LogPosition, LogWalk, Signature, TableChange, TableSchema};
+use crate::entities::{
+    Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
+};
 use crate::ports::{
     ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
     RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
@@ -45,6 +47,15 @@ pub struct MemoryEngine {
     files: Mutex<BTreeMap<DatabaseId, History>>,
     meanwhile: Mutex<Option<Hook>>,
     scans: Mutex<Scans>,
+    holds: Mutex<Holds>,
+    holds_changed: Condvar,
+}
+
+/// Writes that wait for a test.
+#[derive(Default)]
+struct Holds {
+    databases: BTreeSet<DatabaseId>,
+    waiting: usize,
 }
 
 /// How scans go.
@@ -76,6 +87,28 @@ impl MemoryEngine {
     /// Every scan from now on is at fault once it has given so many rows, if it has more.
     pub fn scans_break_after(&self, rows: usize) {
         lock(&self.scans).breaks_after = Some(rows);
+    }
+
+    /// Makes writes to these databases, and to no others, wait until this is called again without them.
+    pub fn hold_writes(&self, databases: &[DatabaseId]) {
+        lock(&self.holds).databases = databases.iter().copied().collect();
+        self.holds_changed.notify_all();
+    }
+
+    /// Waits until so many writes are held, at most so long. Returns how many are.
+    pub fn wait_for_held_writes(&self, count: usize, at_most: Duration) -> usize {
+        let holds = lock(&self.holds);
+        let waited = self.holds_changed.wait_timeout_while(holds, at_most, |holds| holds.waiting < count);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting
+    }
+
+    fn wait_while_held(&self, database: DatabaseId) {
+        let mut holds = lock(&self.holds);
+        holds.waiting += 1;
+        self.holds_changed.notify_all();
+        let is_held = |holds: &mut Holds| holds.databases.contains(&database);
+        let mut holds = self.holds_changed.wait_while(holds, is_held).unwrap_or_else(PoisonError::into_inner);
+        holds.waiting -= 1;
     }
 
     fn let_happen(&self) {
@@ -167,6 +200,10 @@ impl Engine for MemoryEngine {
         self.look(database, |history| history.is_ancestor(ancestor, descendant))
     }
 
+    fn limit_history(&self, _: Arc<dyn crate::ports::Reachability>) {
+        // Its SQL knows no history.
+    }
+
     fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
         self.look(database, |history| history.merge_base(a, b))
     }
@@ -256,6 +293,7 @@ impl Engine for MemoryEngine {
     }
 
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
+        self.wait_while_held(database);
         self.let_happen();
         self.change(database, |history| {
             let mut head = job.base.clone();
@@ -309,6 +347,13 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn prepare_conflicts(&self, database: DatabaseId, ours: &CommitHash, theirs: &CommitHash) -> Result<()> {
+        match self.look(database, |history| merge::conflicts(history, ours, theirs)) {
+            Ok(_) | Err(EngineError::CannotMerge(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash> {
         self.let_happen();
         let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
@@ -350,6 +395,10 @@ impl Engine for MemoryEngine {
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>> {
         self.look(database, |history| Ok(history.get(at)?.tables.iter().map(|table| table.schema()).collect()))
+    }
+
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>> {
+        self.look(database, |history| Ok(history.get(at)?.tables.objects()))
     }
 
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>> {

@@ -55,7 +55,7 @@ fn define(job: &ImportJob<'_>, primary_key: &[String]) -> Definition {
         parts.push(format!("PRIMARY KEY ({})", names.join(", ")));
     }
     let create_statement = format!("CREATE TABLE \"{}\" ({})", job.table, parts.join(", "));
-    Definition { name: job.table.to_owned(), columns, key, create_statement }
+    Definition { name: job.table.to_owned(), columns, key, triggers: Vec::new(), create_statement }
 }
 
 fn put(

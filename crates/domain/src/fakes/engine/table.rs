@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::entities::{Cell, TableColumn, TableKind, TableSchema};
+use crate::entities::{Cell, ObjectKind, SchemaObject, TableColumn, TableKind, TableSchema, Trigger};
 
 /// A value in the order the engine sorts by: NULL, numbers, text, blobs.
 #[derive(Debug, Clone)]
@@ -91,6 +91,8 @@ pub(super) struct Definition {
     pub(super) columns: Vec<ColumnDef>,
     /// Columns of the primary key; without any, rows have a number.
     pub(super) key: Vec<usize>,
+    /// By name; they are kept and never run.
+    pub(super) triggers: Vec<Trigger>,
     pub(super) create_statement: String,
 }
 
@@ -151,6 +153,7 @@ impl Table {
             primary_key: definition.key.iter().map(|at| definition.columns[*at].name.clone()).collect(),
             indexes: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: definition.triggers.clone(),
             create_statement: definition.create_statement.clone(),
         }
     }
@@ -177,6 +180,20 @@ impl Snapshot {
         self.0.values().map(Arc::as_ref)
     }
 
+    pub(super) fn objects(&self) -> Vec<SchemaObject> {
+        let of_table = |table: &Table| {
+            let definition = &table.definition;
+            let object = |trigger: &Trigger| SchemaObject {
+                kind: ObjectKind::Trigger,
+                name: trigger.name.clone(),
+                owner: definition.name.clone(),
+                create_statement: trigger.create_statement.clone(),
+            };
+            definition.triggers.iter().map(object).collect::<Vec<_>>()
+        };
+        self.iter().flat_map(of_table).collect()
+    }
+
     /// Feeds everything in it to a hash; gives how many bytes that were.
     pub(super) fn digest(&self, hash: &mut Sha256) -> u64 {
         let mut size = 0;
@@ -189,6 +206,9 @@ impl Snapshot {
         };
         for table in self.iter() {
             feed(b't', table.definition.create_statement.as_bytes());
+            for trigger in &table.definition.triggers {
+                feed(b'g', trigger.create_statement.as_bytes());
+            }
             for (key, row) in &table.rows {
                 for cell in key.0.iter().chain(row) {
                     match cell {

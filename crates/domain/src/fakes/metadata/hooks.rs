@@ -24,6 +24,11 @@ fn due_at(delivery: &Delivery) -> Option<Timestamp> {
     }
 }
 
+/// Whether a hook has one of the places for those that fail or are slow.
+fn is_held_back(hook: &Hook, places: Places<'_>) -> bool {
+    hook.failing_since.is_some() || places.slow.contains(&hook.id)
+}
+
 impl MemoryUnit<'_> {
     fn deliveries_of(&self, hook: HookId) -> impl DoubleEndedIterator<Item = &Delivery> {
         self.state.deliveries.values().map(|logged| &logged.delivery).filter(move |d| d.hook_id == hook)
@@ -177,16 +182,23 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(given_up)
     }
 
-    fn delivery_is_due(&mut self, now: Timestamp) -> Result<bool> {
-        Ok(!self.due(now).is_empty())
+    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
+        let admits = |hook: &Hook| if is_held_back(hook, places) { places.held_back } else { places.hooks };
+        Ok(self.due(now).iter().any(|(_, hook, _)| admits(hook) > 0))
     }
 
-    fn delivery_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places) -> Result<Vec<Lease>> {
-        let mut failing = 0;
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: Places<'_>,
+    ) -> Result<Vec<Lease>> {
+        let mut held_back = 0;
         let due = self.due(now).into_iter().filter(|(_, hook, _)| {
-            let fails = hook.failing_since.is_some();
-            failing += usize::from(fails);
-            !fails || failing <= places.failing
+            let is_held_back = is_held_back(hook, places);
+            held_back += usize::from(is_held_back);
+            !is_held_back || held_back <= places.held_back
         });
         let body = |delivery: &Delivery| {
             let event = self.state.events.iter().find(|(event, _)| event.id == delivery.event_id);
@@ -195,7 +207,7 @@ impl DeliveryRepository for MemoryUnit<'_> {
         let leases: Vec<Lease> = due
             .take(places.hooks)
             .map(|(_, hook, deliveries)| {
-                let run = if hook.failing_since.is_some() { 1 } else { places.run };
+                let run = if is_held_back(hook, places) { 1 } else { places.run };
                 let deliveries = deliveries.into_iter().take(run).map(|delivery| (delivery.clone(), body(delivery)));
                 Lease { hook: hook.clone(), deliveries: deliveries.collect(), until }
             })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::state::Leased;
 use super::{MemoryUnit, Result, count, page};
 use crate::entities::{Operation, OperationStatus, Work};
-use crate::ports::{MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
+use crate::ports::{LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
 fn state_of(operation: &Operation) -> OperationState {
@@ -97,7 +97,13 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(all.filter(|o| o.database_id == database && !o.settled()).cloned().collect())
     }
 
-    fn operation_lease(&mut self, holder: &str, now: Timestamp, until: Timestamp) -> Result<Option<Operation>> {
+    fn operation_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        turn: LeaseTurn<'_>,
+    ) -> Result<Option<Operation>> {
         // Of each database the one whose turn it is: what has begun goes before what waits.
         let mut turns = BTreeMap::<DatabaseId, &Leased>::new();
         for leased in self.state.operations.values().filter(|leased| !leased.operation.settled()) {
@@ -106,8 +112,11 @@ impl OperationRepository for MemoryUnit<'_> {
                 *turn = leased;
             }
         }
-        let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| leased.operation.id).min();
-        let Some(id) = free else { return Ok(None) };
+        let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| &leased.operation);
+        let of_creators = free.filter(|operation| !turn.without.contains(&operation.created_by));
+        let had_its_turn = |creator: AccountId| turn.after.is_some_and(|after| creator <= after);
+        let next = of_creators.map(|o| (had_its_turn(o.created_by), o.created_by, o.id)).min();
+        let Some((_, _, id)) = next else { return Ok(None) };
         let Some(leased) = self.change()?.operations.get_mut(&id) else { return Ok(None) };
         leased.lease = Some((holder.to_owned(), until));
         leased.operation.status = OperationStatus::Running;

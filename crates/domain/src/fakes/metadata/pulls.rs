@@ -1,9 +1,12 @@
 //! Pulls and their comments.
 
+use std::collections::BTreeMap;
+
 use super::{MemoryUnit, Result, missing, page};
-use crate::entities::{Pull, PullComment, PullState};
-use crate::ports::{MetadataError, PullFilter, PullRepository, PullStanding};
-use crate::values::{AccountId, CommentId, DatabaseId, PullNumber, RefName, Timestamp};
+use crate::entities::{Pull, PullComment, PullHeads, PullHidden, PullState};
+use crate::ports::{FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding};
+use crate::usecases::pull_rules::is_guarded;
+use crate::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
 fn between(a: &Pull, b: &Pull) -> bool {
     a.database_id == b.database_id
@@ -12,7 +15,25 @@ fn between(a: &Pull, b: &Pull) -> bool {
         && a.to_branch == b.to_branch
 }
 
+/// Whether a pull is from another database, and neither merged nor hidden.
+fn is_elsewhere(pull: &Pull) -> bool {
+    !pull.is_within() && !matches!(pull.state, PullState::Merged { .. }) && pull.content.hidden.is_none()
+}
+
 impl MemoryUnit<'_> {
+    /// Has an open pull show a head of its source. Returns how many fetches are due for it.
+    fn follow(&mut self, pull: Pull, head: &CommitHash, now: Timestamp) -> Result<u64> {
+        let key = (pull.database_id, pull.number);
+        let target = self.state.branches.get(&(pull.database_id, pull.to_branch.clone()));
+        let to = target.map(|branch| branch.head.clone()).or(pull.content.heads.map(|heads| heads.to));
+        let state = self.change()?;
+        state.fetches.entry(key).or_default().1 = 0;
+        let (Some(to), Some(stored)) = (to, state.pulls.get_mut(&key)) else { return Ok(0) };
+        stored.show(PullHeads { from: head.clone(), to }, now);
+        stored.version += 1;
+        Ok(u64::from(stored.content.fetch_due_at.is_some()))
+    }
+
     /// Whether another open pull stands between the branches of this one.
     fn rivals(&self, pull: &Pull) -> bool {
         let open = self.state.pulls.values().filter(|other| other.state == PullState::Open);
@@ -73,6 +94,7 @@ impl PullRepository for MemoryUnit<'_> {
         stored.title.clone_from(&pull.title);
         stored.description.clone_from(&pull.description);
         stored.state = pull.state.clone();
+        stored.content = pull.content.clone();
         stored.updated_at = pull.updated_at;
         stored.version += 1;
         Ok(true)
@@ -102,6 +124,132 @@ impl PullRepository for MemoryUnit<'_> {
         };
         let found = self.state.pulls.values().rev().filter(wanted);
         Ok(page(found.filter(|p| before.is_none_or(|before| p.number < before)).cloned(), limit))
+    }
+
+    fn pull_source_moved(
+        &mut self,
+        database: DatabaseId,
+        branch: &RefName,
+        head: &CommitHash,
+        now: Timestamp,
+    ) -> Result<u64> {
+        let is_from = |pull: &Pull| {
+            pull.state == PullState::Open && pull.from_database_id == database && pull.from_branch == *branch
+        };
+        let found: Vec<Pull> = self.state.pulls.values().filter(|pull| is_from(pull)).cloned().collect();
+        let mut due = 0;
+        for pull in found {
+            due += self.follow(pull, head, now)?;
+        }
+        Ok(due)
+    }
+
+    fn pull_unmerged_from(
+        &mut self,
+        source: DatabaseId,
+        after: Option<(DatabaseId, PullNumber)>,
+        limit: usize,
+    ) -> Result<Vec<Pull>> {
+        let found = self.state.pulls.values().filter(|p| is_elsewhere(p) && p.from_database_id == source);
+        let found = found.filter(|p| after.is_none_or(|after| (p.database_id, p.number) > after));
+        Ok(page(found.cloned(), limit))
+    }
+
+    fn pull_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>> {
+        let found = self.state.pulls.values().filter(|p| is_elsewhere(p) && p.database_id == base);
+        Ok(page(found.filter(|p| after.is_none_or(|after| p.number > after)).cloned(), limit))
+    }
+
+    fn pull_fetch_due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>> {
+        let is_due = |pull: &&Pull| pull.content.fetch_due_at.is_some_and(|due| due <= now);
+        let mut due = Vec::new();
+        for pull in self.state.pulls.values().filter(is_due) {
+            let (lease, tries) = self.state.fetches.get(&(pull.database_id, pull.number)).copied().unwrap_or_default();
+            if lease.is_none_or(|until| until <= now) {
+                let fetch =
+                    PullFetch { database_id: pull.database_id, number: pull.number, author: pull.creator_id, tries };
+                due.push((pull.content.fetch_due_at, fetch));
+            }
+        }
+        due.sort_by_key(|(at, fetch)| (*at, fetch.database_id, fetch.number));
+        let mut of_author: BTreeMap<AccountId, u32> = BTreeMap::new();
+        due.retain(|(_, fetch)| {
+            let count = of_author.entry(fetch.author).or_default();
+            *count += 1;
+            *count <= per_author
+        });
+        Ok(page(due.into_iter().map(|(_, fetch)| fetch), limit))
+    }
+
+    fn pull_fetch_lease(
+        &mut self,
+        database: DatabaseId,
+        number: PullNumber,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<bool> {
+        let key = (database, number);
+        let is_due = self.state.pulls.get(&key).and_then(|p| p.content.fetch_due_at).is_some_and(|due| due <= now);
+        let lease = &mut self.change()?.fetches.entry(key).or_default().0;
+        if !is_due || lease.is_some_and(|held| held > now) {
+            return Ok(false);
+        }
+        *lease = Some(until);
+        Ok(true)
+    }
+
+    fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+        let key = (database, number);
+        let state = self.change()?;
+        let fetch = state.fetches.entry(key).or_default();
+        fetch.0 = None;
+        let Some(pull) = state.pulls.get_mut(&key) else { return Ok(false) };
+        match end {
+            FetchEnd::Failed(due) => {
+                fetch.1 += 1;
+                if pull.content.fetch_due_at.is_some() {
+                    pull.content.fetch_due_at = Some(due);
+                }
+                Ok(false)
+            }
+            FetchEnd::Dropped => {
+                pull.content.fetch_due_at = None;
+                Ok(false)
+            }
+            FetchEnd::Fetched(head) => {
+                let shows = pull.content.heads.as_ref().is_some_and(|heads| heads.from == *head);
+                if shows {
+                    pull.content.fetch_due_at = None;
+                    fetch.1 = 0;
+                }
+                Ok(shows)
+            }
+        }
+    }
+
+    fn pull_fetch_recover(&mut self, now: Timestamp) -> Result<u64> {
+        self.change()?.fetches.values_mut().for_each(|fetch| fetch.0 = None);
+        let open: Vec<Pull> = self.state.pulls.values().filter(|pull| pull.state == PullState::Open).cloned().collect();
+        for mut pull in open {
+            let source = self.state.databases.get(&pull.from_database_id);
+            if pull.content.heads.is_none() && !pull.is_within() && source.is_none_or(is_guarded) {
+                pull.hide(PullHidden::WithSource, now)
+                    .map_err(|error| MetadataError::Fault { context: "recover fetches", source: Box::new(error) })?;
+                pull.updated_at = now;
+                pull.version += 1;
+                self.change()?.pulls.insert((pull.database_id, pull.number), pull);
+                continue;
+            }
+            let Some(branch) = self.state.branches.get(&(pull.from_database_id, pull.from_branch.clone())) else {
+                continue;
+            };
+            let head = branch.head.clone();
+            if pull.content.heads.as_ref().is_none_or(|heads| heads.from != head) {
+                self.follow(pull, &head, now)?;
+            }
+        }
+        let due = self.state.pulls.values().filter(|pull| pull.content.fetch_due_at.is_some()).count();
+        Ok(u64::try_from(due).unwrap_or(u64::MAX))
     }
 
     fn comment_add(

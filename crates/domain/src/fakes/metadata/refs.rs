@@ -101,6 +101,8 @@ impl RefRepository for MemoryUnit<'_> {
         for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
             if let PullState::Merged { commit, base, source, .. } = &pull.state {
                 named.extend([commit.clone(), base.clone(), source.clone()]);
+            } else if let (Some(heads), None) = (&pull.content.heads, pull.content.fetch_due_at) {
+                named.extend([heads.from.clone(), heads.to.clone()]);
             }
         }
         Ok(page(named.into_iter().filter(|hash| after.is_none_or(|after| hash > after)), limit))

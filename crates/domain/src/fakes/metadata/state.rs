@@ -52,6 +52,8 @@ pub(super) struct State {
     pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
     /// The last number given.
     pub(super) pull_numbers: BTreeMap<DatabaseId, i64>,
+    /// Until when a fetch for a pull is leased, and how often it failed.
+    pub(super) fetches: BTreeMap<(DatabaseId, PullNumber), (Option<Timestamp>, u32)>,
     pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<PullComment>>,
     pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
     pub(super) operations: BTreeMap<OperationId, Leased>,

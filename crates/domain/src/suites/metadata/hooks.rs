@@ -237,7 +237,8 @@ pub fn delivery_log(store: &dyn Metadata) {
 /// One attempt at a time for each hook, by event; leases end by themselves; failing hooks leave places to others.
 pub fn delivery_leases(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
-    let places = |hooks, failing| Places { hooks, failing, run: 2 };
+    let places = |hooks, held_back| Places { hooks, held_back, run: 2, slow: &[] };
+    let any = places(1, 1);
     let lease = |unit: &mut dyn Unit, holder: &str, now: i64, hooks, failing| {
         let found = unit.delivery_lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
         let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
@@ -256,13 +257,13 @@ pub fn delivery_leases(store: &dyn Metadata) {
             unit.hook_add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
         }
         unit.event_add(&event(1, &menu)).unwrap();
-        assert!(!unit.delivery_is_due(at(1_000)).unwrap());
+        assert!(!unit.delivery_is_due(at(1_000), any).unwrap());
         // Hook 1: the oldest event waits for its next attempt, and does not hold back the newer ones.
         unit.delivery_add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
         unit.delivery_add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
         unit.delivery_add(&[]).unwrap();
-        assert!(!unit.delivery_is_due(at(4)).unwrap());
-        assert!(unit.delivery_is_due(at(5)).unwrap());
+        assert!(!unit.delivery_is_due(at(4), any).unwrap());
+        assert!(unit.delivery_is_due(at(5), any).unwrap());
         assert_eq!(lease(unit, "a", 4, 9, 9), [0_u128; 0]);
         assert_eq!(lease(unit, "a", 10, 2, 9), [20, 30], "who waits longest first");
         let leased = unit.delivery_lease("b", at(10), at(40), places(9, 9)).unwrap();
@@ -275,8 +276,8 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert_eq!(unit.delivery_backlog(at(10)).unwrap(), backlog, "with what is being attempted");
         assert_eq!(unit.delivery_backlog(at(5)).unwrap().due, 1);
         assert_eq!(unit.delivery_backlog(at(4)).unwrap(), DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog });
-        assert!(!unit.delivery_is_due(at(39)).unwrap(), "all are held");
-        assert!(unit.delivery_is_due(at(40)).unwrap(), "leases end");
+        assert!(!unit.delivery_is_due(at(39), any).unwrap(), "all are held");
+        assert!(unit.delivery_is_due(at(40), any).unwrap(), "leases end");
     });
     write(store, |unit| {
         assert_eq!(held(unit, "a", 40), None, "it is b's");
@@ -298,7 +299,7 @@ pub fn delivery_leases(store: &dyn Metadata) {
         }
         unit.delivery_release(&[hook_id(1), hook_id(9)]).unwrap();
         assert_eq!(held(unit, "b", 40), None);
-        assert!(!unit.delivery_is_due(at(39)).unwrap(), "nothing of hook 1 is due before 50");
+        assert!(!unit.delivery_is_due(at(39), any).unwrap(), "nothing of hook 1 is due before 50");
         assert_eq!(unit.delivery_recover("a").unwrap(), 2);
         assert_eq!(unit.delivery_recover("a").unwrap(), 0);
         let mut failing = hook(2, &menu, &[HookEvent::Push]);
@@ -319,4 +320,32 @@ pub fn delivery_leases(store: &dyn Metadata) {
         assert!(unit.hook_remove(hook_id(1)).unwrap(), "also while it is held");
         assert_eq!(held(unit, "d", 91), None);
     });
+    slow_hooks(store, &menu);
+}
+
+/// Slow hooks have the places of those that fail.
+fn slow_hooks(store: &dyn Metadata, menu: &Database) {
+    write(store, |unit| {
+        unit.delivery_recover("d").unwrap();
+        for n in 4..=6 {
+            unit.hook_add(&hook(n, menu, &[HookEvent::Push])).unwrap();
+            unit.delivery_add(&[delivery(n * 10, n, 1, 100), delivery(n * 10 + 1, n, 1, 100)]).unwrap();
+        }
+    });
+    let slow = [hook_id(4), hook_id(5)];
+    // As it would be leased, and is not: the hook of each, and how many deliveries.
+    let leased = |hooks, held_back| {
+        let mut unit = store.write().unwrap();
+        let places = Places { hooks, held_back, run: 2, slow: &slow };
+        let is_due = unit.delivery_is_due(at(200), places).unwrap();
+        let found = unit.delivery_lease("e", at(200), at(230), places).unwrap();
+        assert_eq!(is_due, !found.is_empty());
+        let each = found.iter().map(|lease| (lease.hook.id, lease.deliveries.len()));
+        each.filter(|(hook, _)| *hook >= hook_id(3)).collect::<Vec<_>>()
+    };
+    assert_eq!(leased(9, 0), [(hook_id(3), 1), (hook_id(6), 2)]);
+    assert_eq!(leased(0, 0), []);
+    // Hook 2 fails, and has waited for longer.
+    assert_eq!(leased(9, 2), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(6), 2)]);
+    assert_eq!(leased(9, 3), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(5), 1), (hook_id(6), 2)]);
 }

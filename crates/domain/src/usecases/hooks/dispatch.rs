@@ -7,7 +7,7 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{DeliveryBacklog, Lease, Parcel, Places, Sent, Unit};
+use crate::ports::{Canceled, DeliveryBacklog, Lease, Parcel, Places, Sent, Unit};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
@@ -46,6 +46,23 @@ pub struct Attempted {
     pub event_at: Option<Timestamp>,
 }
 
+/// Hooks that a turn may lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room<'a> {
+    /// Hooks in all.
+    pub hooks: usize,
+    /// Of these, hooks whose last attempt failed, and slow ones.
+    pub held_back: usize,
+    /// Hooks that the dispatcher found to be slow.
+    pub slow: &'a [HookId],
+}
+
+impl<'a> Room<'a> {
+    fn places(self) -> Places<'a> {
+        Places { hooks: self.hooks, held_back: self.held_back, run: RUN_LENGTH, slow: self.slow }
+    }
+}
+
 /// What was done with a lease.
 #[derive(Debug, Clone)]
 pub struct Run {
@@ -76,13 +93,13 @@ impl<'a> Dispatch<'a> {
         Self(inner)
     }
 
-    /// Whether there is anything to do; changes nothing.
+    /// Whether there is an event to become deliveries, or something due for which there is room; changes nothing.
     ///
     /// # Errors
     /// [`Fault`].
-    pub fn is_due(&self) -> Result<bool, Fault> {
+    pub fn is_due(&self, room: Room<'_>) -> Result<bool, Fault> {
         let mut unit = self.0.ports.metadata.read()?;
-        Ok(!unit.event_waiting(1)?.is_empty() || unit.delivery_is_due(self.0.now())?)
+        Ok(!unit.event_waiting(1)?.is_empty() || unit.delivery_is_due(self.0.now(), room.places())?)
     }
 
     /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
@@ -105,12 +122,12 @@ impl<'a> Dispatch<'a> {
         Ok(events)
     }
 
-    /// Records what was done with leases and ends them, then leases `places` hooks that have something due, of which `failing_places` whose
-    /// last attempt failed, so that these cannot take all places from those that work.
+    /// Records what was done with leases and ends them, then leases hooks that have something due, as many as there is room for. Those that fail
+    /// or are slow have a part of it, so that they cannot take all places from those that work.
     ///
     /// # Errors
     /// [`Fault`]; then neither was done, and both can be asked for again.
-    pub fn turn(&self, holder: &str, done: &[Run], places: usize, failing_places: usize) -> Result<Turn, Fault> {
+    pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
@@ -142,12 +159,12 @@ impl<'a> Dispatch<'a> {
             released.push(hook.id);
         }
         unit.delivery_release(&released)?;
-        let leases = match places {
+        let leases = match room.hooks {
             0 => Vec::new(),
-            hooks => {
+            _ => {
                 let now = self.0.now();
                 let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
-                unit.delivery_lease(holder, now, until, Places { hooks, failing: failing_places, run: RUN_LENGTH })?
+                unit.delivery_lease(holder, now, until, room.places())?
             }
         };
         match done {
@@ -159,7 +176,7 @@ impl<'a> Dispatch<'a> {
     }
 
     /// What to send for a delivery, and the id of the attempt. `None` when the hook's secret cannot be read.
-    fn parcel(&self, hook: &Hook, delivery: &Delivery, body: String) -> Option<Parcel> {
+    fn parcel(&self, hook: &Hook, delivery: &Delivery, body: String, canceled: &Canceled) -> Option<Parcel> {
         let now = self.0.now();
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
         let sealed = std::iter::once(&hook.secret).chain(previous.map(|previous| &previous.secret));
@@ -171,22 +188,25 @@ impl<'a> Dispatch<'a> {
             event: delivery.event,
             body,
             secrets: sealed.map(|sealed| self.0.ports.vault.open(hook.id, sealed)).collect::<Option<_>>()?,
+            canceled: canceled.clone(),
         })
     }
 
     /// Attempts the deliveries of a lease one after the other and waits for the end: as long as they succeed, `go_on` says so, the lease
     /// covers another attempt, and no more than 50 ms have passed. `None` when the hook's secret cannot be read; the lease then runs out, and
     /// the attempt is made again.
-    pub fn attempt(&self, mut lease: Lease, go_on: impl Fn() -> bool) -> Option<Run> {
+    ///
+    /// Once `canceled`, the attempt under way is cut short and no further one is made: what was cut short is due as before.
+    pub fn attempt(&self, mut lease: Lease, canceled: &Canceled, go_on: impl Fn() -> bool) -> Option<Run> {
         let mut attempted: Vec<Attempted> = Vec::new();
         for (delivery, body) in std::mem::take(&mut lease.deliveries) {
             let now = self.0.now();
             let covered = now.plus_millis(self.0.limits.hook_timeout_ms) < lease.until;
             let in_time = attempted.first().is_none_or(|first| now < first.started_at.plus_millis(RUN_MS));
-            if !covered || !in_time || !go_on() {
+            if !covered || !in_time || canceled.is_canceled() || !go_on() {
                 break;
             }
-            let parcel = self.parcel(&lease.hook, &delivery, body)?;
+            let parcel = self.parcel(&lease.hook, &delivery, body, canceled)?;
             // Cut short, it is as if it had not been made: it is repeated, and the receiver knows it by its id.
             let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());

@@ -15,7 +15,7 @@ use crate::ports::{
     EngineError, FormatError, FormatInput, ImportColumn, ImportFile, ImportJob, ImportTarget, ReadSeek, ScriptJob,
     TargetColumn, Unit,
 };
-use crate::values::{CommitHash, Timestamp, Title};
+use crate::values::{CommitHash, RefName, Timestamp, Title};
 
 pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
     let inner = run.inner;
@@ -241,8 +241,11 @@ fn open_pull(
     let first_line: String = request.message.lines().next().unwrap_or_default().chars().take(256).collect();
     let title = Title::parse(first_line).or_else(|_| Title::parse("Import"));
     let title = title.map_err(|error| failed(FailureKind::Content, error.to_string()))?;
-    let branches = (from, request.branch.clone());
-    let pull = match pulls::new_pull(unit, database, database, branches, user, title, None, now) {
+    let missing = |name: &RefName| failed(FailureKind::NotFound, format!("branch '{name}' does not exist any more"));
+    let source = unit.branch_get(database.id, &from)?.ok_or_else(|| missing(&from))?;
+    let target = unit.branch_get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
+    let branches = (&source, &target);
+    let pull = match pulls::new_pull(unit, database, database, branches, false, user, title, None, now) {
         Ok(pull) => pull,
         Err(PullError::Fault(fault)) => return Err(Stop::Fault(fault)),
         Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::pulls;
 use super::{Run, Stop, blame, conflict, failed, pull_failure};
-use crate::entities::{FailureKind, Outcome, PullAction, PullState, Role, Side};
+use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, Side};
 use crate::ports::{MergeJob, MergeOutcome};
 use crate::values::PullNumber;
 
@@ -25,7 +25,10 @@ pub(super) fn run(
     let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
     unit.leave();
 
-    let at = pulls::edges(inner, &database, pull.from_database_id, ours, theirs).map_err(pull_failure)?;
+    if !pull.is_within() {
+        inner.ports.engine.fetch(database.id, pull.from_database_id, &theirs)?;
+    }
+    let at = pulls::edges(inner, database.id, ours, theirs).map_err(pull_failure)?;
     let author = user.signature(inner.now());
     let timeout = Duration::from_millis(inner.limits.merge_timeout_ms);
     let job = MergeJob { ours: &at.ours, theirs: &at.theirs, message, author: &author, resolve, timeout };
@@ -40,6 +43,7 @@ pub(super) fn run(
     let mut pull = unit.pull_get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     pull.merge(now, user.name.clone(), head.clone(), at.base.clone(), at.theirs.clone())
         .map_err(|error| failed(FailureKind::Unprocessable, error.to_string()))?;
+    pull.content.heads = Some(PullHeads { from: at.theirs.clone(), to: at.ours.clone() });
     pull.updated_at = now;
     pulls::update(unit.as_mut(), &mut pull).map_err(pull_failure)?;
     run.move_branch(unit.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, None), now)?;

@@ -87,7 +87,7 @@ impl Client {
             if answer.json()["done"] == true || answer.status != 200 {
                 return answer;
             }
-            assert!(began.elapsed() < Duration::from_secs(90), "never done: {}", answer.text);
+            assert!(began.elapsed() < Duration::from_secs(600), "never done: {}", answer.text);
             std::thread::sleep(Duration::from_millis(5));
         }
     }

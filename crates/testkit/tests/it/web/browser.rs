@@ -203,7 +203,7 @@ impl Browser {
             if !page.text.contains(" data-live") {
                 return page;
             }
-            assert!(began.elapsed() < std::time::Duration::from_secs(60), "still not over: {}", page.text);
+            assert!(began.elapsed() < std::time::Duration::from_secs(600), "still not over: {}", page.text);
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     }

@@ -24,7 +24,7 @@ fn wait_for(browser: &Browser, path: &str, text: &str) -> Page {
         if page.text.contains(text) {
             return page;
         }
-        assert!(began.elapsed() < Duration::from_secs(60), "never '{text}': {}", page.text);
+        assert!(began.elapsed() < Duration::from_secs(600), "never '{text}': {}", page.text);
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -149,7 +149,13 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
     let browser = signed_in(&server, "ben");
     let new = |query: &str| browser.get(&format!("{PULLS}/new?{query}"));
     new("").expect(200).shows("Choose a branch").shows("ben/rivers");
-    let page = new("source=ben/rivers&from=main&to=main").expect(200).shows("Spree").shows("merge without a conflict");
+    let from_fork = "source=ben/rivers&from=main&to=main";
+    let page = new(from_fork).expect(200).shows("have to be fetched before the preview");
+    let prepared = browser.submit(&page, &format!("{PULLS}/new/prepare"), &[]).expect(303);
+    browser.follow(&prepared).expect(200);
+    wait_for(&browser, &format!("{PULLS}/new?{from_fork}"), "Spree");
+    let page = new(from_fork).expect(200).shows("Spree").shows("merge without a conflict");
+    assert!(!page.text.contains("id=\"publishes\""), "both are public");
     for (query, text) in [
         ("from=main&to=main", "the two branches are the same"),
         ("from=nope&to=main", "no branch"),
@@ -170,6 +176,31 @@ fn a_pull_comes_from_a_fork_and_what_does_not_fit_is_said() {
     owner.submit(&page, &format!("{PULLS}/1/merge"), &[]).expect(303);
     wait_for(&owner, &format!("{PULLS}/1"), "id=\"end\"");
     assert_eq!(ada.read("ada/rivers", "main", "SELECT name FROM rivers WHERE id = 9")[0][0], "Spree");
+}
+
+#[test]
+fn a_pull_that_publishes_says_so_and_is_withdrawn_by_an_administrator_of_its_source() {
+    let (server, ada, ben) = rivers();
+    ben.finish(&ben.post("/databases/ada/rivers/forks", &serde_json::json!({"owner": "ben"})));
+    ben.write("ben/rivers", "main", "INSERT INTO rivers VALUES (9,'Spree',400)");
+    ben.patch("/databases/ben/rivers", &serde_json::json!({"visibility": "private"})).expect(200);
+    let browser = signed_in(&server, "ben");
+    let form = format!("{PULLS}/new?source=ben/rivers&from=main&to=main");
+    let page = browser.get(&form).expect(200).shows("This pull publishes the branch");
+    browser.submit(&page, PULLS, &[("title", "Ours")]).expect(422).shows("Tick that everybody may see the branch");
+    browser.submit(&page, PULLS, &[("title", "Ours"), ("publish", "yes")]).expect(303);
+    let pull = format!("{PULLS}/1");
+    wait_for(&browser, &format!("{pull}/diff"), "Spree");
+    let owner = signed_in(&server, "ada");
+    let seen = owner.get(&pull).expect(200).shows("Shows the source branch at");
+    assert!(!seen.text.contains("id=\"withdraw\""), "only an administrator of the source");
+    let page = browser.get(&pull).expect(200).shows("id=\"withdraw\"");
+    browser.submit(&page, &format!("{pull}/withdraw"), &[]).expect(303);
+    owner.get(&pull).expect(200).shows("Nothing is shown");
+    let page = owner.get(&format!("{pull}/diff")).expect(200).shows("Nothing is shown");
+    assert!(!page.text.contains("Spree"));
+    ada.get("/databases/ada/rivers/pulls/1/diff").expect(422);
+    owner.get("/ada/rivers/settings/visibility").expect(200).shows("Forks that were made of it stay as they are");
 }
 
 fn with_pull() -> (Server, Actor, Browser, String) {
@@ -256,4 +287,38 @@ fn hidden_databases_look_like_missing_ones() {
         "/pulls/1/edit",
     ];
     assert_hidden(&server, &paths);
+}
+
+#[test]
+fn a_pull_with_a_trigger_or_a_view_says_so_on_each_of_its_pages() {
+    let (server, ada, _) = rivers();
+    let browser = signed_in(&server, "ada");
+    ada.write(
+        "ada/rivers",
+        "main",
+        "CREATE TABLE pay(id INTEGER PRIMARY KEY, amount INTEGER); INSERT INTO pay VALUES (1, 10)",
+    );
+    branch(&ada, "evil");
+    let sql = "INSERT INTO rivers VALUES (4,'Lech',256); \
+               CREATE TRIGGER raise AFTER INSERT ON pay BEGIN UPDATE pay SET amount = 1000 WHERE id = 1; END; \
+               CREATE INDEX by_amount ON pay(amount) WHERE amount > 5";
+    ada.write("ada/rivers", "evil", sql);
+    let form = browser.get(&format!("{PULLS}/new?from=evil&to=main")).expect(200);
+    let form = form.shows("This pull brings a trigger").shows("amount = 1000").shows("WHERE amount &#62; 5");
+    let pull = browser.submit(&form, PULLS, &[("title", "One row more")]).expect(303).location.unwrap();
+    for tab in ["", "/commits", "/diff", "/conflicts"] {
+        let page = browser.get(&format!("{pull}{tab}")).expect(200);
+        page.shows("This pull brings a trigger.").shows("a trigger runs on every write to its table");
+    }
+    let diff = browser.get(&format!("{pull}/diff")).expect(200);
+    let diff = diff.shows("Trigger added").shows("raise").shows("SET amount = 1000").shows("Index added").shows("Lech");
+    assert!(diff.text.find("SET amount = 1000") < diff.text.find("Lech"), "code of its own comes first");
+    browser.get("/ada/rivers/schema?ref=evil").expect(200).shows("Trigger raise").shows("SET amount = 1000");
+    browser.get("/ada/rivers/compare/main...evil").expect(200).shows("Trigger added").shows("SET amount = 1000");
+
+    ada.write("ada/rivers", "evil", "DROP TRIGGER raise; CREATE VIEW rich AS SELECT id FROM pay WHERE amount > 5");
+    browser.get(&pull).expect(200).shows("This pull brings a view.");
+    ada.write("ada/rivers", "evil", "DROP VIEW rich");
+    let page = browser.get(&pull).expect(200);
+    assert!(!page.text.contains("This pull brings"), "{}", page.text);
 }

@@ -1,13 +1,14 @@
 //! `/{owner}/{database}/settings`: description, default branch, visibility.
 
 use askama::Template;
-use branchyard_domain::access::Admin;
-use branchyard_domain::entities::Visibility;
+use branchyard_domain::access::{Admin, DatabaseAccess};
+use branchyard_domain::entities::{DatabaseLocator, Visibility};
 use branchyard_domain::usecases::{DatabaseView, EditDatabase};
 use branchyard_domain::values::Description;
 
 use super::{Section, Sections};
 use crate::database::{self, Frame, Tab};
+use crate::error_page::Stop;
 use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
 use crate::pages::confirm::{self, Question};
@@ -59,23 +60,49 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
     posted.refuse(|shell| GeneralPage { shell, frame, sections, form })
 }
 
-fn question(frame: &Frame) -> Question {
+/// Forks that are named where a database is made private.
+const FORKS: usize = 20;
+
+async fn question(visit: &Visit, access: &DatabaseAccess<Admin>, frame: &Frame) -> Result<Question, Stop> {
+    let of = access.clone();
+    let forks = visit.read(move |hub| hub.databases().forks(&of, None, FORKS + 1)).await?;
+    Ok(asked(frame, &forks))
+}
+
+/// The forks that stay as they are, in words.
+fn forks_stay(forks: &[DatabaseLocator]) -> String {
+    let names: Vec<String> = forks.iter().take(FORKS).map(ToString::to_string).collect();
+    let more = if forks.len() > FORKS { " and more" } else { "" };
+    match names.is_empty() {
+        true => "Forks that were made of it stay as they are; you see none.".to_owned(),
+        false => format!("Forks that were made of it stay as they are. Those you see: {}{more}.", names.join(", ")),
+    }
+}
+
+fn asked(frame: &Frame, forks: &[DatabaseLocator]) -> Question {
     let (title, text, button) = if frame.is_private {
         (
             "Make it public?",
-            "Everybody can then see and query it with all of its history, and fork it.",
+            "Everybody can then see and query it with all of its history, and fork it: every commit that its branches, tags, releases and pulls \
+             reach, also rows that were changed or deleted since, and its pulls, comments and operations. Pulls from databases that are not \
+             public close, and what they show is hidden, unless their authors agreed that everybody may see it."
+                .to_owned(),
             "Make it public",
         )
     } else {
         (
             "Make it private?",
-            "Only you, its collaborators and members of its organization will see it. Forks that were made of it stay visible.",
+            format!(
+                "Only you, its collaborators and members of its organization will see it. Its pulls to other databases close, and what they \
+                 show there is hidden unless it was merged. {}",
+                forks_stay(forks)
+            ),
             "Make it private",
         )
     };
     Question {
         title: title.to_owned(),
-        text: text.to_owned(),
+        text,
         button,
         back: format!("{}/settings", frame.path),
         // What was seen: sent twice, the form does not switch back.
@@ -85,8 +112,8 @@ fn question(frame: &Frame) -> Question {
 
 /// `GET /{owner}/{database}/settings/visibility`
 pub(crate) async fn ask_visibility(visit: Visit) -> Answer {
-    let (_, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
-    let question = question(&frame);
+    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+    let question = question(&visit, &access, &frame).await?;
     confirm::ask(&visit, frame, question)
 }
 
@@ -97,12 +124,14 @@ pub(crate) async fn change_visibility(posted: Posted) -> Answer {
         "public" => Visibility::Public,
         "private" => Visibility::Private,
         _ => {
-            let (question, form) = (question(&frame), Filled::default().wrong("", "It is public or private."));
+            let question = question(&posted, &access, &frame).await?;
+            let form = Filled::default().wrong("", "It is public or private.");
             return confirm::ask_again(&posted, frame, question, form);
         }
     };
     let edit = EditDatabase { visibility: Some(visibility), ..EditDatabase::default() };
-    match posted.write(move |hub| hub.databases().edit(&access, edit, None)).await {
+    let of = access.clone();
+    match posted.write(move |hub| hub.databases().edit(&of, edit, None)).await {
         Ok(_) => {
             let said = match visibility {
                 Visibility::Public => "The database is public now.",
@@ -111,7 +140,8 @@ pub(crate) async fn change_visibility(posted: Posted) -> Answer {
             posted.redirect_saying(&format!("{}/settings", frame.path), said)
         }
         Err(failure) => {
-            let (question, form) = (question(&frame), Filled::default().refused(failure, &[])?);
+            let question = question(&posted, &access, &frame).await?;
+            let form = Filled::default().refused(failure, &[])?;
             confirm::ask_again(&posted, frame, question, form)
         }
     }

@@ -111,8 +111,12 @@ pub(crate) async fn create(posted: Posted) -> Answer {
     if events.is_empty() {
         form.fault("events", "Choose at least one.");
     } else {
-        let wanted = NewHook { url: posted.form.line("url"), events: events.clone(), active: is_active };
-        match posted.write(move |hub| hub.hooks().create(&access, wanted, None)).await {
+        let made = async {
+            let url = posted.hook_address(&access, &posted.form.line("url")).await?;
+            let wanted = NewHook { url, events: events.clone(), active: is_active };
+            posted.write(move |hub| hub.hooks().create(&access, wanted, None)).await
+        };
+        match made.await {
             Ok(made) => return with_secret(&posted, frame, &made, "The hook is registered."),
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
@@ -209,13 +213,17 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
     if events.is_empty() {
         form.fault("events", "Choose at least one.");
     } else {
-        let edit =
-            EditHook { url: Some(posted.form.line("url")), events: Some(events.clone()), active: Some(is_active) };
         let seen = posted.form.line("seen");
-        let edited = posted.write(move |hub| {
-            let as_seen = |view: &HookView| view.hook.updated_at.as_micros().to_string() == seen;
-            hub.hooks().edit(&access, id, edit, Some(&as_seen))
-        });
+        let edited = async {
+            let url = posted.hook_address(&access, &posted.form.line("url")).await?;
+            let edit = EditHook { url: Some(url), events: Some(events.clone()), active: Some(is_active) };
+            posted
+                .write(move |hub| {
+                    let as_seen = |view: &HookView| view.hook.updated_at.as_micros().to_string() == seen;
+                    hub.hooks().edit(&access, id, edit, Some(&as_seen))
+                })
+                .await
+        };
         match edited.await {
             Ok(_) => return posted.redirect_saying(&back, "The hook was changed."),
             Err(failure) => form = form.refused(failure, FIELDS)?,

@@ -87,6 +87,14 @@ struct PullPage {
     merging: Merging,
     /// Why the last merge failed.
     failed: Option<String>,
+    /// The head of the source that is shown, and its page.
+    shown: Option<(String, String)>,
+    /// Why nothing is shown any more.
+    hidden: Option<String>,
+    /// Whether reopening asks for consent to publish.
+    asks_to_publish: bool,
+    /// Whether the viewer administers the source.
+    may_withdraw: bool,
     message: String,
     form: Filled,
 }
@@ -131,11 +139,12 @@ async fn page<L: Level>(
         visit.parameter("page").and_then(|page| open_token(&visit.state.keys, &bound, &page));
     let first = key.is_some().then(|| head.path.clone());
     let after = key.and_then(|(at, id)| Some((Timestamp::from_micros(at), CommentId::parse(&id).ok()?)));
-    let (of, number) = (access.clone(), pull.number);
-    let (mut comments, done) = visit
+    let (of, number, withdrawn) = (access.clone(), pull.number, pull.clone());
+    let (mut comments, done, may_withdraw) = visit
         .read(move |hub| -> Result<_, PullError> {
             let comments = hub.pulls().comments(&of, number, after, PAGE + 1)?;
-            Ok((comments, hub.activities().of_pull(&of, number, EVENTS)?))
+            let may_withdraw = hub.pulls().may_withdraw(of.caller(), &withdrawn)?;
+            Ok((comments, hub.activities().of_pull(&of, number, EVENTS)?, may_withdraw))
         })
         .await?;
     let has_more = comments.len() > PAGE;
@@ -167,6 +176,13 @@ async fn page<L: Level>(
     let end = end(&frame, &pull, now);
     let message = format!("Merge pull request #{}: {}", pull.number, pull.title);
     let description = pull.description.as_deref().map(markdown::render);
+    let shown = pull.content.heads.as_ref().filter(|_| pull.content.fetch_due_at.is_none());
+    let shown = shown.map(|heads| (format::short(&heads.from), frame.commit(&heads.from)));
+    let hidden = match pull.state {
+        PullState::Closed { .. } => pull.shown().err().map(|why| why.to_string()),
+        PullState::Open | PullState::Merged { .. } => None,
+    };
+    let asks_to_publish = !pull.is_within() && !frame.is_private;
     let head = Head { is_changing: matches!(merging, Merging::UnderWay(_)), ..head };
     Ok(move |shell| PullPage {
         shell,
@@ -179,6 +195,10 @@ async fn page<L: Level>(
         end,
         merging,
         failed,
+        shown,
+        hidden,
+        asks_to_publish,
+        may_withdraw,
         message,
         form,
     })
@@ -234,6 +254,9 @@ async fn merging<L: Level>(
         Some(OperationStatus::Failed(failure)) => Some(failure.detail),
         Some(OperationStatus::Succeeded(_)) | None => None,
     };
+    if pull.content.fetch_due_at.is_some() {
+        return Ok((Merging::UnderWay("The commits of the source branch are being fetched."), failed));
+    }
     let edges = match edges(visit, access, pull).await? {
         Ok(edges) => edges,
         Err(text) => return Ok((Merging::Trouble(text), failed)),

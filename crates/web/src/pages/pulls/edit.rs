@@ -39,7 +39,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
     if form.has_faults() {
         return posted.refuse(|shell| EditPage { shell, frame, head, form });
     }
-    let edit = EditPull { title, description, state: None };
+    let edit = EditPull { title, description, ..EditPull::default() };
     posted.write(move |hub| hub.pulls().edit(&access, pull.number, edit, None)).await?;
     posted.redirect(&head.path)
 }
@@ -52,7 +52,8 @@ pub(crate) async fn set_state(posted: Posted) -> Answer {
         "closed" => WantedState::Closed,
         _ => return Err(Stop::nothing_here()),
     };
-    let edit = EditPull { state: Some(state), ..EditPull::default() };
+    let publish = posted.form.is_checked("publish");
+    let edit = EditPull { state: Some(state), publish, ..EditPull::default() };
     let edited = posted.write(move |hub| Ok::<_, Fault>(hub.pulls().edit(&access, pull.number, edit, None))).await?;
     match edited {
         Ok(_) => posted.redirect(&head.path),
@@ -60,8 +61,28 @@ pub(crate) async fn set_state(posted: Posted) -> Answer {
             error @ (PullError::State(_)
             | PullError::Merging(_)
             | PullError::Duplicate(_)
+            | PullError::NotShown(_)
+            | PullError::SourceDenied
             | PullError::BranchMissing(_)),
         ) => posted.redirect_saying(&head.path, &format!("Nothing was changed: {error}.")),
+        Err(PullError::NeedsPublish) => posted.redirect_saying(
+            &head.path,
+            "Nothing was changed: the source database is not public. Tick that everybody may see the branch, then reopen the pull.",
+        ),
         Err(error) => Err(Stop::refused(error.into(), posted.request())),
     }
+}
+
+/// `POST /{owner}/{database}/pulls/{number}/withdraw`
+pub(crate) async fn withdraw(posted: Posted) -> Answer {
+    let (access, frame, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
+    let withdrawn = posted
+        .write(move |hub| {
+            let caller = access.caller();
+            let withdrawable = hub.pulls().withdrawable(caller, &frame.owner, &frame.name, pull.number)?;
+            hub.pulls().withdraw(&withdrawable, None)
+        })
+        .await;
+    withdrawn?;
+    posted.redirect_saying(&head.path, "The pull was withdrawn. What it showed is hidden.")
 }

@@ -16,6 +16,7 @@ use branchyard_domain::ports::EngineError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::PullNumber;
 
+use crate::changes::Brings;
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;
 use crate::format::{self, Markup};
@@ -49,11 +50,13 @@ struct Head {
     may_edit: bool,
     /// Whether it is being merged just now.
     is_changing: bool,
+    /// Code that it adds or changes.
+    brings: Brings,
     active: PullTab,
 }
 
 impl Head {
-    fn new(visit: &Visit, frame: &Frame, pull: &Pull, active: PullTab) -> Self {
+    fn new(visit: &Visit, frame: &Frame, pull: &Pull, brings: Brings, active: PullTab) -> Self {
         let at = |path: &str, branch: &str| paths::with_query(path, &[("ref", branch)]);
         let is_within = pull.from_database_id == pull.database_id;
         let from = match is_within {
@@ -73,6 +76,7 @@ impl Head {
             is_open: pull.state == PullState::Open,
             may_edit: frame.may_write || visit.caller.user().is_some_and(|user| user.id == pull.creator_id),
             is_changing: false,
+            brings,
             active,
         }
     }
@@ -115,10 +119,19 @@ async fn read<L: Level>(
 ) -> Result<(Pull, Head), Stop> {
     let number = PullNumber::parse(&visit.segment("number")).map_err(|_| Stop::nothing_here())?;
     let of = access.clone();
-    let pull = visit.read(move |hub| hub.pulls().get(&of, number)).await?;
-    let head = Head::new(visit, frame, &pull, active);
+    let (pull, brings) = visit
+        .read(move |hub| -> Result<_, PullError> {
+            let pull = hub.pulls().get(&of, number)?;
+            let brings = hub.pulls().brings(&of, &pull)?;
+            Ok((pull, brings))
+        })
+        .await?;
+    let head = Head::new(visit, frame, &pull, Brings::of(&brings.unwrap_or_default()), active);
     Ok((pull, head))
 }
+
+/// What is said while the commits of a source are not in the base.
+const FETCHING: &str = "The commits of the source branch are being fetched. Reload the page in a moment.";
 
 /// The commits a pull stands between, or in words why there are none.
 async fn edges<L: Level>(
@@ -130,6 +143,8 @@ async fn edges<L: Level>(
     let found = visit
         .read(move |hub| match hub.pulls().edges(&access, &pull) {
             Err(PullError::BranchMissing(text)) => Ok(Err(text)),
+            Err(error @ PullError::NotShown(_)) => Ok(Err(format!("Nothing is shown: {error}."))),
+            Err(PullError::Preparing) => Ok(Err(FETCHING.to_owned())),
             other => other.map(Ok),
         })
         .await?;

@@ -5,7 +5,7 @@ use branchyard_api_common::Refusal;
 use branchyard_domain::access::{DatabaseAccess, Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
 use branchyard_domain::errors::{Fault, PullError};
-use branchyard_domain::usecases::{NewPull, PullEdges};
+use branchyard_domain::usecases::{NewPull, PreviewStage, PullEdges, PullPreview};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
 use super::trouble;
@@ -62,6 +62,10 @@ enum Looked {
     /// No source branch is chosen yet.
     NotYet,
     At(Box<Preview>),
+    /// The commits of the source have to be fetched first.
+    Unprepared,
+    /// They are being fetched.
+    Preparing,
     /// They do not fit, and why.
     Refused(String),
     /// There is such a pull.
@@ -78,6 +82,8 @@ struct NewPullPage {
     from_branches: Vec<String>,
     to_branches: Vec<String>,
     looked: Looked,
+    /// Whether the pull makes visible to everybody what is not.
+    publishes: bool,
     form: Filled,
 }
 
@@ -88,6 +94,35 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let ends = Ends::new(&frame, &asked("source"), asked("from"), asked("to"));
     let page = page(&visit, &access, frame, ends, Filled::default()).await?;
     visit.page(page)
+}
+
+/// `POST /{owner}/{database}/pulls/new/prepare`: fetches what the preview needs.
+pub(crate) async fn prepare(posted: Posted) -> Answer {
+    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
+    let line = |name: &str| posted.form.line(name);
+    let ends = Ends::new(&frame, &line("source"), line("from"), line("to"));
+    let path = address(&frame, &ends);
+    let prepared = posted
+        .write(move |hub| Ok::<_, Fault>(hub.pulls().prepare(&access, &ends.source, &ends.from, &ends.to)))
+        .await?;
+    match prepared {
+        Ok(()) => posted.redirect(&path),
+        // The page says what is wrong with the two ends.
+        Err(error) => match refused(error) {
+            Ok(_) => posted.redirect(&path),
+            Err(error @ PullError::TooManyPreviews) => {
+                posted.redirect_saying(&path, &format!("Not prepared: {error}."))
+            }
+            Err(error) => Err(Stop::refused(error.into(), posted.request())),
+        },
+    }
+}
+
+/// The page with the two ends chosen.
+fn address(frame: &Frame, ends: &Ends) -> String {
+    let source = format!("{}/{}", ends.source.0, ends.source.1);
+    let path = format!("{}/pulls/new", frame.path);
+    crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)])
 }
 
 /// `POST /{owner}/{database}/pulls`
@@ -107,6 +142,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
             from_branch: ends.from.clone(),
             to_database: (frame.owner.clone(), frame.name.clone()),
             to_branch: ends.to.clone(),
+            publish: posted.form.is_checked("publish"),
         };
         let of = access.clone();
         match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
@@ -133,7 +169,11 @@ fn refused(error: PullError) -> Result<Looked, PullError> {
         | PullError::SameBranch
         | PullError::NoSuchBranch { .. }
         | PullError::OtherTarget(_)
+        | PullError::SourceDenied
         | PullError::BranchMissing(_)) => Ok(Looked::Refused(error.to_string())),
+        PullError::NeedsPublish => Ok(Looked::Refused(
+            "The source database is not public. Tick that everybody may see the branch, then open the pull.".to_owned(),
+        )),
         other => Err(other),
     }
 }
@@ -146,18 +186,21 @@ async fn page(
     form: Filled,
 ) -> Result<impl FnOnce(Shell) -> NewPullPage, Stop> {
     let offered = offered(visit, access, &ends).await?;
-    let looked = match ends.from.is_empty() {
-        true => Looked::NotYet,
+    let (looked, publishes) = match ends.from.is_empty() {
+        true => (Looked::NotYet, false),
         false => look(visit, access, &frame, &ends).await?,
     };
     let form = match &looked {
+        Looked::Unprepared | Looked::Preparing if form.value("title").is_empty() && !form.has_faults() => {
+            form.with("title", ends.from.clone())
+        }
         Looked::At(preview) if form.value("title").is_empty() && !form.has_faults() => {
             form.with("title", suggested(preview, &ends))
         }
         _ => form,
     };
     let Offered { sources, from_branches, to_branches } = offered;
-    Ok(move |shell| NewPullPage { shell, frame, ends, sources, from_branches, to_branches, looked, form })
+    Ok(move |shell| NewPullPage { shell, frame, ends, sources, from_branches, to_branches, looked, publishes, form })
 }
 
 /// A title for a pull of one commit; of several, the branch says more.
@@ -204,15 +247,28 @@ struct Found {
     entries: Vec<branchyard_domain::entities::LogEntry>,
     is_cut: bool,
     merges: Merges,
+    publishes: bool,
 }
 
-async fn look(visit: &Visit, access: &DatabaseAccess<Participate>, frame: &Frame, ends: &Ends) -> Result<Looked, Stop> {
+/// What can be shown of the pull, and whether opening it publishes.
+async fn look(
+    visit: &Visit,
+    access: &DatabaseAccess<Participate>,
+    frame: &Frame,
+    ends: &Ends,
+) -> Result<(Looked, bool), Stop> {
     let (of, wanted) = (access.clone(), ends.clone());
     let found = visit
         .read(move |hub| -> Result<_, Refusal> {
-            let edges = match hub.pulls().preview(&of, &wanted.source, &wanted.from, &wanted.to) {
-                Ok(edges) => edges,
-                Err(error) => return Ok(Err(refused(error)?)),
+            let PullPreview { publishes, stage } =
+                match hub.pulls().preview(&of, &wanted.source, &wanted.from, &wanted.to) {
+                    Ok(preview) => preview,
+                    Err(error) => return Ok(Err((refused(error)?, false))),
+                };
+            let edges = match stage {
+                PreviewStage::Ready(edges) => edges,
+                PreviewStage::Preparing => return Ok(Err((Looked::Preparing, publishes))),
+                PreviewStage::Unprepared => return Ok(Err((Looked::Unprepared, publishes))),
             };
             let (entries, is_cut) = log::since(hub, &of, &edges.base, &edges.theirs)?;
             let merges = if edges.base == edges.theirs {
@@ -224,24 +280,23 @@ async fn look(visit: &Visit, access: &DatabaseAccess<Participate>, frame: &Frame
                     Err(error) => Merges::Unknown(trouble(error)?),
                 }
             };
-            Ok(Ok(Found { edges, entries, is_cut, merges }))
+            Ok(Ok(Found { edges, entries, is_cut, merges, publishes }))
         })
         .await?;
-    let Found { edges, entries, is_cut, merges } = match found {
+    let Found { edges, entries, is_cut, merges, publishes } = match found {
         Ok(found) => found,
         Err(looked) => return Ok(looked),
     };
     let asked = Asked::of(visit, access, edges.base, edges.theirs);
     let (of, wanted) = (access.clone(), asked.clone());
     let found = visit.read(move |hub| changes::find(hub, &of, &wanted)).await?;
-    let source = format!("{}/{}", ends.source.0, ends.source.1);
-    let path = format!("{}/pulls/new", frame.path);
-    let path = crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)]);
+    let path = address(frame, ends);
     let now = visit.state.hub.now();
-    Ok(Looked::At(Box::new(Preview {
+    let preview = Preview {
         has_more_commits: is_cut || entries.len() > COMMITS,
         commits: entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, frame, now)).collect(),
         changes: Changes::new(visit, access, &asked, &found, &path),
         merges,
-    })))
+    };
+    Ok((Looked::At(Box::new(preview)), publishes))
 }

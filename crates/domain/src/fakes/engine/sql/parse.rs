@@ -2,7 +2,7 @@
 
 use super::super::table::{ColumnDef, Definition};
 use super::tokens::{Kind, Token, syntax, unquote};
-use crate::entities::Cell;
+use crate::entities::{Cell, Trigger};
 use crate::ports::SqlFailure;
 
 type Parsed<T> = Result<T, SqlFailure>;
@@ -17,6 +17,8 @@ pub(super) type Equals = (String, Cell);
 #[derive(Debug)]
 pub(super) enum Statement {
     Create(Definition),
+    CreateTrigger { table: String, trigger: Trigger },
+    DropTrigger { name: String },
     Insert { table: String, columns: Option<Vec<String>>, rows: Vec<Vec<Cell>> },
     Update { table: String, set: Vec<Equals>, wanted: Equals },
     Delete { table: String, wanted: Equals },
@@ -42,7 +44,9 @@ pub(super) fn statement(sql: &str, tokens: &[Token]) -> Parsed<Statement> {
     let mut parser = Parser { sql, tokens, at: 0 };
     let first = tokens.first().map(|token| &sql[token.start..token.end]).unwrap_or_default();
     let statement = match first.to_ascii_lowercase().as_str() {
+        "create" if parser.is_trigger() => parser.create_trigger()?,
         "create" => parser.create()?,
+        "drop" => parser.drop_trigger()?,
         "insert" => parser.insert()?,
         "update" => parser.update()?,
         "delete" => parser.delete()?,
@@ -139,6 +143,33 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
+    fn is_trigger(&self) -> bool {
+        self.tokens.get(1).is_some_and(|token| self.text(token).eq_ignore_ascii_case("trigger"))
+    }
+
+    /// `CREATE TRIGGER name … ON table … END`; what is in between is not looked at.
+    fn create_trigger(&mut self) -> Parsed<Statement> {
+        self.expect(&["create", "trigger"])?;
+        let name = self.name()?;
+        while !self.took("on") {
+            self.peek().ok_or_else(|| self.wrong())?;
+            self.at += 1;
+        }
+        let table = self.name()?;
+        let (Some(first), Some(last)) = (self.tokens.first(), self.tokens.last()) else { return Err(self.wrong()) };
+        if !self.text(last).eq_ignore_ascii_case("end") {
+            return Err(self.wrong());
+        }
+        self.at = self.tokens.len();
+        let create_statement = self.sql[first.start..last.end].to_owned();
+        Ok(Statement::CreateTrigger { table, trigger: Trigger { name, create_statement } })
+    }
+
+    fn drop_trigger(&mut self) -> Parsed<Statement> {
+        self.expect(&["drop", "trigger"])?;
+        Ok(Statement::DropTrigger { name: self.name()? })
+    }
+
     fn create(&mut self) -> Parsed<Statement> {
         self.expect(&["create", "table"])?;
         let name_token = self.peek().map_or(self.sql.len(), |token| token.start);
@@ -150,6 +181,7 @@ impl<'a> Parser<'a> {
             name,
             columns: declared.into_iter().map(|(column, _)| column).collect(),
             key,
+            triggers: Vec::new(),
             create_statement: format!("CREATE TABLE {}", &self.sql[name_token..end]),
         }))
     }

@@ -28,6 +28,21 @@ pub(super) fn change(tables: &mut Snapshot, statement: Statement) -> Result<u64,
             tables.put(Table { definition, rows: BTreeMap::new() });
             Ok(0)
         }
+        Statement::CreateTrigger { table: name, trigger } => {
+            if tables.objects().iter().any(|object| object.name.eq_ignore_ascii_case(&trigger.name)) {
+                return Err(engine(format!("trigger {} already exists", trigger.name)));
+            }
+            let triggers = &mut table(tables, &name)?.definition.triggers;
+            triggers.push(trigger);
+            triggers.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(0)
+        }
+        Statement::DropTrigger { name } => {
+            let found = tables.objects().into_iter().find(|object| object.name.eq_ignore_ascii_case(&name));
+            let owner = found.ok_or_else(|| engine(format!("no such trigger: {name}")))?.owner;
+            table(tables, &owner)?.definition.triggers.retain(|trigger| !trigger.name.eq_ignore_ascii_case(&name));
+            Ok(0)
+        }
         Statement::Insert { table: name, columns, rows } => {
             let given = rows.len();
             insert(table(tables, &name)?, columns, rows)?;

@@ -38,7 +38,8 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Vec<Token>>, SqlFailure> {
                 at += first.len_utf8();
                 continue;
             }
-            ';' => {
+            // The statements of a trigger's body are part of it.
+            ';' if statements.last().is_none_or(|statement| !is_inside_trigger(sql, statement)) => {
                 statements.push(Vec::new());
                 at += 1;
                 continue;
@@ -56,6 +57,13 @@ pub(super) fn statements(sql: &str) -> Result<Vec<Vec<Token>>, SqlFailure> {
     }
     statements.retain(|statement| !statement.is_empty());
     Ok(statements)
+}
+
+fn is_inside_trigger(sql: &str, tokens: &[Token]) -> bool {
+    let is = |token: Option<&Token>, word: &str| {
+        token.is_some_and(|token| sql[token.start..token.end].eq_ignore_ascii_case(word))
+    };
+    is(tokens.first(), "create") && is(tokens.get(1), "trigger") && !is(tokens.last(), "end")
 }
 
 /// The length of what is quoted, quotes included; a doubled quote stands for itself.

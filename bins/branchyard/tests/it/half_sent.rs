@@ -1,0 +1,59 @@
+//! Bodies that never end, on the real binary with its defaults.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::process::Server;
+
+/// Connections of one address, below its limit.
+const CONNECTIONS: usize = 240;
+/// Far more than the server takes to give a body up.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn resident_kib(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+/// Each form declares nothing and sends 2 MiB of the 4 MiB that a form may have, as far as the server takes them.
+#[cfg(target_os = "linux")]
+#[test]
+fn forms_that_never_end_hold_little_memory_and_are_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let address = server.origin.strip_prefix("http://").unwrap().to_owned();
+    let before = resident_kib(&server);
+    let head = "POST /sign-in HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+        transfer-encoding: chunked\r\n\r\n";
+    let chunk = [b"40000\r\n", vec![b'a'; 0x4_0000].as_slice(), b"\r\n"].concat();
+    let open: Vec<TcpStream> = (0..CONNECTIONS)
+        .map(|number| {
+            let mut stream = TcpStream::connect(&address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            // Every second one is below its limit, and waits for more.
+            let chunks = if number % 2 == 0 { 8 } else { 0 };
+            let _ = stream.write_all(b"1\r\na\r\n");
+            let _ = (0..chunks).try_for_each(|_| stream.write_all(&chunk));
+            stream
+        })
+        .collect();
+    let grown = resident_kib(&server).saturating_sub(before);
+    assert!(grown < 150 << 10, "{grown} KiB for {CONNECTIONS} forms");
+    let began = Instant::now();
+    let ends: Vec<_> = open
+        .into_iter()
+        .map(|mut stream| thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()).map(drop)))
+        .collect();
+    for end in ends {
+        let ended = end.join().unwrap();
+        // It is closed by the server, in order or not.
+        assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "a form is still open");
+    }
+    assert!(began.elapsed() < PATIENCE);
+    server.terminate();
+}

@@ -1,0 +1,166 @@
+//! What no branch, tag, release or pull reaches is absent, everywhere a hash can be given or shown.
+
+use branchyard_testkit::{Actor, Server};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+/// Reads by SQL that name a commit.
+const STATEMENTS: &[&str] = &[
+    "select * from dolt_at_t('$')",
+    "select * from dolt_at_t('$') limit 0",
+    "select * from dolt_log('$')",
+    "select * from dolt_log('$~1')",
+    "select * from dolt_log where commit_hash = '$'",
+    "select * from dolt_history_t where commit_hash = '$'",
+    "select * from dolt_diff_t('HEAD', '$')",
+    "select * from dolt_diff where commit_hash = '$'",
+    "select * from dolt_diff_stat('HEAD', '$')",
+    "select * from dolt_diff_summary('HEAD', '$')",
+    "select * from dolt_patch('HEAD', '$')",
+    "select * from dolt_schema_diff('HEAD', '$')",
+    "select dolt_hashof('$')",
+    "select dolt_hashof_db('$')",
+    "select dolt_hashof_table('t', '$')",
+    "select dolt_merge_base('HEAD', '$')",
+    "select l.message from (select lower(upper('$')) as h) x join dolt_log(x.h) l",
+];
+
+/// Every way to ask for a commit by its hash, with what it is answered: the hash taken out, and what differs from request to request.
+fn answers(ada: &Actor, hash: &str) -> Vec<(String, u16, String)> {
+    let mut asked = Vec::new();
+    let mut keep = |what: String, status: u16, text: &str| {
+        let text = match serde_json::from_str::<Value>(text) {
+            Ok(mut json) => {
+                if let Some(object) = json.as_object_mut() {
+                    object.remove("request_id");
+                }
+                json.to_string()
+            }
+            Err(_) => text.to_owned(),
+        };
+        asked.push((what, status, text.replace(hash, "$").replace(&hash[..8], "$8")));
+    };
+    for path in [
+        "sql?ref=$&q=select%20*%20from%20t",
+        "sql?ref=$~1&q=select%20*%20from%20t",
+        "commits?ref=$",
+        "schema?ref=$",
+        "diff?from=main&to=$&table=t",
+        "diff?from=$&to=main&table=t",
+        "diff/tables?from=$&to=main",
+    ] {
+        let answer = ada.get(&format!("/databases/ada/d/{}", path.replace('$', hash)));
+        keep(format!("GET {path}"), answer.status, &answer.text);
+    }
+    for (path, body) in [
+        ("branches", json!({"name": "again", "from": {"commit": hash}})),
+        ("tags", json!({"name": "again", "from": {"commit": hash}})),
+        ("releases", json!({"tag": "again", "title": "x", "commit_sha": hash, "create_tag_if_not_exists": true})),
+    ] {
+        let answer = ada.post(&format!("/databases/ada/d/{path}"), &body);
+        keep(format!("POST {path}"), answer.status, &answer.text);
+    }
+    for path in [
+        "/api/v1alpha1/ada/d/$?q=select%20*%20from%20t",
+        "/csv/ada/d/$/t",
+        "/ada/d?ref=$",
+        "/ada/d/commits/$",
+        "/ada/d/commits?ref=$",
+        "/ada/d/tables/t?ref=$",
+        "/ada/d/schema?ref=$",
+        "/ada/d/compare/main...$",
+        "/ada/d/compare/$...main",
+        "/ada/d/sql?ref=$&q=select%20*%20from%20t",
+    ] {
+        let response = ada.plain(Method::GET, &path.replace('$', hash)).send().unwrap();
+        keep(format!("GET {path}"), response.status().as_u16(), &response.text().unwrap());
+    }
+    for statement in STATEMENTS {
+        let body = json!({"ref": "main", "q": statement.replace('$', hash)});
+        let mut result = ada.post("/databases/ada/d/sql", &body).expect(200).data();
+        result.as_object_mut().unwrap().remove("execution_ms");
+        keep((*statement).to_owned(), 200, &result.to_string());
+    }
+    asked
+}
+
+/// Its answers are those for a hash of nothing.
+#[test]
+fn commits_of_a_deleted_branch_are_absent() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("d");
+    ada.write("ada/d", "main", "create table t (id integer primary key, v text); insert into t values (1, 'a')");
+    ada.write("ada/d", "main", "insert into t values (2, 'b')");
+    let body = json!({"from_branch": "main", "to_branch": "gone", "q":
+        "insert into t values (7, 'SECRET'); alter table t add column SECRET_COLUMN; create table SECRET_TABLE(x)"});
+    let written = ada.finish(&ada.post("/databases/ada/d/sql-writes", &body));
+    let hash = written["result"]["commit_sha"].as_str().unwrap().to_owned();
+    let tree = ada.read("ada/d", &hash, "select dolt_hashof_db()")[0][0].as_str().unwrap().to_owned();
+    // What was answered once is not kept for later.
+    for statement in STATEMENTS {
+        let body = json!({"ref": "main", "q": statement.replace('$', &hash)});
+        let result = ada.post("/databases/ada/d/sql", &body).expect(200).data();
+        assert_eq!(result["status"], "success", "{statement}: {result}");
+    }
+    assert_eq!(ada.read("ada/d", &hash, "select v from t where id = 7"), json!([["SECRET"]]));
+    let listed = |there: bool| {
+        let id = written["id"].as_str().unwrap();
+        let one = ada.get(&format!("/operations/{id}")).expect(200).data();
+        let list = ada.get("/databases/ada/d/operations").expect(200).data();
+        let in_list = list.as_array().unwrap().iter().find(|found| found["id"] == id).unwrap();
+        for found in [&one, in_list] {
+            assert_eq!(found["status"], "succeeded");
+            assert_eq!(found.get("result").is_some(), there, "{found}");
+        }
+        for path in [
+            "/api/v1alpha1/ada/d/jobs",
+            "/ada/d/operations",
+            &format!("/ada/d/operations/{}", id.rsplit('/').next().unwrap()),
+        ] {
+            let text = ada.plain(Method::GET, path).send().unwrap().text().unwrap();
+            assert!(there || !text.contains(&hash[..8]), "{path}: {text}");
+        }
+    };
+    listed(true);
+    ada.delete("/databases/ada/d/branches/gone").expect(200);
+    listed(false);
+
+    let unknown = "0123456789abcdef0123456789abcdef01234567";
+    let expected = answers(&ada, unknown);
+    assert_eq!(expected[0].1, 404, "{:?}", expected[0]);
+    for absent in [&hash, &tree] {
+        for (expected, answered) in expected.iter().zip(answers(&ada, absent)) {
+            assert!(answered.1 < 500, "{answered:?}");
+            assert!(!answered.2.to_uppercase().contains("SECRET") && !answered.2.contains("damaged"), "{answered:?}");
+            if !answered.0.starts_with("GET /") {
+                assert_eq!(*expected, answered);
+            }
+        }
+    }
+    assert_eq!(ada.read("ada/d", "main", "select count(*) from dolt_log"), json!([["3"]]));
+}
+
+/// What a pull merged, what a tag names, and what the branch that is read descends from are there.
+#[test]
+fn what_is_reached_stays() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("d");
+    let first =
+        ada.write("ada/d", "main", "create table t (id integer primary key, v text); insert into t values (1, 'a')");
+    let body = json!({"from_branch": "main", "to_branch": "side", "q": "insert into t values (2, 'b')"});
+    let side = ada.finish(&ada.post("/databases/ada/d/sql-writes", &body));
+    let side = side["result"]["commit_sha"].as_str().unwrap().to_owned();
+    ada.post("/databases/ada/d/tags", &json!({"name": "kept", "from": {"branch": "side"}})).expect(201);
+    ada.delete("/databases/ada/d/branches/side").expect(200);
+    for (hash, rows) in [(&first, 1), (&side, 2)] {
+        let count = format!("select count(*) from dolt_at_t('{hash}')");
+        assert_eq!(ada.read("ada/d", "main", &count), json!([[rows.to_string()]]));
+        assert_eq!(ada.read("ada/d", hash, "select count(*) from t"), json!([[rows.to_string()]]));
+    }
+    ada.delete("/databases/ada/d/tags/kept").expect(200);
+    let body = json!({"ref": "main", "q": format!("select count(*) from dolt_at_t('{side}')")});
+    let result = ada.post("/databases/ada/d/sql", &body).expect(200).data();
+    assert_eq!(result["message"], format!("query error: no such commit: {side}"), "{result}");
+}

@@ -1,0 +1,246 @@
+//! One budget of memory for all bodies in flight, shared fairly between callers.
+//!
+//! A body reserves its bytes as they arrive, so a declared length reserves nothing. If the budget is used up, a body of the caller that holds most makes
+//! room, as long as it is still arriving: callers that hold little are never refused because another caller sends much and slowly.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use branchyard_domain::values::AccountId;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a body waits for room.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Whose bodies are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum BodyOwner {
+    User(AccountId),
+    /// An address, as [`crate::address::address_group`] counts it.
+    Address(u128),
+}
+
+/// Why a body got no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// The bodies of this caller use up the caller's share.
+    Share,
+    /// All bodies together use up the budget.
+    Budget,
+}
+
+/// The budget.
+pub struct BodyBudget {
+    total: usize,
+    share: usize,
+    books: Mutex<Books>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Books {
+    used: usize,
+    next: u64,
+    owners: HashMap<BodyOwner, usize>,
+    bodies: HashMap<u64, Body>,
+}
+
+struct Body {
+    owner: BodyOwner,
+    bytes: usize,
+    is_arriving: bool,
+    evicted: Arc<Notify>,
+}
+
+/// The room of one body; freed when dropped.
+pub struct BodyRoom {
+    budget: Arc<BodyBudget>,
+    id: u64,
+    evicted: Arc<Notify>,
+}
+
+impl BodyBudget {
+    /// Creates a budget of `total` bytes. One caller has at most a quarter of it, or `largest`, the length of the longest body, if that is more.
+    pub(crate) fn new(total: usize, largest: usize) -> Arc<Self> {
+        let share = (total / 4).max(largest).min(total);
+        Arc::new(Self { total, share, books: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Returns the bytes of all bodies in flight.
+    pub fn used(&self) -> usize {
+        self.books().used
+    }
+
+    /// Opens the room of a body, which is empty.
+    pub(crate) fn open(self: &Arc<Self>, owner: BodyOwner) -> BodyRoom {
+        let evicted = Arc::new(Notify::new());
+        let mut books = self.books();
+        let id = books.next;
+        books.next += 1;
+        books.bodies.insert(id, Body { owner, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
+        BodyRoom { budget: Arc::clone(self), id, evicted }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_grow(&self, id: u64, bytes: usize) -> Result<(), NoRoom> {
+        let mut books = self.books();
+        let Some(body) = books.bodies.get(&id) else { return Err(NoRoom::Budget) };
+        let owner = body.owner;
+        let held = books.held(owner) + bytes;
+        if held > self.share {
+            return Err(NoRoom::Share);
+        }
+        while books.used + bytes > self.total {
+            let victim = books.largest_arriving(held).ok_or(NoRoom::Budget)?;
+            books.evict(victim);
+        }
+        books.used += bytes;
+        *books.owners.entry(owner).or_default() += bytes;
+        if let Some(body) = books.bodies.get_mut(&id) {
+            body.bytes += bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Books {
+    fn held(&self, owner: BodyOwner) -> usize {
+        self.owners.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// Returns the largest body that is still arriving, of the owner that holds most and more than `least`.
+    fn largest_arriving(&self, least: usize) -> Option<u64> {
+        let arriving = self.bodies.iter().filter(|(_, body)| body.is_arriving && body.bytes > 0);
+        let ranked = arriving.map(|(id, body)| (self.held(body.owner), body.bytes, *id));
+        ranked.max().filter(|(held, ..)| *held > least).map(|(.., id)| id)
+    }
+
+    fn evict(&mut self, id: u64) {
+        if let Some(body) = self.close(id) {
+            body.evicted.notify_one();
+        }
+    }
+
+    fn close(&mut self, id: u64) -> Option<Body> {
+        let body = self.bodies.remove(&id)?;
+        self.used -= body.bytes;
+        if let Some(held) = self.owners.get_mut(&body.owner) {
+            *held -= body.bytes;
+            if *held == 0 {
+                self.owners.remove(&body.owner);
+            }
+        }
+        Some(body)
+    }
+}
+
+impl BodyRoom {
+    /// Reserves room for more bytes; waits a second at most.
+    pub(crate) async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
+        let until = Instant::now() + WAIT;
+        loop {
+            let freed = self.budget.freed.notified();
+            let mut freed = std::pin::pin!(freed);
+            freed.as_mut().enable();
+            let Err(full) = self.budget.try_grow(self.id, bytes) else { return Ok(()) };
+            tokio::select! {
+                () = self.evicted.notified() => return Err(NoRoom::Budget),
+                waited = tokio::time::timeout_at(until, freed) => waited.map_err(|_| full)?,
+            }
+        }
+    }
+
+    /// Completes when the body has to make room for those of other callers.
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+
+    /// Keeps the room although other callers may need it: the body has arrived.
+    pub(crate) fn arrived(&self) -> Result<(), NoRoom> {
+        let mut books = self.budget.books();
+        books.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;
+        Ok(())
+    }
+}
+
+impl Drop for BodyRoom {
+    fn drop(&mut self) {
+        self.budget.books().close(self.id);
+        self.budget.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{BodyBudget, BodyOwner, NoRoom};
+
+    fn caller(number: u128) -> BodyOwner {
+        BodyOwner::Address(number)
+    }
+
+    #[actix_web::test]
+    async fn a_caller_has_a_quarter_and_gets_it_back() {
+        let budget = BodyBudget::new(400, 10);
+        let (one, two) = (budget.open(caller(1)), budget.open(caller(1)));
+        assert_eq!(one.grow(60).await, Ok(()));
+        assert_eq!(two.grow(40).await, Ok(()), "at the share");
+        assert_eq!(two.grow(1).await, Err(NoRoom::Share), "past it");
+        assert_eq!(budget.open(caller(2)).grow(100).await, Ok(()), "others have theirs");
+        drop(one);
+        assert_eq!(two.grow(60).await, Ok(()));
+        drop(two);
+        assert_eq!(budget.used(), 0);
+        assert!(budget.books().owners.is_empty() && budget.books().bodies.is_empty());
+    }
+
+    #[actix_web::test]
+    async fn the_caller_that_holds_most_and_still_sends_makes_room() {
+        let budget = BodyBudget::new(400, 10);
+        let large: Vec<_> = (1..=4).map(|number| budget.open(caller(number))).collect();
+        for room in &large {
+            assert_eq!(room.grow(100).await, Ok(()));
+        }
+        let small = budget.open(caller(9));
+        assert_eq!(small.grow(50).await, Ok(()), "one of the large ones makes room");
+        assert_eq!((budget.used(), budget.books().bodies.len()), (350, 4));
+        let gone = large.iter().filter(|room| room.arrived() == Err(NoRoom::Budget)).count();
+        assert_eq!(gone, 1);
+        // The others have arrived, and stay.
+        assert_eq!(small.grow(50).await, Ok(()));
+        assert_eq!(small.grow(1).await, Err(NoRoom::Share));
+        assert_eq!(small.arrived(), Ok(()));
+        assert_eq!(budget.open(caller(10)).grow(1).await, Err(NoRoom::Budget));
+    }
+
+    #[actix_web::test]
+    async fn a_body_that_makes_room_learns_of_it_while_it_waits() {
+        let budget = BodyBudget::new(100, 100);
+        let large = budget.open(caller(1));
+        assert_eq!(large.grow(100).await, Ok(()));
+        assert_eq!(budget.open(caller(2)).grow(10).await, Ok(()));
+        large.evicted().await;
+        assert_eq!(large.grow(1).await, Err(NoRoom::Budget));
+    }
+
+    #[actix_web::test]
+    async fn room_that_is_freed_is_given_to_those_who_wait() {
+        let budget = BodyBudget::new(100, 100);
+        let first = budget.open(caller(1));
+        assert_eq!(first.grow(60).await, Ok(()));
+        assert_eq!(first.arrived(), Ok(()));
+        let second = budget.open(caller(1));
+        let budget = Arc::clone(&budget);
+        let (waited, ()) = tokio::join!(second.grow(60), async move {
+            assert_eq!(budget.used(), 60);
+            drop(first);
+        });
+        assert_eq!(waited, Ok(()));
+    }
+}

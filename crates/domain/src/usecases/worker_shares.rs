@@ -1,0 +1,265 @@
+//! Shares the workers of this process among the creators of operations.
+//!
+//! Creators take turns, a creator has at most half of the workers, and an operation that runs for long leaves its worker. In memory only: each
+//! process has workers of its own, so no process has to know what others run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::entities::Operation;
+use crate::ports::LeaseTurn;
+use crate::values::AccountId;
+
+/// Long operations of one process. Past it, an operation stays with its worker.
+const LONG_MAX: usize = 64;
+
+/// The workers of a process and what they run.
+pub(crate) struct WorkerShares {
+    workers: usize,
+    long_places: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Creator of the operation that was leased last.
+    last: Option<AccountId>,
+    creators: BTreeMap<AccountId, Running>,
+    /// Creators that were passed over when a worker last found nothing to run.
+    passed_over: Vec<AccountId>,
+}
+
+/// Operations of a creator that run.
+#[derive(Default)]
+struct Running {
+    on_workers: usize,
+    long: usize,
+}
+
+impl State {
+    fn on_workers(&self) -> usize {
+        self.creators.values().map(|running| running.on_workers).sum()
+    }
+
+    fn long(&self) -> usize {
+        self.creators.values().map(|running| running.long).sum()
+    }
+}
+
+impl WorkerShares {
+    /// Shares for so many workers and places for long operations; 0 means no limit.
+    pub(super) fn new(workers: usize, long_places: usize) -> Self {
+        let or_any = |limit| if limit == 0 { usize::MAX } else { limit };
+        Self { workers: or_any(workers), long_places: or_any(long_places), state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creators that get no further operation now. One that has a long operation waits for a place in the long lane, since its next one may
+    /// need it; one that has none does not, so that no creator waits for the long operations of another one.
+    fn at_their_limit(&self, state: &State) -> Vec<AccountId> {
+        let per_creator = (self.workers / 2).max(1);
+        let lane_is_full = state.long() >= self.long_places;
+        let is_full = |running: &Running| running.on_workers >= per_creator || (running.long > 0 && lane_is_full);
+        state.creators.iter().filter(|(_, running)| is_full(running)).map(|(creator, _)| *creator).collect()
+    }
+
+    /// Whether a worker is free.
+    pub(super) fn has_free_worker(&self) -> bool {
+        self.lock().on_workers() < self.workers
+    }
+
+    /// Takes a worker for the operation that `lease` leases. Leases of one process never overlap, so that its limits hold.
+    pub(super) fn take<E>(
+        &self,
+        lease: impl FnOnce(LeaseTurn<'_>) -> Result<Option<Operation>, E>,
+    ) -> Result<Option<(Operation, WorkerPlace<'_>)>, E> {
+        let mut state = self.lock();
+        if state.on_workers() >= self.workers {
+            return Ok(None);
+        }
+        let without = self.at_their_limit(&state);
+        let Some(operation) = lease(LeaseTurn { after: state.last, without: &without })? else {
+            state.passed_over = without;
+            return Ok(None);
+        };
+        let creator = operation.created_by;
+        state.last = Some(creator);
+        state.creators.entry(creator).or_default().on_workers += 1;
+        Ok(Some((operation, WorkerPlace { shares: self, creator, is_long: AtomicBool::new(false) })))
+    }
+
+    /// Whether a creator that was passed over may have an operation run now. Another worker then has to look again: the one that ended an
+    /// operation looks once, and may have taken that of another creator.
+    pub(super) fn has_missed_some(&self) -> bool {
+        let mut state = self.lock();
+        let full = self.at_their_limit(&state);
+        let missed = state.passed_over.iter().any(|creator| !full.contains(creator));
+        if missed {
+            state.passed_over.clear();
+        }
+        missed
+    }
+}
+
+/// The place of an operation that runs: with a worker, or in the long lane. Dropped, it is free.
+pub(super) struct WorkerPlace<'a> {
+    shares: &'a WorkerShares,
+    creator: AccountId,
+    is_long: AtomicBool,
+}
+
+impl WorkerPlace<'_> {
+    /// Whether it is in the long lane.
+    pub(super) fn is_long(&self) -> bool {
+        self.is_long.load(Ordering::Relaxed)
+    }
+
+    /// Frees the worker and goes on in the long lane. Returns `false` if the lane takes no more.
+    pub(super) fn become_long(&self) -> bool {
+        let mut state = self.shares.lock();
+        if state.long() >= LONG_MAX {
+            return false;
+        }
+        if let Some(running) = state.creators.get_mut(&self.creator) {
+            running.on_workers -= 1;
+            running.long += 1;
+        }
+        self.is_long.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Drop for WorkerPlace<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shares.lock();
+        let Some(running) = state.creators.get_mut(&self.creator) else { return };
+        match self.is_long() {
+            true => running.long -= 1,
+            false => running.on_workers -= 1,
+        }
+        if running.on_workers + running.long == 0 {
+            state.creators.remove(&self.creator);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONG_MAX, WorkerPlace, WorkerShares};
+    use crate::entities::{DatabaseLocator, Operation, OperationStatus, Work};
+    use crate::ports::LeaseTurn;
+    use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, OwnerName, Timestamp};
+    use uuid::Uuid;
+
+    fn account(n: u128) -> AccountId {
+        AccountId::from_uuid(Uuid::from_u128(n))
+    }
+
+    fn operation(creator: u128) -> Operation {
+        let some = Uuid::from_u128(7);
+        Operation {
+            id: OperationId::from_uuid(some),
+            database_id: DatabaseId::from_uuid(some),
+            locator: DatabaseLocator {
+                owner: OwnerName::parse("ada").unwrap(),
+                name: DatabaseName::parse("engines").unwrap(),
+            },
+            work: Work::Fork {
+                owner_id: account(creator),
+                owner: OwnerName::parse("bob").unwrap(),
+                fork_id: DatabaseId::from_uuid(some),
+            },
+            status: OperationStatus::Running,
+            created_by: account(creator),
+            created_by_name: OwnerName::parse("ada").unwrap(),
+            created_at: Timestamp::from_micros(1),
+            started_at: None,
+            finished_at: None,
+            attempts: 1,
+        }
+    }
+
+    /// Takes a worker for an operation of this creator, if it may have one.
+    fn take(shares: &WorkerShares, creator: u128) -> Option<WorkerPlace<'_>> {
+        let lease =
+            |turn: LeaseTurn<'_>| Ok::<_, ()>((!turn.without.contains(&account(creator))).then(|| operation(creator)));
+        shares.take(lease).unwrap().map(|(_, place)| place)
+    }
+
+    #[test]
+    fn a_creator_has_half_of_the_workers() {
+        for (workers, most) in [(1, 1), (2, 1), (3, 1), (4, 2), (9, 4)] {
+            let shares = WorkerShares::new(workers, 1);
+            let taken: Vec<_> = std::iter::from_fn(|| take(&shares, 1)).collect();
+            assert_eq!(taken.len(), most, "of {workers}");
+            assert_eq!(take(&shares, 2).is_some(), workers > 1);
+            drop(taken);
+            assert!(take(&shares, 1).is_some());
+        }
+    }
+
+    #[test]
+    fn turns_go_on_after_the_creator_of_the_last_one() {
+        let shares = WorkerShares::new(4, 1);
+        let _first = take(&shares, 5).unwrap();
+        let seen = |turn: LeaseTurn<'_>| {
+            assert_eq!(turn.after, Some(account(5)));
+            Ok::<_, ()>(None)
+        };
+        assert!(shares.take(seen).unwrap().is_none());
+    }
+
+    #[test]
+    fn long_ones_of_a_creator_wait_for_a_place_and_those_of_others_do_not() {
+        let shares = WorkerShares::new(2, 2);
+        let mut long = Vec::new();
+        for _ in 0..2 {
+            let place = take(&shares, 1).unwrap();
+            assert!(place.become_long());
+            long.push(place);
+        }
+        assert!(take(&shares, 1).is_none(), "both places are taken");
+        for creator in 2..20 {
+            let place = take(&shares, creator).unwrap();
+            assert!(place.become_long());
+            assert!(take(&shares, creator).is_none());
+            long.push(place);
+        }
+        long.drain(..19);
+        assert!(take(&shares, 1).is_some());
+    }
+
+    #[test]
+    fn the_long_lane_is_bounded() {
+        let shares = WorkerShares::new(2, 2);
+        let long: Vec<_> = (0..LONG_MAX)
+            .map(|creator| take(&shares, creator as u128).unwrap())
+            .inspect(|place| assert!(place.become_long()))
+            .collect();
+        let stays = take(&shares, 1_000).unwrap();
+        assert!(!stays.become_long());
+        let other = take(&shares, 1_001).unwrap();
+        assert!(take(&shares, 1_002).is_none() && !shares.has_free_worker(), "both workers are taken");
+        drop(long);
+        assert!(stays.become_long());
+        drop((stays, other));
+        assert!(shares.lock().creators.is_empty());
+    }
+
+    #[test]
+    fn creators_passed_over_are_looked_for_again_once_there_is_room() {
+        let shares = WorkerShares::new(4, 1);
+        let (first, second) = (take(&shares, 1).unwrap(), take(&shares, 1).unwrap());
+        assert!(take(&shares, 1).is_none());
+        assert!(!shares.has_missed_some(), "it is still at its limit");
+        drop(first);
+        assert!(shares.has_missed_some());
+        assert!(!shares.has_missed_some(), "another worker looks already");
+        assert!(take(&shares, 2).is_some());
+        drop(second);
+    }
+}

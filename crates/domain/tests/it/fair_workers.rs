@@ -1,0 +1,184 @@
+//! Workers shared among the creators of operations.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Caller, Write};
+use branchyard_domain::entities::{OperationStatus, Visibility};
+use branchyard_domain::usecases::{Limits, SqlWrite};
+use branchyard_domain::values::{DatabaseId, OperationId};
+
+use crate::world::{World, create, name, world_with};
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NAMES: [&str; 4] = ["one", "two", "three", "four"];
+const WRITES: usize = 20;
+
+/// Two workers, as a server runs them.
+struct Crew {
+    hub: Hub,
+    stop: AtomicBool,
+    started: AtomicUsize,
+}
+
+impl Crew {
+    fn add<'s>(&'s self, scope: &'s Scope<'s, '_>) {
+        let holder = format!("node/{}", self.started.fetch_add(1, Ordering::SeqCst));
+        scope.spawn(move || {
+            let is_replaced = AtomicBool::new(false);
+            let on_long = || {
+                is_replaced.store(true, Ordering::SeqCst);
+                self.add(scope);
+            };
+            while !self.stop.load(Ordering::SeqCst) && !is_replaced.load(Ordering::SeqCst) {
+                let seen = self.hub.operations().signals();
+                if self.hub.operations().run_next_noting(&holder, &on_long).unwrap().is_none() {
+                    self.hub.operations().wait(seen, Duration::from_millis(20));
+                }
+            }
+        });
+    }
+}
+
+/// Ends the crew and what it runs, also when a test fails.
+struct End<'a>(&'a Crew, &'a World);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.1.fakes.engine.hold_writes(&[]);
+        self.0.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+fn limits(long_after_ms: u64) -> Limits {
+    Limits {
+        operation_workers: 2,
+        long_operation_places: 2,
+        long_operation_after_ms: long_after_ms,
+        ..Limits::default()
+    }
+}
+
+fn queue(world: &World, by: &Caller, (owner, database): (&str, &str), statements: &str) -> OperationId {
+    let wanted = SqlWrite {
+        from_branch: "main".to_owned(),
+        to_branch: name("main"),
+        statements: statements.to_owned(),
+        message: None,
+    };
+    let access = world.access_to::<Write>(by, (owner, database));
+    world.hub.operations().sql_write(&access, wanted, None).unwrap().id
+}
+
+fn is_settled(world: &World, id: OperationId) -> bool {
+    matches!(world.status(id), OperationStatus::Succeeded(_) | OperationStatus::Failed(_))
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE);
+        std::thread::yield_now();
+    }
+}
+
+/// Four databases of Ada's, whose writes are held, with 20 writes in them; and one of Ben's.
+fn crowd(world: &World) -> (Vec<DatabaseId>, Vec<OperationId>) {
+    let databases: Vec<_> =
+        NAMES.iter().map(|name| create(&world.hub, &world.ada, ("ada", *name), Visibility::Public)).collect();
+    create(&world.hub, &world.ben, ("ben", "own"), Visibility::Public);
+    world.fakes.engine.hold_writes(&databases);
+    let statement = |n| match n / NAMES.len() {
+        0 => "CREATE TABLE t(id INTEGER PRIMARY KEY)".to_owned(),
+        n => format!("INSERT INTO t VALUES ({n})"),
+    };
+    let write = |n: usize| queue(world, &world.ada, ("ada", NAMES[n % NAMES.len()]), &statement(n));
+    (databases, (0..WRITES).map(write).collect())
+}
+
+fn others_get_through(long_after_ms: u64, held_at_once: usize) {
+    let world = world_with(limits(long_after_ms));
+    let (_, held) = crowd(&world);
+    let crew = Crew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
+    std::thread::scope(|scope| {
+        let _end = End(&crew, &world);
+        crew.add(scope);
+        crew.add(scope);
+        assert_eq!(world.fakes.engine.wait_for_held_writes(held_at_once, PATIENCE), held_at_once);
+        for n in 0..3 {
+            let quick = queue(&world, &world.ben, ("ben", "own"), &format!("CREATE TABLE t{n}(id INTEGER)"));
+            wait_until(|| is_settled(&world, quick));
+            world.outcome(quick);
+        }
+        assert!(held.iter().all(|id| !is_settled(&world, *id)));
+        assert_eq!(
+            world.fakes.engine.wait_for_held_writes(0, PATIENCE),
+            held_at_once,
+            "half of the workers, and the long lane"
+        );
+        world.fakes.engine.hold_writes(&[]);
+        wait_until(|| held.iter().all(|id| is_settled(&world, *id)));
+    });
+    // In their order: the table comes before its rows, and each row is there.
+    held.iter().for_each(|id| drop(world.outcome(*id)));
+    NAMES.iter().for_each(|name| assert_eq!(world.rows_in(("ada", *name), "main"), ["1", "2", "3", "4"]));
+}
+
+#[test]
+fn a_creator_leaves_half_of_the_workers_to_others() {
+    others_get_through(3_600_000, 1);
+}
+
+#[test]
+fn long_operations_leave_their_workers() {
+    others_get_through(20, 2);
+}
+
+#[test]
+fn long_operations_of_many_creators_hold_up_no_other_one() {
+    let world = world_with(limits(20));
+    let crew = Crew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
+    let others: Vec<_> = (0..6).map(|n| crate::world::person(&world.hub, &format!("other{n}"))).collect();
+    let databases: Vec<_> = others
+        .iter()
+        .enumerate()
+        .map(|(n, other)| create(&world.hub, other, (&format!("other{n}"), "own"), Visibility::Public))
+        .collect();
+    create(&world.hub, &world.ben, ("ben", "own"), Visibility::Public);
+    world.fakes.engine.hold_writes(&databases);
+    for (n, other) in others.iter().enumerate() {
+        queue(&world, other, (&format!("other{n}"), "own"), "CREATE TABLE t(id INTEGER)");
+    }
+    std::thread::scope(|scope| {
+        let _end = End(&crew, &world);
+        crew.add(scope);
+        crew.add(scope);
+        assert_eq!(world.fakes.engine.wait_for_held_writes(6, PATIENCE), 6);
+        let quick = queue(&world, &world.ben, ("ben", "own"), "CREATE TABLE t(id INTEGER)");
+        wait_until(|| is_settled(&world, quick));
+        world.outcome(quick);
+    });
+}
+
+#[test]
+fn creators_take_turns_and_the_oldest_of_each_comes_first() {
+    let world = world_with(limits(3_600_000));
+    let (_, held) = crowd(&world);
+    world.fakes.engine.hold_writes(&[]);
+    let table = |n: usize| queue(&world, &world.ben, ("ben", "own"), &format!("CREATE TABLE t{n}(id INTEGER)"));
+    let own: Vec<_> = (0..3).map(table).collect();
+    let mut settled: Vec<OperationId> = Vec::new();
+    while world.hub.operations().run_next("node/0").unwrap().is_some() {
+        let fresh = held.iter().chain(&own).filter(|id| is_settled(&world, **id) && !settled.contains(id)).copied();
+        let fresh: Vec<_> = fresh.collect();
+        assert_eq!(fresh.len(), 1);
+        settled.extend(fresh);
+    }
+    let of = |ids: &[OperationId]| settled.iter().copied().filter(|id| ids.contains(id)).collect::<Vec<_>>();
+    assert_eq!((of(&held), of(&own)), (held.clone(), own.clone()), "the oldest first");
+    let first: Vec<bool> = settled.iter().take(6).map(|id| own.contains(id)).collect();
+    assert!(first == [true, false, true, false, true, false] || first == [false, true, false, true, false, true]);
+}

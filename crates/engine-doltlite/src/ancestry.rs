@@ -1,0 +1,177 @@
+//! Which commits descend from which: parents of commits, kept in memory, since they never change.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+/// Commits whose parents are kept, over all databases; each takes about 100 bytes.
+const MOST: usize = 300_000;
+
+/// A commit in 20 bytes.
+type Node = [u8; 20];
+
+/// The parents of a commit; most have one.
+#[derive(Clone, Default)]
+struct Parents {
+    first: Option<Node>,
+    others: Box<[Node]>,
+}
+
+#[derive(Default)]
+struct Known {
+    databases: HashMap<DatabaseId, HashMap<Node, Parents>>,
+    commits: usize,
+}
+
+/// The parents of the commits that were asked for.
+#[derive(Default)]
+pub(crate) struct Ancestry(Mutex<Known>);
+
+/// How the search asks for the parents of a commit that is not kept yet; `None` if the file has no such commit.
+pub(crate) type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
+
+impl Ancestry {
+    /// Returns `true` if one of `heads` is `commit` or descends from it. The search begins at all heads at once, so a recent commit of any of
+    /// them is found after few steps.
+    pub(crate) fn descends<E>(
+        &self,
+        database: DatabaseId,
+        heads: &[CommitHash],
+        commit: &CommitHash,
+        parents_of: &mut ParentsOf<'_, E>,
+    ) -> Result<bool, E> {
+        let wanted = node(commit);
+        let mut next: VecDeque<Node> = heads.iter().map(node).collect();
+        let mut seen: HashSet<Node> = next.iter().copied().collect();
+        while let Some(at) = next.pop_front() {
+            if at == wanted {
+                return Ok(true);
+            }
+            let parents = match self.kept(database, &at) {
+                Some(parents) => parents,
+                None => match parents_of(&hash(&at))? {
+                    Some(parents) => self.keep(database, at, &parents),
+                    None => continue,
+                },
+            };
+            for parent in parents.first.iter().chain(&parents.others) {
+                if seen.insert(*parent) {
+                    next.push_back(*parent);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Forgets a database whose file is exchanged.
+    pub(crate) fn forget(&self, database: DatabaseId) {
+        let mut known = self.lock();
+        if let Some(commits) = known.databases.remove(&database) {
+            known.commits = known.commits.saturating_sub(commits.len());
+        }
+    }
+
+    fn kept(&self, database: DatabaseId, at: &Node) -> Option<Parents> {
+        self.lock().databases.get(&database)?.get(at).cloned()
+    }
+
+    fn keep(&self, database: DatabaseId, at: Node, parents: &[CommitHash]) -> Parents {
+        let mut nodes = parents.iter().map(node);
+        let parents = Parents { first: nodes.next(), others: nodes.collect() };
+        let mut known = self.lock();
+        if known.commits >= MOST {
+            *known = Known::default();
+        }
+        if known.databases.entry(database).or_default().insert(at, parents.clone()).is_none() {
+            known.commits += 1;
+        }
+        parents
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn node(commit: &CommitHash) -> Node {
+    let mut node = Node::default();
+    for (byte, pair) in node.iter_mut().zip(commit.as_str().as_bytes().chunks_exact(2)) {
+        *byte = pair.iter().fold(0, |number, digit| number << 4 | digit_value(*digit));
+    }
+    node
+}
+
+/// The value of a lower-case hex digit; a [`CommitHash`] holds nothing else.
+fn digit_value(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 0xf }
+}
+
+fn hash(node: &Node) -> CommitHash {
+    let mut text = String::with_capacity(40);
+    for byte in node {
+        for digit in [byte >> 4, byte & 0xf] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
+        }
+    }
+    CommitHash::parse(&text).unwrap_or_else(|_| unreachable!("20 bytes are 40 hex digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    fn commit(n: u32) -> CommitHash {
+        CommitHash::parse(&format!("{:08x}{n:032x}", n.wrapping_mul(0x9e37_79b9))).unwrap()
+    }
+
+    fn id() -> DatabaseId {
+        DatabaseId::parse("0199c3a7-1111-7222-8333-444455556601").unwrap()
+    }
+
+    #[test]
+    fn a_hash_survives_its_packing() {
+        for n in [0, 1, 0xff, 0xdead_beef] {
+            assert_eq!(hash(&node(&commit(n))), commit(n));
+        }
+    }
+
+    /// A history of 10,000 commits with a merge every tenth: what is asked again is not looked up again.
+    #[test]
+    fn ancestors_are_found_and_remembered() {
+        let ancestry = Ancestry::default();
+        let mut looked_up = 0;
+        let mut ask = |heads: &[u32], wanted: u32| {
+            let heads: Vec<CommitHash> = heads.iter().copied().map(commit).collect();
+            let mut parents = |at: &CommitHash| -> Result<_, Infallible> {
+                looked_up += 1;
+                let n = u32::from_str_radix(&at.as_str()[32..], 16).unwrap();
+                Ok(match n {
+                    0 => Some(vec![]),
+                    20_000.. => None,
+                    n if n % 10 == 0 => Some(vec![commit(n - 1), commit(n - 5)]),
+                    n => Some(vec![commit(n - 1)]),
+                })
+            };
+            let found = ancestry.descends(id(), &heads, &commit(wanted), &mut parents).unwrap();
+            (found, looked_up)
+        };
+        assert_eq!(ask(&[10_000], 10_000), (true, 0));
+        assert!(ask(&[10_000], 9_990).1 < 20, "a recent commit is found at once");
+        assert_eq!(ask(&[10_000], 0), (true, 10_000));
+        assert_eq!(
+            ask(&[10_000], 10_001),
+            (false, 10_001),
+            "the first commit has no parents, which is remembered, too"
+        );
+        assert_eq!(ask(&[10_000, 3], 77), (true, 10_001));
+        assert_eq!(ask(&[3], 77), (false, 10_001));
+        assert_eq!(ask(&[30_000], 3), (false, 10_002), "a head that is not in the file");
+        assert_eq!(ask(&[30_000], 3), (false, 10_003), "may come later");
+        assert_eq!(ask(&[], 3), (false, 10_003));
+        ancestry.forget(id());
+        assert_eq!(ask(&[3], 0), (true, 10_006));
+    }
+}

@@ -1,0 +1,80 @@
+//! Private copies of database files, for work that has to write but must not wait for the database's writers.
+//!
+//! A copy is taken without the database's write turn. The file only grows at its end, an incomplete end is cut off when the copy is opened,
+//! and collecting garbage puts another file in its place and leaves the old one as it is (`engine-notes.md` §2.2).
+
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+use crate::connection::{Connection, Purpose};
+use crate::engine::{DoltliteEngine, io_fault, missing};
+use crate::files::{self, Temporary};
+use crate::sql::errors;
+
+/// A copy of a database file in the temporary folder, open for writing; removed when dropped.
+pub(crate) struct PrivateCopy {
+    // Closed before the file is removed: fields are dropped in this order.
+    connection: Connection,
+    file: Temporary,
+}
+
+impl PrivateCopy {
+    /// Copies the file of `database` with all of `commits`. Returns `None` if the file is longer than `most` bytes and the file system
+    /// cannot share blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchCommit`] if the database lacks one of the commits.
+    pub(crate) fn of(
+        engine: &DoltliteEngine,
+        database: DatabaseId,
+        commits: &[&CommitHash],
+        most: u64,
+    ) -> Result<Option<Self>, EngineError> {
+        match Self::try_of(engine, database, commits, most) {
+            // The file may have been exchanged or cut off at the wrong moment.
+            Err(EngineError::NoSuchCommit(_) | EngineError::Damaged(_)) => {
+                Self::try_of(engine, database, commits, most)
+            }
+            taken => taken,
+        }
+    }
+
+    fn try_of(
+        engine: &DoltliteEngine,
+        database: DatabaseId,
+        commits: &[&CommitHash],
+        most: u64,
+    ) -> Result<Option<Self>, EngineError> {
+        let (path, file) = (engine.files.path(database), engine.files.temporary());
+        match files::copy_for_now(&path, file.path(), most, engine.options.share_blocks) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(_) if !path.exists() => return Err(missing(database)),
+            Err(error) => return Err(io_fault("copy a database for a while", error)),
+        }
+        let connection =
+            engine.open_file(file.path(), Purpose::Write).map_err(|error| errors::fault("open a copy", error))?;
+        // Nothing of the copy has to outlast the process.
+        connection
+            .raw()
+            .execute_batch("PRAGMA synchronous = off")
+            .map_err(|error| errors::fault("set up a copy", error))?;
+        for commit in commits {
+            connection
+                .raw()
+                .query_row("SELECT 1 FROM dolt_log(?) LIMIT 1", [commit.as_str()], |_| Ok(()))
+                .map_err(|error| errors::fault_at("read a copy", commit, error))?;
+        }
+        Ok(Some(Self { connection, file }))
+    }
+
+    /// The connection to the copy.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Where the copy is.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.file.path()
+    }
+}

@@ -1,0 +1,356 @@
+//! Commits that the database does not show count as absent, however a statement names them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, Reachability};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+
+use crate::guard::{FUNCTIONS, MODULES};
+use crate::support::{LONG, Taken, Yard, id};
+
+/// The commits that refs name.
+struct Heads(Mutex<Vec<CommitHash>>);
+
+impl Reachability for Heads {
+    fn reaches(
+        &self,
+        _: DatabaseId,
+        _: &CommitHash,
+        descends: &mut dyn FnMut(&[CommitHash]) -> Result<bool, EngineError>,
+    ) -> Result<bool, EngineError> {
+        descends(&self.0.lock().unwrap())
+    }
+}
+
+/// Every way to name a commit, `$`. Before the bar: the function or table of the engine it is about.
+const QUESTIONS: &[&str] = &[
+    "dolt_hashof|select dolt_hashof('$')",
+    "dolt_hashof|select dolt_hashof(upper('$') || '~0')",
+    "dolt_hashof|select dolt_hashof(cast('$' as blob))",
+    "dolt_hashof_db|select dolt_hashof_db('$')",
+    "dolt_hashof_catalog|select dolt_hashof_catalog('$')",
+    "dolt_hashof_table|select dolt_hashof_table('t', '$')",
+    "dolt_hashof_index|select dolt_hashof_index('by_v', '$')",
+    "dolt_merge_base|select dolt_merge_base('HEAD', '$')",
+    "dolt_merge_base|select dolt_merge_base('$', 'HEAD')",
+    "dolt_log|select * from dolt_log('$')",
+    "dolt_log|select * from DOLT_LOG('$~1')",
+    "dolt_log|select message from dolt_log where revision = '$' order by 1 limit 3",
+    "dolt_log|select * from dolt_log('HEAD..$')",
+    "dolt_log|select * from dolt_log('$...HEAD')",
+    "dolt_log|select l.message, x.h from (select '$' as h) x join dolt_log(x.h) l",
+    "dolt_at_t|select * from dolt_at_t('$')",
+    "dolt_at_t|select * from dolt_at_t('$') limit 0",
+    "dolt_at_t|select * from main.[DOLT_AT_T]('$') where id = 1",
+    "dolt_at_t|select * from dolt_at_t(lower(hex(x'' || unhex('$'))))",
+    "dolt_at_t|select * from dolt_at_t where commit_ref = '$' and id > 0",
+    "dolt_at_t|select a.* from (select '$' as h union all select 'HEAD') x join dolt_at_t(x.h) a",
+    "dolt_at_t|with r(h) as (values ('$')) select (select count(*) from dolt_at_t(r.h)) from r",
+    "dolt_at_t|select v from t where v in (select v from dolt_at_t('$~0'))",
+    "dolt_history_t|select * from dolt_history_t('$')",
+    "dolt_history_t|select * from dolt_history_t where commit_hash = '$'",
+    "dolt_history_t|select * from dolt_history_t where commit_hash = '$' and id = 1",
+    "dolt_history_t|select h.* from (select '$' as h) x join dolt_history_t h on h.commit_hash = x.h",
+    "dolt_diff_t|select * from dolt_diff_t('$', 'HEAD')",
+    "dolt_diff_t|select * from dolt_diff_t('HEAD', '$')",
+    "dolt_diff_t|select * from dolt_diff_t('HEAD...$')",
+    "dolt_diff_t|select * from dolt_diff_t('$..HEAD')",
+    "dolt_diff_t|select * from dolt_diff_t where to_commit = '$'",
+    "dolt_diff_t|select * from dolt_diff_t where from_commit = '$'",
+    "dolt_diff|select * from dolt_diff where commit_hash = '$'",
+    "dolt_diff|select d.* from (select '$' as h) x join dolt_diff d on d.commit_hash = x.h",
+    "dolt_diff_stat|select * from dolt_diff_stat('HEAD', '$')",
+    "dolt_diff_stat|select * from dolt_diff_stat('$', 'HEAD', 't')",
+    "dolt_diff_stat|select * from dolt_diff_stat('$..HEAD')",
+    "dolt_diff_summary|select * from dolt_diff_summary('HEAD', '$')",
+    "dolt_diff_summary|select * from dolt_diff_summary where from_ref = '$' and to_ref = 'HEAD'",
+    "dolt_schema_diff|select * from dolt_schema_diff('HEAD', '$')",
+    "dolt_schema_diff|select * from dolt_schema_diff('$...HEAD')",
+    "dolt_patch|select statement from dolt_patch('HEAD', '$')",
+    "dolt_patch|select statement from dolt_patch('$', 'HEAD', 't')",
+    "dolt_patch|select statement from dolt_patch('$..HEAD')",
+];
+
+/// What is allowed and takes no commit.
+const WITHOUT: &[&str] = &["dolt_version", "dolt_docs", "dolt_schemas", "dolt_status", "dolt_blame_t"];
+
+struct Scene {
+    yard: Yard,
+    /// Where it is read.
+    at: CommitHash,
+    /// Commits the database shows: one in the history that is read, one of another branch.
+    shown: [CommitHash; 2],
+    /// Commits it does not show, and what is no commit at all.
+    absent: Vec<String>,
+    heads: Vec<CommitHash>,
+}
+
+fn scene() -> Scene {
+    let yard = Yard::new();
+    let first = yard.write(
+        &yard.base,
+        "create table t(id integer primary key, v text); create index by_v on t(v); insert into t values (1, 'a')",
+    );
+    let at = yard.write(&first, "insert into t values (2, 'b')");
+    let kept = yard.write(&first, "insert into t values (3, 'KEPT')");
+    let hidden = yard.write(
+        &first,
+        "insert into t values (7, 'SECRET'); alter table t add column SECRET_COLUMN; create table SECRET_TABLE(SECRET_FIELD)",
+    );
+    let below = yard.write(&hidden, "update t set v = 'SECRET 2' where id = 7");
+    let text = |sql: &str| match yard.read(&hidden, sql).remove(0).remove(0) {
+        branchyard_domain::entities::Cell::Text(text) => String::from_utf8(text).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut absent: Vec<String> = [&hidden, &below].map(ToString::to_string).into();
+    for sql in ["select dolt_hashof_db()", "select dolt_hashof_catalog()", "select dolt_hashof_table('t')"] {
+        absent.push(text(sql));
+    }
+    absent.push("0123456789abcdef0123456789abcdef01234567".into());
+    absent.push("0".repeat(40));
+    let heads = vec![at.clone(), kept.clone()];
+    Scene { yard, at, shown: [first, kept], absent, heads }
+}
+
+impl Scene {
+    fn limit(&self) {
+        self.yard.engine.limit_history(Arc::new(Heads(Mutex::new(self.heads.clone()))));
+    }
+
+    fn ask(&self, question: &str, commit: &str) -> Result<Taken, String> {
+        let sql = question.split_once('|').unwrap().1.replace('$', commit);
+        let mut taken = self.yard.try_read(&self.at, &sql, LONG).map_err(|failure| failure.to_string())?;
+        taken.rows.sort_by_key(|row| format!("{row:?}"));
+        Ok(taken)
+    }
+}
+
+#[test]
+fn everything_that_takes_a_commit_is_asked_about() {
+    let allowed = FUNCTIONS.split_whitespace().chain(MODULES.split_whitespace());
+    for name in allowed.filter(|name| name.starts_with("dolt_")) {
+        let asked = QUESTIONS.iter().any(|question| question.split('|').next() == Some(name));
+        assert!(asked != WITHOUT.contains(&name), "{name} needs its questions here, and a place in guard/lists.rs");
+    }
+}
+
+#[test]
+fn commits_the_database_shows_are_found_as_before() {
+    let scene = scene();
+    let ask = || -> Vec<_> {
+        let asked = scene.shown.iter().flat_map(|commit| QUESTIONS.iter().map(move |question| (question, commit)));
+        asked.map(|(question, commit)| (question, commit, scene.ask(question, commit.as_str()))).collect()
+    };
+    let before = ask();
+    scene.limit();
+    for ((question, commit, before), (_, _, after)) in before.into_iter().zip(ask()) {
+        let before = before.unwrap_or_else(|text| panic!("{question} of {commit}: {text}"));
+        let after = after.unwrap_or_else(|text| panic!("{question} of {commit}: {text}"));
+        assert_eq!(before, after, "{question} of {commit}");
+    }
+}
+
+/// What an absent commit is answered with: no rows of it, or a text that is the same for all absent ones.
+fn check(question: &str, commit: &str, answer: Result<String, String>) -> String {
+    let text = match answer {
+        Ok(rows) => rows,
+        Err(text) => {
+            assert!(text.starts_with("query error: "), "{question} of {commit}: {text}");
+            text
+        }
+    };
+    assert!(!text.to_lowercase().contains("secret"), "{question} of {commit}: {text}");
+    text.replace(commit, "$")
+}
+
+#[test]
+fn other_commits_and_what_is_no_commit_are_absent() {
+    let scene = scene();
+    scene.limit();
+    for question in QUESTIONS {
+        let mut answers: Vec<String> = Vec::new();
+        for commit in &scene.absent {
+            let answer = scene.ask(question, commit);
+            answers.push(check(question, commit, answer.map(|taken| format!("{:?} {:?}", taken.columns, taken.rows))));
+        }
+        answers.dedup();
+        assert_eq!(answers.len(), 1, "{question}: {answers:?}");
+    }
+}
+
+#[test]
+fn writes_find_no_other_commits_either() {
+    let scene = scene();
+    scene.limit();
+    for (n, question) in QUESTIONS.iter().enumerate() {
+        let sql = question.split_once('|').unwrap().1;
+        let kept = |commit: &str| format!("create table kept{n} as {}", sql.replace('$', commit));
+        let [shown, _] = &scene.shown;
+        let written = scene.yard.try_write(id(1), &scene.at, &kept(shown.as_str()), LONG);
+        assert!(matches!(written, Ok(MergeOutcome::Head(_))), "{question}: {written:?}");
+        for commit in &scene.absent[..3] {
+            let answer = match scene.yard.try_write(id(1), &scene.at, &kept(commit), LONG) {
+                Ok(MergeOutcome::Head(head)) => {
+                    Ok(format!("{:?}", scene.yard.read(&head, &format!("select * from kept{n}"))))
+                }
+                Err(EngineError::Sql { failure, .. }) => Err(failure.to_string()),
+                other => panic!("{question} of {commit}: {other:?}"),
+            };
+            check(question, commit, answer);
+        }
+    }
+}
+
+#[test]
+fn views_and_triggers_find_no_other_commits() {
+    let scene = scene();
+    scene.limit();
+    let hidden = &scene.absent[0];
+    let [shown, _] = &scene.shown;
+    let make = format!(
+        "create view of_shown as select * from dolt_at_t('{shown}');
+         create view of_hidden as select * from dolt_at_t('{hidden}');
+         create view logged as select message from dolt_log('{hidden}');
+         create table log(v text);
+         create trigger tells after insert on log begin
+             insert into log select v from dolt_at_t(new.v) where new.v like '%0%'; end"
+    );
+    let at = scene.yard.write(&scene.at, &make);
+    assert_eq!(scene.yard.read(&at, "select id from of_shown").len(), 1);
+    for sql in ["select * from of_hidden", "select count(*) from of_hidden", "select * from logged"] {
+        let text = scene.yard.read_failure(&at, sql);
+        assert!(text.starts_with("query error: no such commit: "), "{sql}: {text}");
+    }
+    let (text, _) = scene.yard.write_failure(&at, &format!("insert into log values ('{hidden}')"));
+    assert!(text.starts_with("query error: no such commit: "), "{text}");
+    let told = scene.yard.write(&at, &format!("insert into log values ('{shown}')"));
+    assert_eq!(scene.yard.read(&told, "select count(*) from log"), [[branchyard_domain::entities::Cell::Integer(2)]]);
+}
+
+/// What was written last, of no branch, is not where the columns of a table come from.
+#[test]
+fn tables_of_other_commits_are_no_tables() {
+    let scene = scene();
+    let mut left = scene.yard.write(&scene.at, "create table SECRET_TABLE(SECRET_FIELD text)");
+    left = scene.yard.write(&left, "insert into SECRET_TABLE values ('x')");
+    let dropped = scene.yard.write(&scene.at, "drop table t");
+    let _ = left;
+    scene.limit();
+    for prefix in ["dolt_at_", "dolt_history_", "dolt_diff_"] {
+        let text = scene.yard.read_failure(&scene.at, &format!("select * from {prefix}secret_table limit 0"));
+        assert!(!text.contains("FIELD"), "{text}");
+        for asked in [
+            format!("pragma table_info({prefix}secret_table)"),
+            format!("select * from pragma_table_info('{prefix}secret_table')"),
+            format!("select * from t join pragma_table_xinfo('{prefix}SECRET_TABLE')"),
+        ] {
+            let told = scene.yard.try_read(&scene.at, &asked, LONG);
+            assert!(!format!("{told:?}").contains("FIELD"), "{asked}: {told:?}");
+        }
+    }
+    assert!(!scene.yard.read(&scene.at, "pragma table_info(dolt_at_t)").is_empty());
+    assert!(
+        !scene.yard.read(&dropped, "select * from dolt_history_t").is_empty(),
+        "it was in the history that is read"
+    );
+}
+
+/// Columns are guessed in vain: that one is not there is not said of a commit that is not.
+#[test]
+fn columns_of_other_commits_are_not_told() {
+    let scene = scene();
+    scene.limit();
+    for column in ["SECRET_COLUMN", "elsewhere"] {
+        for commit in &scene.absent {
+            let text = scene.yard.read_failure(&scene.at, &format!("select {column} from dolt_at_t('{commit}')"));
+            assert_eq!(text, format!("query error: no such commit: {commit}"));
+        }
+    }
+}
+
+/// What depends on refs is not kept: they may go.
+#[test]
+fn what_names_other_commits_is_not_kept() {
+    let scene = scene();
+    scene.limit();
+    let kept = |sql: &str| {
+        let query = branchyard_domain::ports::ReadQuery::new(sql, LONG);
+        scene.yard.engine.read(id(1), &scene.at, &query, &mut Taken::default()).unwrap().deterministic
+    };
+    let [_, shown] = &scene.shown;
+    for sql in ["select * from dolt_at_t('$')", "select dolt_hashof('$')", "select * from dolt_diff_stat('HEAD', '$')"]
+    {
+        assert!(!kept(&sql.replace('$', shown.as_str())), "{sql}");
+        assert!(kept(&sql.replace('$', "HEAD~1")), "{sql}");
+        assert!(kept(&sql.replace('$', scene.at.as_str())), "{sql}");
+    }
+    assert!(kept("select * from dolt_log"));
+    assert!(kept("select * from dolt_history_t where id = 1"));
+}
+
+/// Statements of ours, and other readers of the same commit, are not disturbed by what was wrapped.
+#[test]
+fn connections_serve_strangers_and_us_in_turn() {
+    let scene = scene();
+    scene.limit();
+    let [shown, _] = &scene.shown;
+    for _ in 0..3 {
+        for question in QUESTIONS {
+            scene.ask(question, shown.as_str()).unwrap();
+        }
+        assert_eq!(scene.yard.engine.changed_tables(id(1), shown, &scene.at).unwrap().len(), 1);
+        assert_eq!(scene.yard.engine.tables(id(1), &scene.at).unwrap().len(), 1);
+        assert_eq!(scene.yard.engine.merge_base(id(1), shown, &scene.at).unwrap().as_ref(), Some(shown));
+        let next = scene.yard.write(&scene.at, "insert into t select 9, dolt_hashof('HEAD')");
+        let value = scene.yard.read(&next, "select v from t where id = 9").remove(0).remove(0);
+        assert_eq!(value, crate::support::text(scene.at.as_str()));
+    }
+}
+
+#[test]
+fn what_is_read_elsewhere_ends_with_the_time_of_the_statement() {
+    let scene = scene();
+    scene.limit();
+    let sql = "with recursive n(i) as (select 1 union all select i + 1 from n)
+        select count(*) from n join dolt_log('HEAD') l where n.i + length(l.message) < 0";
+    let started = Instant::now();
+    let failure = scene.yard.try_read(&scene.at, sql, std::time::Duration::from_millis(300)).unwrap_err();
+    assert_eq!(failure.to_string(), "query error: query timed out after 300 ms");
+    assert!(started.elapsed().as_secs() < 30);
+    scene.yard.read(&scene.at, "select * from dolt_log");
+}
+
+/// Prints what the check costs. For a history of 10,000 commits: `HISTORY_COMMITS=10000 cargo test -p branchyard-engine-doltlite --release
+/// --test it -- --nocapture the_check_costs`.
+#[test]
+fn the_check_costs_little() {
+    let length = std::env::var("HISTORY_COMMITS").map_or(1_000, |commits| commits.parse().unwrap());
+    let yard = Yard::new();
+    let mut at = yard.write(&yard.base, "create table t(id integer primary key)");
+    let mut commits = vec![at.clone()];
+    for n in 0..length {
+        at = yard.write(&at, &format!("insert into t values ({n})"));
+        commits.push(at.clone());
+    }
+    let unknown = CommitHash::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
+    let heads = [at.clone()];
+    let timed = |what: &str, commit: &CommitHash, rounds: u32| {
+        let started = Instant::now();
+        for _ in 0..rounds {
+            yard.engine.descends(id(1), &heads, commit).unwrap();
+        }
+        let micros = started.elapsed().as_micros() / u128::from(rounds);
+        eprintln!("{what}: {micros} µs");
+        micros
+    };
+    timed("the commit before, first time", &commits[length - 1], 1);
+    let recent = timed("the commit before, again", &commits[length - 1], 1_000);
+    timed("100 commits back, first time", &commits[length - 100], 1);
+    let back = timed("100 commits back, again", &commits[length - 100], 1_000);
+    timed("the first commit, first time", &commits[0], 1);
+    timed("the first commit, again", &commits[0], 100);
+    timed("no commit", &unknown, 100);
+    // The aim is 0.1 ms; a debug build on a busy machine gets ten times that.
+    assert!(recent <= 1_000 && back <= 1_000, "a commit of a branch's recent history took {recent} µs, {back} µs");
+}

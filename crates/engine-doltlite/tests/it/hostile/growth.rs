@@ -1,0 +1,178 @@
+//! How the time of one call grows with its arguments: their length, depth and number.
+//!
+//! Within one call of a function neither a progress handler nor an interrupt is asked, so a call whose time grows faster than its arguments can keep
+//! a thread for hours. `growth.txt` holds a row for every function, operator and table of modules that SQL of users may use.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use branchyard_domain::ports::{Engine as _, EngineError, ReadQuery, SqlFailure};
+use branchyard_domain::values::CommitHash;
+
+use super::Computing;
+use crate::guard::{FUNCTIONS, MODULES};
+use crate::support::{LONG, Taken, Yard, id};
+
+const TABLE: &str = include_str!("growth.txt");
+/// Less is not told from noise.
+const FLOOR: Duration = Duration::from_millis(40);
+/// Four times the arguments take at most this many times as long. A sort takes a little more than four times as long, a quadratic call sixteen.
+const GROWTH: f64 = 9.0;
+/// What the table need not name: operators that stand for functions are there by their own names.
+const OPERATORS: &[&str] = &["||", "+", "and", "case", "in", "(,)", "union all", "collate", "cast"];
+
+struct Row {
+    names: Vec<String>,
+    stops: bool,
+    what: String,
+    from: usize,
+    to: usize,
+    sql: String,
+}
+
+fn rows() -> Vec<Row> {
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let row = |line: &str| {
+        // `||` is a name as well.
+        let parts: Vec<&str> = line.splitn(5, " | ").collect();
+        let [names, what, from, to, sql] = parts[..] else { panic!("{line}") };
+        let (stops, names) = names.strip_prefix("stops ").map_or((false, names), |names| (true, names));
+        let names = if names == "(,)" { vec![names.into()] } else { names.split(',').map(str::to_owned).collect() };
+        let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}"));
+        Row { names, stops, what: what.into(), from: number(from), to: number(to), sql: sql.into() }
+    };
+    lines.map(row).collect()
+}
+
+/// A statement of a row for a number.
+fn statement(row: &Row, name: &str, n: usize) -> String {
+    let repeated = |item: &dyn Fn(usize) -> String, separator: &str, count: usize| {
+        (1..=count).map(item).collect::<Vec<_>>().join(separator)
+    };
+    // Operators are functions of such names.
+    let name = if name.starts_with("->") { format!("\"{name}\"") } else { name.to_owned() };
+    let mut sql = row.sql.replace("{f}", &name);
+    for (mark, text) in [
+        ("{list1000}", "'[' || substr(replace(printf('%.*c', 1000, '0'), '0', '0,'), 1, 1999) || ']'".to_owned()),
+        ("{list}", "'[' || substr(replace(printf('%.*c', {n}, '0'), '0', '0,'), 1, 2 * {n} - 1) || ']'".to_owned()),
+        ("{deep}", "printf('%.*c', {n}, '[') || printf('%.*c', {n}, ']')".to_owned()),
+        (
+            "{object}",
+            "(with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) \
+             select '{' || group_concat('\"k' || x || '\":1') || '}' from c)"
+                .to_owned(),
+        ),
+        (
+            "{rows}",
+            "(with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) select x from c)".into(),
+        ),
+        ("{text2}", "printf('%.*c', {n} * 2, 'a')".to_owned()),
+        ("{text}", "printf('%.*c', {n}, 'a')".to_owned()),
+        ("{digits}", "printf('%.*c', {n}, '7')".to_owned()),
+        ("{other}", "printf('%.*c', {n}, 'z')".to_owned()),
+    ] {
+        sql = sql.replace(mark, &text);
+    }
+    if sql.contains("{args}") {
+        sql = sql.replace("{args}", &repeated(&|n| n.to_string(), ", ", n));
+    }
+    for (mark, item, separator) in [
+        ("{items}", (&|n: usize| n.to_string()) as &dyn Fn(usize) -> String, ", "),
+        ("{paths}", &|n| format!("'$[{n}]'"), ", "),
+        ("{labels}", &|n| format!("'k{n}', {n}"), ", "),
+        ("{pairs}", &|n| format!("'$[{n}]', {n}"), ", "),
+        ("{modifiers}", &|_| "'+1 day'".to_owned(), ", "),
+        ("{chain}", &|n| n.to_string(), " + "),
+        ("{ands}", &|n| n.to_string(), " and "),
+        ("{whens}", &|n| format!("when {n} + 1 then 0"), " "),
+        ("{unions}", &|n| format!("select {n}"), " union all "),
+    ] {
+        if sql.contains(mark) {
+            sql = sql.replace(mark, &repeated(item, separator, n));
+        }
+    }
+    sql.replace("{n}", &n.to_string())
+}
+
+/// What the statement computes, the least of two times; what is wrong with it, if it fails for another reason than its time.
+fn measured(yard: &Yard, at: &CommitHash, sql: &str, timeout: Duration) -> Result<Duration, String> {
+    let once = || {
+        let computing = Computing::now();
+        let query = ReadQuery::new(sql, timeout);
+        match yard.engine.read(id(1), at, &query, &mut Taken::default()) {
+            Ok(_) | Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => Ok(computing.elapsed()),
+            other => Err(format!("{sql:.300}: {other:?}")),
+        }
+    };
+    let first = once()?;
+    // What is short is noise, what is long is dear.
+    if first < FLOOR / 4 || first > FLOOR * 50 { Ok(first) } else { Ok(first.min(once()?)) }
+}
+
+/// Whether the engine has what a row is about.
+fn is_there(name: &str) -> bool {
+    let plain = rusqlite::Connection::open_in_memory().unwrap();
+    let sql = "select ?1 not in (select value from json_each(?2)) or exists (select 1 from pragma_function_list where name = ?1)";
+    let functions: Vec<String> = FUNCTIONS.split_whitespace().map(|name| format!("{name:?}")).collect();
+    plain.query_row(sql, [name, &format!("[{}]", functions.join(","))], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn no_call_grows_faster_than_its_arguments() {
+    let yard = Yard::new();
+    let words: Vec<String> = [1024, 4096, 16_384, 65_536]
+        .map(|n| {
+            format!("insert into documents(rowid, body) values ({n}, replace(printf('%.*c', {n}, 'a'), 'a', 'word '))")
+        })
+        .into();
+    let tables = "create table t(id integer primary key, v text); create virtual table documents using fts5(body)";
+    let at = yard.write(&yard.base, &format!("{tables}; {}", words.join("; ")));
+    let mut faults = Vec::new();
+    for row in rows() {
+        // Some are allowed and not in this build of the engine.
+        for name in row.names.iter().filter(|name| is_there(name)) {
+            let mut before = None;
+            let mut n = row.from;
+            loop {
+                let sql = statement(&row, name, n);
+                let timeout = if row.stops { super::TIME } else { LONG };
+                let label = format!("{name}, {}, {n}", row.what);
+                let took = match measured(&yard, &at, &sql, timeout) {
+                    Ok(took) => took,
+                    Err(fault) => {
+                        faults.push(format!("{label}: {fault}"));
+                        break;
+                    }
+                };
+                if row.stops && took > super::TIME + Duration::from_secs(2) {
+                    faults.push(format!("{label}: did not end: {took:?}"));
+                }
+                let growth =
+                    before.filter(|before| *before > FLOOR).map(|before: Duration| took.div_duration_f64(before));
+                if !row.stops && growth.is_some_and(|growth| growth > GROWTH) {
+                    faults.push(format!("{label}: four times the arguments took {growth:?} times as long, {took:?}"));
+                    break;
+                }
+                if n >= row.to {
+                    println!("{label}: {took:?}, growth {growth:?}");
+                    break;
+                }
+                before = Some(took);
+                n = (n * 4).min(row.to);
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn the_table_of_growth_names_everything_that_may_be_used() {
+    let rows = rows();
+    let measured: BTreeSet<&str> = rows.iter().flat_map(|row| &row.names).map(String::as_str).collect();
+    let allowed: BTreeSet<&str> = FUNCTIONS.split_whitespace().chain(MODULES.split_whitespace()).collect();
+    let missing: Vec<_> = allowed.iter().chain(OPERATORS).filter(|name| !measured.contains(*name)).collect();
+    assert!(missing.is_empty(), "without a row in growth.txt: {missing:?}");
+    let unknown: Vec<_> =
+        measured.iter().filter(|name| !allowed.contains(*name) && !OPERATORS.contains(name)).collect();
+    assert!(unknown.is_empty(), "in growth.txt, but not allowed: {unknown:?}");
+}

@@ -1,0 +1,319 @@
+//! What bounds statements of users, and what they stored in a schema, whatever runs it: time, memory, nesting.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_domain::entities::{Cell, Change};
+use branchyard_domain::ports::{
+    Arguments, Canceled, Column, Engine as _, EngineError, Flow, MergeJob, MergeOutcome, ReadQuery, RowPage, RowSink,
+    SessionCaller, SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
+};
+use branchyard_domain::values::CommitHash;
+use branchyard_engine_doltlite::{DoltliteEngine, Options};
+
+use crate::support::{LONG, Taken, Yard, ada, id};
+
+/// Far longer than what a limit allows takes, on a machine that is slow and busy.
+const AMPLE: Duration = Duration::from_secs(30);
+
+fn nested(depth: usize) -> String {
+    format!("select {}1{}", "(".repeat(depth), ")".repeat(depth))
+}
+
+fn subqueries(depth: usize) -> String {
+    format!("{}select 1{}", "select * from (".repeat(depth), ")".repeat(depth))
+}
+
+fn joins(depth: usize) -> String {
+    format!("select count(*) from {}t{}", "(".repeat(depth), " join t using (id))".repeat(depth))
+}
+
+const NESTED: &str = "query error: parentheses, subqueries and joins are nested more than 100 deep; \
+                      take parentheses out, or name the inner parts with WITH or CREATE VIEW";
+
+#[test]
+fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, "create table t(id integer primary key)");
+    let reads = |sql: &str| yard.try_read(&at, sql, LONG);
+    for make in [nested, subqueries] {
+        reads(&make(100)).unwrap();
+        assert_eq!(reads(&make(101)).unwrap_err().to_string(), NESTED);
+    }
+    // The engine takes 64 tables in a join.
+    reads(&joins(63)).unwrap();
+    for depth in [101, 700] {
+        let began = Instant::now();
+        assert_eq!(reads(&joins(depth)).unwrap_err().to_string(), NESTED);
+        assert!(began.elapsed() < AMPLE);
+    }
+    // In texts, comments and names they are none.
+    reads(&format!("select '{0}', \"{0}\" from (select 1 as [{0}]) -- {0}", "(".repeat(500))).unwrap();
+    for sql in [
+        nested(101),
+        format!("create view v as {}", subqueries(101)),
+        format!("create table x(a check {})", nested(101)),
+    ] {
+        assert_eq!(yard.write_failure(&at, &sql), (NESTED.to_owned(), 1));
+        assert_eq!(yard.write_failure(&at, &format!("select 1; {sql}")), (NESTED.to_owned(), 2));
+    }
+    let mut session = session(&yard);
+    let mut run = |sql: &str| session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop);
+    run(&nested(100)).unwrap();
+    let refused = run(&nested(101)).unwrap_err();
+    assert!(
+        matches!(&refused, SessionError::Statement { code: "ERROR", message } if NESTED.ends_with(message)),
+        "{refused}"
+    );
+    assert!(session.describe(&subqueries(700)).is_err());
+}
+
+#[test]
+fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
+    let yard = Yard::new();
+    let at = yard.write(&yard.base, "create table t(id integer primary key); insert into t values (1)");
+    for (operator, expected) in [(" + ", 900), (" and ", 1), (" or ", 1), (" - ", -898), (" | ", 1)] {
+        let sql = format!("select {}", vec!["1"; 900].join(operator));
+        assert_eq!(yard.read(&at, &sql), [[Cell::Integer(expected)]]);
+    }
+    let sql = format!("select count(*) from t where {}", vec!["id = 1"; 900].join(" and "));
+    assert_eq!(yard.read(&at, &sql), [[Cell::Integer(1)]]);
+}
+
+#[test]
+fn the_time_of_preparing_counts() {
+    let yard = Yard::new();
+    // Each view reads the one before twice.
+    let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
+    let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
+    let at = yard.write(&yard.base, &views.join("; "));
+    let names = (1..60).map(|n| format!("c{n}(x) as (select a.x from c{} a, c{} b)", n - 1, n - 1));
+    let names: Vec<String> = ["c0(x) as (select 1)".to_owned()].into_iter().chain(names).collect();
+    let soon = Duration::from_millis(300);
+    for sql in [
+        "select * from v59",
+        "select * from pragma_table_info('v59')",
+        &format!("with {} select * from c59", names.join(", ")),
+    ] {
+        let began = Instant::now();
+        yard.try_read(&at, sql, soon).unwrap_err();
+        assert!(began.elapsed() < AMPLE, "{sql:.60}: {:?}", began.elapsed());
+    }
+    let began = Instant::now();
+    // The call ends: with definitions that leave them out, or because it takes too long.
+    let _ = yard.engine.tables(id(1), &at);
+    assert!(began.elapsed() < AMPLE * 2, "{:?}", began.elapsed());
+}
+
+/// Three megabytes each.
+const LARGE: &[&str] = &[
+    "select length(unhex(printf('%.*c', 3000000, 'z'), printf('%.*c', 3000000, 'é') || 'z'))",
+    "with recursive n(x) as (select 1 union all select x + 1 from n where x < 200000),
+        o(j) as (select '{' || group_concat('\"name ' || x || '\":' || x) || '}' from n) select length(json_patch(j, j)) from o",
+    "with recursive n(x) as (select 1 union all select x + 1 from n where x < 200000),
+        o(j) as (select '{' || group_concat('\"name ' || x || '\":' || x) || '}' from n) select length(jsonb_patch(j, j)) from o",
+];
+
+#[test]
+fn calls_with_large_arguments_end() {
+    let yard = Yard::new();
+    for sql in LARGE {
+        let began = Instant::now();
+        assert!(matches!(yard.read(&yard.base, sql)[0][0], Cell::Integer(n) if n >= 0), "{sql}");
+        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
+    }
+}
+
+fn bounds(timeout: Duration) -> StatementBounds {
+    StatementBounds { timeout, canceled: Canceled::default(), has_turn: true, commits_transactions: false }
+}
+
+fn session(yard: &Yard) -> Box<dyn branchyard_domain::ports::Session> {
+    yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
+    let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
+    let request = SessionRequest { database: id(9), branch: None, power: SqlPower::Write, caller, foreign_keys: true };
+    yard.engine.session(&request).unwrap()
+}
+
+#[test]
+fn sessions_have_the_same_limits() {
+    let yard = Yard::new();
+    let mut session = session(&yard);
+    for sql in LARGE {
+        let began = Instant::now();
+        session.run(sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).unwrap();
+        assert!(began.elapsed() < AMPLE, "{sql}: {:?}", began.elapsed());
+    }
+    let like = "select printf('%.*c', 30000000, 'a') like '%' || printf('%.*c', 900, 'a') || 'b'";
+    let began = Instant::now();
+    let ended = session.run(like, &Arguments::None, &bounds(Duration::from_millis(300)), &mut Taken::default());
+    assert!(matches!(ended, Err(SessionError::TimedOut(300))), "{ended:?}");
+    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
+    let mut pattern = |length: usize| {
+        let sql = format!("select 'a' like '{}'", "a".repeat(length));
+        session.run(&sql, &Arguments::None, &bounds(LONG), &mut Taken::default()).map(drop)
+    };
+    pattern(1000).unwrap();
+    assert!(pattern(1001).unwrap_err().to_string().contains("LIKE or GLOB pattern too complex"));
+}
+
+/// Has what the engine does from now on take as long and hold as much as here.
+fn confine(yard: &mut Yard, time: Duration, memory: usize) {
+    let options = Options {
+        statement_memory: memory,
+        diff_timeout: time,
+        count_timeout: time,
+        trial_merge_timeout: time,
+        ..Options::default()
+    };
+    yard.engine = DoltliteEngine::open(yard.folder.path().join("databases"), options).unwrap();
+}
+
+/// Computes for some milliseconds, wherever an expression may stand.
+const SLOW: &str = "length(hex(zeroblob(8000000 + abs(a % 2))))";
+/// Takes some ten megabytes.
+const GREEDY: &str = "length(printf('%.*c', 40000000 + abs(a % 2), 'a'))";
+/// Too short for sixty rows of [`SLOW`].
+const SHORT: Duration = Duration::from_millis(60);
+
+fn rows(from: u32, to: u32) -> String {
+    format!("with recursive n(x) as (select {from} union all select x + 1 from n where x < {to}) select x, x from n")
+}
+
+fn page() -> RowPage {
+    RowPage { after: None, limit: 10_000, bytes: 64 << 20 }
+}
+
+#[test]
+fn what_a_diff_computes_has_the_time_of_a_statement() {
+    let mut yard = Yard::new();
+    // With a key on both sides the engine compares, and computes nothing.
+    let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, slow as ({SLOW}))");
+    let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
+    let both = format!("insert into t(id, a) {0}; insert into u(id, a) {0}", rows(1, 60));
+    let ours = yard.write(&base, &both);
+    confine(&mut yard, SHORT, 256 << 20);
+    let began = Instant::now();
+    for (table, from, to) in [
+        ("u", &base, &ours),
+        ("u", &ours, &base),
+        ("u", &yard.base, &ours),
+        ("t", &yard.base, &ours),
+        ("t", &ours, &yard.base),
+    ] {
+        let ended = yard.engine.changed_rows(id(1), from, to, table, &page()).map(|changed| changed.more);
+        assert!(matches!(ended, Err(EngineError::TimedOut(60))), "{table}: {ended:?}");
+    }
+    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
+    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].change, Change::Modified);
+}
+
+#[test]
+fn what_a_merge_computes_has_the_limits_of_the_merge() {
+    let mut yard = Yard::new();
+    let define = format!(
+        "create table t(id integer primary key, a, slow as ({SLOW}), check ({GREEDY} > 0)); create index i on t({SLOW})"
+    );
+    let base = yard.write(&yard.base, &define);
+    let ours = yard.write(&base, "insert into t(id, a) values (1, 1)");
+    let theirs = yard.write(&base, &format!("insert into t(id, a) {}", rows(10, 70)));
+    let merge = |yard: &Yard, timeout: Duration| {
+        let resolve = std::collections::BTreeMap::new();
+        let author = ada();
+        let job =
+            MergeJob { ours: &ours, theirs: &theirs, message: "Merge", author: &author, resolve: &resolve, timeout };
+        yard.engine.merge(id(1), &job)
+    };
+    let began = Instant::now();
+    let merged = merge(&yard, SHORT);
+    assert!(matches!(merged, Err(EngineError::TimedOut(60))), "{merged:?}");
+    assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
+    confine(&mut yard, LONG, 24 << 20);
+    let merged = merge(&yard, LONG);
+    let greedy = |failure: &SqlFailure| failure.to_string() == "query error: out of memory";
+    assert!(matches!(&merged, Err(EngineError::Sql { failure, .. }) if greedy(failure)), "{merged:?}");
+    confine(&mut yard, LONG, 256 << 20);
+    assert!(matches!(merge(&yard, LONG), Ok(MergeOutcome::Head(_))));
+}
+
+#[test]
+fn what_a_schema_computes_has_the_memory_of_a_statement() {
+    let mut yard = Yard::new();
+    let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, large as ({GREEDY}))");
+    let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
+    let ours = yard.write(&base, "insert into t(id, a) values (1, 1), (2, 2); insert into u(id, a) values (1, 1)");
+    yard.engine.changed_rows(id(1), &base, &ours, "t", &page()).unwrap();
+    confine(&mut yard, LONG, 24 << 20);
+    for (table, from) in [("u", &base), ("u", &yard.base), ("t", &yard.base)] {
+        let ended = yard.engine.changed_rows(id(1), from, &ours, table, &page()).map(|changed| changed.more);
+        assert!(matches!(&ended, Err(EngineError::Unavailable(text)) if text.contains("out of memory")), "{ended:?}");
+    }
+    assert_eq!(yard.read_failure(&ours, "select large from t"), "query error: out of memory");
+    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((2, 0, 0)));
+}
+
+/// Says when the first row is there, and takes the next when it may.
+struct Paused {
+    begun: mpsc::Sender<()>,
+    go_on: mpsc::Receiver<()>,
+}
+
+impl RowSink for Paused {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+        self.begun.send(()).unwrap();
+        self.go_on.recv().unwrap();
+        Flow::Stop
+    }
+}
+
+/// Holds 40 MB while its rows are taken.
+const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 40)
+    select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y";
+
+fn read(yard: &Yard, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
+    let mut taken = Taken::default();
+    yard.engine.read(id(1), at, &ReadQuery::new(sql, LONG), &mut taken).map(|_| taken)
+}
+
+#[test]
+fn statements_share_their_memory_and_wait_for_it() {
+    let yard = Yard::with(Options { total_memory: Some(64 << 20), ..Options::default() });
+    let at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
+    assert_eq!(read(&yard, &at, HOLDS).unwrap().rows.len(), 40);
+    let ((begun, has_begun), (goes, go_on)) = (mpsc::channel(), mpsc::channel());
+    thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            let mut sink = Paused { begun, go_on };
+            yard.engine.read(id(1), &at, &ReadQuery::new(HOLDS, LONG), &mut sink).map(drop)
+        });
+        has_begun.recv().unwrap();
+        // There is room for small ones.
+        read(&yard, &at, "select 1").unwrap();
+        yard.write(&at, "insert into t values (1, 'a')");
+        // Large statements get none either, after they have waited.
+        let began = Instant::now();
+        let refused = read(&yard, &at, HOLDS);
+        assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
+        assert!(began.elapsed() >= Duration::from_secs(5), "{:?}", began.elapsed());
+        let write = format!("insert into t select x, y from ({HOLDS})");
+        let refused = yard.try_write(id(1), &at, &write, LONG);
+        assert!(matches!(refused, Err(EngineError::Busy)), "{refused:?}");
+        // What one ends with, another one gets.
+        let waiting = scope.spawn(|| read(&yard, &at, HOLDS).map(|taken| taken.rows.len()));
+        thread::sleep(Duration::from_millis(300));
+        goes.send(()).unwrap();
+        holder.join().unwrap().unwrap();
+        assert!(matches!(waiting.join().unwrap(), Ok(40)));
+    });
+    // Alone, none gets more than there is.
+    let sql = HOLDS.replace("< 40", "< 100");
+    assert!(
+        matches!(read(&yard, &at, &sql), Err(EngineError::Sql { failure: SqlFailure::Engine(text), .. }) if text == "out of memory")
+    );
+    yard.write(&at, "insert into t values (2, 'b')");
+}

@@ -1,0 +1,176 @@
+//! Bodies of requests: what is answered before they arrive, how fast they have to come, and the memory they share.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::{Actor, Server};
+use serde_json::json;
+
+/// Far more than anything here takes, on a machine that is busy besides.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Sends the head of a request and some of its body.
+fn begin(server: &Server, request: &str, headers: &str, body: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address().strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(format!("{request} HTTP/1.1\r\nhost: x\r\n{headers}\r\n\r\n").as_bytes()).unwrap();
+    // The server may refuse and close while we still send.
+    let _ = stream.write_all(body);
+    stream
+}
+
+/// The answer, with its head. The server may go on to take what is still sent, so its end is known by its length.
+fn answer(mut stream: TcpStream) -> String {
+    let mut text = Vec::new();
+    let mut byte = [0];
+    while !text.ends_with(b"\r\n\r\n") {
+        assert_eq!(stream.read(&mut byte).unwrap(), 1, "no answer: {}", String::from_utf8_lossy(&text));
+        text.push(byte[0]);
+    }
+    let head = String::from_utf8(text.clone()).unwrap().to_ascii_lowercase();
+    let length =
+        head.lines().find_map(|line| line.strip_prefix("content-length: ")).map(|length| length.parse().unwrap());
+    match length {
+        Some(length) => {
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            text.extend(body);
+        }
+        None => drop(stream.read_to_end(&mut text).unwrap()),
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn status(answer: &str) -> &str {
+    answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)).unwrap_or_default()
+}
+
+fn bearer(who: &Actor) -> String {
+    format!("authorization: Bearer {}", who.token().unwrap())
+}
+
+const JSON: &str = "content-type: application/json";
+const FORM: &str = "content-type: application/x-www-form-urlencoded";
+
+/// Of none of these bodies does a byte come.
+#[test]
+fn credential_and_origin_are_checked_before_the_body() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("rivers");
+    let good = bearer(&ada);
+    let bad = "authorization: Bearer x";
+    let cases: [(&str, &str, String); 9] = [
+        ("401", "POST /api/v2/databases", format!("{bad}\r\n{JSON}\r\ncontent-length: 1000")),
+        ("401", "POST /api/v2/databases", format!("{JSON}\r\ncontent-length: 65536")),
+        ("413", "POST /api/v2/databases", format!("{JSON}\r\ncontent-length: 65537")),
+        ("413", "POST /api/v2/databases", format!("{good}\r\n{JSON}\r\ncontent-length: 2097153")),
+        ("401", "POST /api/v2/databases/ada/rivers/sql", format!("{bad}\r\n{JSON}\r\ncontent-length: 1000")),
+        ("401", "POST /api/v1/deployments", format!("{JSON}\r\ncontent-length: 1000")),
+        ("400", "POST /api/v1alpha1/database", format!("{bad}\r\n{JSON}\r\ncontent-length: 1000")),
+        ("403", "POST /sign-in", format!("{FORM}\r\norigin: https://evil.test\r\ncontent-length: 1000")),
+        ("413", "POST /sign-in", format!("{FORM}\r\ncontent-length: 65537")),
+    ];
+    for (expected, request, headers) in cases {
+        let answer = answer(begin(&server, request, &headers, b""));
+        assert_eq!(status(&answer), expected, "{request} {headers}: {answer}");
+    }
+}
+
+#[test]
+fn a_caller_without_a_credential_may_send_64_kib() {
+    let server = Server::start();
+    for (length, expected) in [(65_536, "403"), (65_537, "413")] {
+        let form = vec![b'a'; length];
+        let declared = format!("{FORM}\r\nconnection: close\r\ncontent-length: {length}");
+        // Without the token of a page, a form that was read is refused.
+        assert_eq!(status(&answer(begin(&server, "POST /sign-in", &declared, &form))), expected, "{length}");
+        let chunks = [format!("{length:x}\r\n").as_bytes(), &form, b"\r\n0\r\n\r\n"].concat();
+        let chunked = format!("{FORM}\r\nconnection: close\r\ntransfer-encoding: chunked");
+        assert_eq!(
+            status(&answer(begin(&server, "POST /sign-in", &chunked, &chunks))),
+            expected,
+            "{length}, in chunks"
+        );
+    }
+}
+
+#[test]
+fn a_body_that_stops_is_refused_wherever_it_goes() {
+    let server = Server::start();
+    let ada = server.user("ada");
+    ada.database("rivers");
+    let body = json!({"content_length": 1_000, "num_parts": 1, "file_type": "csv"});
+    let upload = ada.post("/databases/ada/rivers/imports/uploads", &body).expect(201);
+    let url = upload.data()["parts"][0]["url"].as_str().unwrap().to_owned();
+    let part = format!("PUT {}", url.strip_prefix(&server.address()).unwrap());
+    let good = bearer(&ada);
+    let length = "content-length: 1000";
+    let cases = [
+        ("POST /api/v2/databases".to_owned(), format!("{good}\r\n{JSON}\r\n{length}")),
+        ("POST /api/v2/databases/ada/rivers/sql".to_owned(), format!("{JSON}\r\n{length}")),
+        ("POST /api/v1alpha1/database".to_owned(), format!("{JSON}\r\n{length}")),
+        (
+            "POST /api/v1alpha1/ada/rivers/upload".to_owned(),
+            format!("{good}\r\ncontent-type: multipart/form-data; boundary=x\r\n{length}"),
+        ),
+        ("POST /sign-in".to_owned(), format!("{FORM}\r\n{length}")),
+        (part, length.to_owned()),
+    ];
+    thread::scope(|scope| {
+        for (request, headers) in &cases {
+            let server = &server;
+            scope.spawn(move || {
+                let began = Instant::now();
+                let answer = answer(begin(server, request, headers, b"x"));
+                assert_eq!(status(&answer), "400", "{request}: {answer}");
+                // By the pace, after 5 s, and not by the deadline.
+                assert!(began.elapsed() < Duration::from_secs(29), "{request}: {:?}", began.elapsed());
+            });
+        }
+    });
+}
+
+/// Bytes of bodies in memory.
+fn in_flight(server: &Server) -> f64 {
+    let (metrics, line) = (server.metrics(), "branchyard_http_bodies_in_flight_bytes ");
+    let value = metrics.lines().find_map(|found| found.strip_prefix(line));
+    value.unwrap_or_else(|| panic!("no {line}in {metrics}")).parse().unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bodies of one caller that never end use up the budget, which is one body here.
+#[test]
+fn bodies_share_a_budget_and_those_that_never_end_make_room() {
+    const LARGE: usize = 4 << 20;
+    let server = Server::start_with(|config| {
+        config.metrics.listen = Some("127.0.0.1:0".to_owned());
+        config.http.max_json_body_bytes = LARGE;
+        config.http.max_bytes_in_flight = LARGE;
+    });
+    let (ada, bob) = (server.user("ada"), server.user("bob"));
+    ada.database("rivers");
+    let headers = format!("{}\r\n{JSON}\r\ncontent-length: {LARGE}", bearer(&ada));
+    let endless = begin(&server, "POST /api/v2/databases", &headers, &vec![b' '; LARGE - 1]);
+    until("the body arrives", || in_flight(&server) > 4_194_302.0);
+    // Another body of the same caller finds no room and waits for its own.
+    let body = json!({"name": "a", "from": {"branch": "main"}});
+    let refused = ada.post("/databases/ada/rivers/branches", &body).expect(429);
+    assert_eq!(refused.header("retry-after"), "1");
+    // A body of another caller takes the place of the endless one.
+    bob.post("/databases", &json!({"owner": "bob", "name": "lakes", "visibility": "public"})).expect(201);
+    let evicted = answer(endless);
+    assert_eq!(status(&evicted), "503", "{evicted}");
+    assert!(evicted.contains("\r\nretry-after: 1\r\n"), "{evicted}");
+    ada.post("/databases/ada/rivers/branches", &body).expect(201);
+    until("all room is given back", || in_flight(&server) < 1.0);
+}
