@@ -109,12 +109,15 @@ fn a_merge_is_followed_without_reloading_the_page() {
     chromium.go("/ada/rivers/pulls/new?from=names&to=main");
     chromium.send("#open");
     let pull = chromium.path();
-    // A long write is before the merge in the queue of the database, so that the merge is seen waiting.
+    // Long writes are before the merge in the queue of the database, far more of them than run until the page asks for the merge.
     let q = "create table t (id integer primary key, v text); insert into t with recursive n(i) as \
              (select 1 union all select i + 1 from n where i < 1500000) select i, 'row ' || i from n";
-    actor
-        .post("/databases/ada/rivers/sql-writes", &json!({"from_branch": "main", "to_branch": "later", "q": q}))
-        .expect(202);
+    let mut writes = Vec::new();
+    for later in 0..12 {
+        let write = json!({"from_branch": "main", "to_branch": format!("later-{later}"), "q": q});
+        let accepted = actor.post("/databases/ada/rivers/sql-writes", &write).expect(202);
+        writes.push(accepted.data()["href"].as_str().unwrap().to_owned());
+    }
     chromium.send("#merge");
     assert_eq!(chromium.path(), pull);
     // The next answers are those of a busy server: the page goes on asking.
@@ -122,6 +125,10 @@ fn a_merge_is_followed_without_reloading_the_page() {
                 window.fetch = (...asked) => { const status = window.busy.pop(); \
                 return status ? Promise.resolve(new Response('', { status })) : ask(...asked); }";
     chromium.run(busy);
+    for write in writes {
+        // Those that still wait give way to the merge; the others are refused.
+        actor.post(&format!("{write}/cancel"), &json!({}));
+    }
     chromium.shows("#end", "merged it");
     chromium.shows("#state", "merged");
     assert_eq!(chromium.run("return window.busy.length"), 0, "the page was not loaded again, and was refused");
