@@ -1,7 +1,8 @@
-//! Links from our pages to files of the tree lead somewhere.
+//! Links from our pages to files of the tree lead somewhere, and a page that names a test or another function by such a link finds it there.
 
 use super::at;
 use crate::finding::Finding;
+use std::fs;
 use std::path::Path;
 
 pub(super) fn check(root: &Path, page: &Path, text: &str) -> Vec<Finding> {
@@ -27,7 +28,39 @@ pub(super) fn check(root: &Path, page: &Path, text: &str) -> Vec<Finding> {
             ));
         }
     }
+    for (line, function, link) in functions(text) {
+        let Ok(source) = fs::read_to_string(folder.join(&link)) else {
+            continue;
+        };
+        if !source.contains(&format!("fn {function}(")) {
+            findings.push(at(
+                &page.to_string_lossy(),
+                line,
+                &format!("there is no function `{function}` in `{link}`"),
+                "name the function that is meant, and the file it is in",
+            ));
+        }
+    }
     findings
+}
+
+/// Each ``[`function`](file.rs)``: its line, the function's name and the file.
+fn functions(text: &str) -> Vec<(usize, String, String)> {
+    let mut found = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        for piece in line.split("[`").skip(1) {
+            let Some((name, rest)) = piece.split_once("`](") else {
+                continue;
+            };
+            let file = rest.split(')').next().unwrap_or_default();
+            let is_name =
+                name.contains('_') && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+            if is_name && file.ends_with(".rs") {
+                found.push((index + 1, name.to_owned(), file.to_owned()));
+            }
+        }
+    }
+    found
 }
 
 /// The targets of `[text](target)` and `[name]: target`, outside code, with their lines.
@@ -77,5 +110,14 @@ mod tests {
         let found = check(root, Path::new("src/page.md"), text);
         assert_eq!(found.len(), 1);
         assert!(found[0].to_string().starts_with("src/page.md:1: the link to `gone.md`"));
+    }
+
+    #[test]
+    fn functions_that_are_gone_are_named() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let text = "[`functions_that_are_gone_are_named`](tidy/links.rs) [`Finding`](finding.rs)\n[`no_such_test`](tidy/links.rs)";
+        let found = check(root, Path::new("src/page.md"), text);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().starts_with("src/page.md:2: there is no function `no_such_test`"));
     }
 }
