@@ -128,6 +128,13 @@ pub(crate) struct TableLine {
     pub(crate) counts: Option<Counts>,
 }
 
+impl TableLine {
+    /// Whether this is a view. Only a view has an object of its own kind.
+    pub(crate) fn is_view(&self) -> bool {
+        self.kinds.contains(&"view")
+    }
+}
+
 /// Rows, with their thousands set apart.
 #[derive(Debug)]
 pub(crate) struct Counts {

@@ -318,6 +318,8 @@ fn a_pull_with_a_trigger_or_a_view_says_so_on_each_of_its_pages() {
 
     ada.write("ada/rivers", "evil", "DROP TRIGGER raise; CREATE VIEW rich AS SELECT id FROM pay WHERE amount > 5");
     browser.get(&pull).expect(200).shows("This pull brings a view.");
+    let diff = browser.get(&format!("{pull}/diff")).expect(200).shows("View added");
+    assert!(!diff.text.contains("Table added"), "{}", diff.text);
     ada.write("ada/rivers", "evil", "DROP VIEW rich");
     let page = browser.get(&pull).expect(200);
     assert!(!page.text.contains("This pull brings"), "{}", page.text);
