@@ -9,7 +9,7 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) struct Yard {
     pub(crate) folder: tempfile::TempDir,

@@ -194,7 +194,11 @@ fn of_pulls(config: &mut web::ServiceConfig) {
         .route("/{owner}/{database}/pulls/{number}/merge", web::post().to(pulls::merge::send))
         .route("/{owner}/{database}/pulls/{number}/comments", web::post().to(pulls::conversation::comment))
         .route("/{owner}/{database}/pulls/{number}/state", web::post().to(pulls::edit::set_state))
-        .route("/{owner}/{database}/pulls/{number}/withdraw", web::post().to(pulls::edit::withdraw))
+        .service(
+            web::resource("/{owner}/{database}/pulls/{number}/withdraw")
+                .get(pulls::edit::ask_to_withdraw)
+                .post(pulls::edit::withdraw),
+        )
         .service(
             web::resource("/{owner}/{database}/pulls/{number}/edit").get(pulls::edit::show).post(pulls::edit::send),
         );

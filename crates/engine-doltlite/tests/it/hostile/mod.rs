@@ -234,17 +234,17 @@ fn files(folder: &Path) -> Files {
 
 /// What this thread computed so far, where the system tells. A statement cannot ask for anything it would have to wait for; what it waits for all
 /// the same is the machine: a processor, a disk, memory.
-struct Computing(Instant, Option<Duration>);
+pub(crate) struct Computing(Instant, Option<Duration>);
 
 impl Computing {
-    fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let told = fs::read_to_string("/proc/thread-self/schedstat").ok();
         let nanos = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
         Self(Instant::now(), nanos.map(Duration::from_nanos))
     }
 
     /// What it has computed since then; all of the time where nothing is told.
-    fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         let now = Self::now();
         now.1.zip(self.1).map_or(now.0 - self.0, |(now, then)| now.saturating_sub(then))
     }

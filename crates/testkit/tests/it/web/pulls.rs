@@ -194,7 +194,9 @@ fn a_pull_that_publishes_says_so_and_is_withdrawn_by_an_administrator_of_its_sou
     let owner = signed_in(&server, "ada");
     let seen = owner.get(&pull).expect(200).shows("Shows the source branch at");
     assert!(!seen.text.contains("id=\"withdraw\""), "only an administrator of the source");
-    let page = browser.get(&pull).expect(200).shows("id=\"withdraw\"");
+    owner.get(&format!("{pull}/withdraw")).expect(403);
+    browser.get(&pull).expect(200).shows("id=\"withdraw\"");
+    let page = browser.get(&format!("{pull}/withdraw")).expect(200).shows("cannot be reopened");
     browser.submit(&page, &format!("{pull}/withdraw"), &[]).expect(303);
     owner.get(&pull).expect(200).shows("Nothing is shown");
     let page = owner.get(&format!("{pull}/diff")).expect(200).shows("Nothing is shown");

@@ -1,4 +1,4 @@
-//! `/{owner}/{database}/pulls/{number}/edit`, and closing and reopening.
+//! `/{owner}/{database}/pulls/{number}/edit`, closing and reopening, and `…/withdraw`, which asks first.
 
 use askama::Template;
 use branchyard_domain::access::Participate;
@@ -11,6 +11,7 @@ use crate::database::Frame;
 use crate::error_page::Stop;
 use crate::forms::{Filled, Posted};
 use crate::layout::Shell;
+use crate::pages::confirm::{self, Question};
 use crate::visit::{Answer, Visit};
 
 #[derive(Template)]
@@ -71,6 +72,23 @@ pub(crate) async fn set_state(posted: Posted) -> Answer {
         ),
         Err(error) => Err(Stop::refused(error.into(), posted.request())),
     }
+}
+
+/// `GET /{owner}/{database}/pulls/{number}/withdraw`
+pub(crate) async fn ask_to_withdraw(visit: Visit) -> Answer {
+    let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
+    let (owner, name) = (frame.owner.clone(), frame.name.clone());
+    visit.read(move |hub| hub.pulls().withdrawable(access.caller(), &owner, &name, pull.number)).await?;
+    let question = Question {
+        title: format!("Withdraw pull {}?", head.number),
+        text:
+            "The commits and changes that the pull shows are hidden at once. The pull is closed and cannot be reopened."
+                .to_owned(),
+        button: "Withdraw the pull",
+        back: head.path,
+        hidden: Vec::new(),
+    };
+    confirm::ask(&visit, frame, question)
 }
 
 /// `POST /{owner}/{database}/pulls/{number}/withdraw`
