@@ -16,7 +16,7 @@ use crate::lanes;
 const CHUNKS: usize = 4;
 /// Bytes of a chunk, about.
 const CHUNK_BYTES: usize = 64 << 10;
-/// How long rows wait for a chunk to fill.
+/// How long what was written waits for its chunk to fill.
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
 /// Somebody waits for a result; says so when they no longer do, because the client went away.
@@ -55,7 +55,8 @@ pub struct DownloadWriter<T> {
     runtime: Handle,
     stall: Duration,
     buffer: Vec<u8>,
-    sent: Instant,
+    /// Since when the oldest bytes of the buffer wait.
+    waits_since: Option<Instant>,
 }
 
 /// The sending side.
@@ -78,7 +79,7 @@ pub enum First<T> {
 /// called on the server's worker.
 pub fn download_channel<T>(stall: Duration, canceled: &Canceled) -> (DownloadWriter<T>, Download<T>) {
     let (pieces, receiver) = mpsc::channel(CHUNKS);
-    let writer = DownloadWriter { pieces, runtime: Handle::current(), stall, buffer: Vec::new(), sent: Instant::now() };
+    let writer = DownloadWriter { pieces, runtime: Handle::current(), stall, buffer: Vec::new(), waits_since: None };
     (writer, Download { pieces: receiver, _waiting: Waiting::new(canceled) })
 }
 
@@ -88,15 +89,19 @@ impl<T> DownloadWriter<T> {
         &mut self.buffer
     }
 
-    /// Sends what was written when it is enough for a chunk or has waited a while; gives whether the client still takes it.
+    /// Sends what was written when it is enough for a chunk or has waited a while; returns `false` if the client takes no more. The time before
+    /// the first bytes does not count: a short body that had to wait for its turn still comes whole, and so with its entity tag.
     pub fn flush_if_due(&mut self) -> bool {
-        if self.buffer.len() < CHUNK_BYTES && self.sent.elapsed() < CHUNK_WAIT {
+        if self.buffer.is_empty() {
+            return !self.pieces.is_closed();
+        }
+        let waits_since = *self.waits_since.get_or_insert_with(Instant::now);
+        if self.buffer.len() < CHUNK_BYTES && waits_since.elapsed() < CHUNK_WAIT {
             return true;
         }
         let piece = Piece::Bytes(Bytes::from(std::mem::take(&mut self.buffer)));
-        let taken = self.send(piece);
-        self.sent = Instant::now();
-        taken
+        self.waits_since = None;
+        self.send(piece)
     }
 
     /// Ends the body.
@@ -210,14 +215,31 @@ mod tests {
     async fn rows_do_not_wait_for_a_full_chunk() {
         let (mut writer, download) = download_channel::<u8>(Duration::from_secs(5), &Canceled::default());
         let writing = std::thread::spawn(move || {
-            std::thread::sleep(super::CHUNK_WAIT);
             writer.buffer().extend_from_slice(b"row");
+            assert!(writer.flush_if_due());
+            std::thread::sleep(super::CHUNK_WAIT);
+            writer.buffer().extend_from_slice(b"two");
             assert!(writer.flush_if_due());
             writer
         });
         let First::Begun(begun, download) = download.first().await else { panic!("begun") };
-        assert_eq!(&begun[..], b"row");
+        assert_eq!(&begun[..], b"rowtwo");
         drop((writing.join().unwrap(), download));
+    }
+
+    #[actix_web::test]
+    async fn what_a_body_waited_for_before_it_began_does_not_cut_it_up() {
+        let (mut writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
+        let writing = std::thread::spawn(move || {
+            std::thread::sleep(2 * super::CHUNK_WAIT);
+            assert!(writer.flush_if_due(), "there is nothing yet");
+            writer.buffer().extend_from_slice(b"row");
+            assert!(writer.flush_if_due());
+            writer.end(Ending::Whole(7));
+        });
+        let First::All(bytes, ending) = download.first().await else { panic!("all") };
+        assert_eq!((&bytes[..], ending), (&b"row"[..], Ending::Whole(7)));
+        writing.join().unwrap();
     }
 
     #[actix_web::test]
