@@ -1,4 +1,4 @@
-//! The threads that bring the commits of pulls and previews into their bases.
+//! The threads that bring the commits of pulls and previews into their bases, and make trial merges of large databases.
 //!
 //! What is due is in the store; a fetch that a crash cut short is due again at the next start.
 
@@ -6,10 +6,12 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
 use branchyard_domain::usecases::Refreshed;
+
+use crate::metrics::Metrics;
 
 /// Fetches that run at once at most. They mostly wait for the turn of a database, so there are more than cores.
 const PLACES: usize = 8;
@@ -24,14 +26,14 @@ pub(crate) struct PullFetches {
 
 impl PullFetches {
     /// Starts the threads.
-    pub(crate) fn start(hub: &Hub) -> std::io::Result<Self> {
+    pub(crate) fn start(hub: &Hub, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for number in 0..PLACES {
-            let (hub, stop) = (hub.clone(), Arc::clone(&stop));
+            let (hub, stop, metrics) = (hub.clone(), Arc::clone(&stop), Arc::clone(metrics));
             // The engine aborts the process on stacks below 512 KiB.
             let thread = thread::Builder::new().name(format!("pulls-{number}")).stack_size(8 << 20);
-            threads.push(thread.spawn(move || work(&hub, &stop))?);
+            threads.push(thread.spawn(move || work(&hub, &stop, &metrics))?);
         }
         Ok(Self { stop, threads })
     }
@@ -54,13 +56,20 @@ impl PullFetches {
     }
 }
 
-fn work(hub: &Hub, stop: &AtomicBool) {
+fn work(hub: &Hub, stop: &AtomicBool, metrics: &Metrics) {
     while !stop.load(Ordering::Relaxed) {
-        let seen = hub.pulls().signals();
-        match panic::catch_unwind(AssertUnwindSafe(|| hub.pulls().refresh_next(PLACES))) {
-            Ok(Ok(Some(Refreshed::Fetched | Refreshed::Dropped))) => {}
+        let (seen, began) = (hub.pulls().signals(), Instant::now());
+        let refreshed = panic::catch_unwind(AssertUnwindSafe(|| hub.pulls().refresh_next(PLACES)));
+        if let Ok(Ok(Some(ended))) = &refreshed {
+            metrics.pulls.refreshed(ended, began.elapsed());
+        }
+        match refreshed {
+            Ok(Ok(Some(Refreshed::Fetched | Refreshed::Prepared | Refreshed::Dropped))) => {}
             Ok(Ok(Some(Refreshed::Failed(error)))) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the commits of a pull could not be fetched");
+            }
+            Ok(Ok(Some(Refreshed::PrepareFailed(error)))) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a trial merge could not be made");
             }
             Ok(Ok(None)) => hub.pulls().wait(seen, IDLE),
             Ok(Err(error)) => {

@@ -142,7 +142,8 @@ impl Running {
         let handle = server.handle();
         let server = runtime.spawn(server);
         let workers = Workers::start(&hub, &node, &measured).context("cannot start the workers")?;
-        let pull_fetches = PullFetches::start(&hub).context("cannot start the threads that fetch for pulls")?;
+        let pull_fetches =
+            PullFetches::start(&hub, &measured).context("cannot start the threads that fetch for pulls")?;
         let dispatcher = Dispatcher::start(&hub, config.hooks.concurrency, node, measured)
             .context("cannot start the dispatcher of hooks")?;
         Ok(Self {

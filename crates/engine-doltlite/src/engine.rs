@@ -480,6 +480,10 @@ impl Engine for DoltliteEngine {
         trial::conflicts(self, &trial::Question { pair, table, skip, limit })
     }
 
+    fn needs_preparing(&self, database: DatabaseId) -> bool {
+        trial::needs_preparing(self, database)
+    }
+
     fn prepare_conflicts(
         &self,
         database: DatabaseId,

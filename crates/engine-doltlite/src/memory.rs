@@ -109,6 +109,8 @@ pub(crate) struct Allowance {
     unused: Count,
     /// Bytes the pool could not provide; 0 = none.
     lacked: Count,
+    /// Whether more was asked for than the allowance had; 0 = no.
+    exceeded: Count,
     deadline: Arc<Deadline>,
 }
 
@@ -133,7 +135,8 @@ impl Allowance {
         let left = Count::default();
         left.set(all);
         let pool = Arc::clone(pool);
-        Self { all, left, pool, taken: Count::default(), unused: Count::default(), lacked: Count::default(), deadline }
+        let (taken, unused, lacked, exceeded) = <(Count, Count, Count, Count)>::default();
+        Self { all, left, pool, taken, unused, lacked, exceeded, deadline }
     }
 
     /// Whether more than a quarter is spent.
@@ -147,11 +150,17 @@ impl Allowance {
         self.pool.give_back(self.taken.get());
         self.taken.set(0);
         self.unused.set(0);
+        self.exceeded.set(0);
     }
 
     /// Whether the pool could not provide what was needed.
     pub(crate) fn lacked(&self) -> bool {
         self.lacked.get() > 0
+    }
+
+    /// Bytes in all, if what ran wanted more than that: waiting would not have helped.
+    pub(crate) fn exceeded(&self) -> Option<i64> {
+        (self.exceeded.get() > 0).then_some(self.all)
     }
 
     /// Returns all memory to the pool and waits until the pool has what was lacking; returns `false` if it does not within `wait`.
@@ -183,7 +192,11 @@ impl Allowance {
     fn take(&self, bytes: i64) -> bool {
         let left = self.left.get();
         if bytes > 0 {
-            if left < bytes || self.deadline.is_over() {
+            if self.deadline.is_over() {
+                return false;
+            }
+            if left < bytes {
+                self.exceeded.set(1);
                 return false;
             }
             let lacking = bytes - self.unused.get();

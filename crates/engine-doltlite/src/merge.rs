@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::Side;
-use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure};
+use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use crate::cells;
 use crate::commits;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
+use crate::memory::Allowance;
 use crate::objects::{self, Objects};
 use crate::queue::Turn;
 use crate::schema;
@@ -36,10 +37,22 @@ pub(crate) fn merge(engine: &DoltliteEngine, turn: &Turn, job: &MergeJob<'_>) ->
             || false,
         );
         match merged {
-            Err(error) => Err(timed.ended().unwrap_or(error)),
+            Err(error) => Err(timed.ended().unwrap_or_else(|| too_large(timed.memory(), error))),
             merged => merged,
         }
     })
+}
+
+/// Why a merge failed: where it wanted more memory than a statement may take, it will again, so that is said instead of `error`.
+pub(crate) fn too_large(memory: &Allowance, error: EngineError) -> EngineError {
+    match (memory.exceeded(), error) {
+        (_, error @ EngineError::CannotMerge(_)) | (None, error) => error,
+        (Some(bytes), _) => EngineError::CannotMerge(format!(
+            "the merge takes more memory than the {} MiB of a statement; merge the changes in smaller steps, or take out generated columns, \
+             checks and indexes whose expressions take so much",
+            bytes >> 20
+        )),
+    }
 }
 
 /// What both sides come from.
@@ -108,10 +121,6 @@ pub(crate) fn attempt(connection: &Connection, ours: &CommitHash, theirs: &Commi
         return Err(EngineError::NoSuchCommit(theirs.clone()));
     }
     match errors::parts(&error).0.map(|code| code.code) {
-        // The rows of a merge are computed with the expressions of their tables, which may take as much as a statement may.
-        Some(rusqlite::ErrorCode::OutOfMemory) => {
-            Err(EngineError::Sql { failure: SqlFailure::Engine(text), statement: 1 })
-        }
         // The engine says in plain words what it cannot bring together.
         Some(rusqlite::ErrorCode::Unknown) => Err(EngineError::CannotMerge(text)),
         _ => Err(errors::fault("merge", error)),

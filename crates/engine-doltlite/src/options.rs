@@ -38,6 +38,8 @@ pub struct Options {
     pub diff_timeout: Duration,
     /// Time counting the changed rows of all tables of a diff may take; later tables come without counts.
     pub count_timeout: Duration,
+    /// Time each step of [`Engine::verify`](branchyard_domain::ports::Engine::verify) may take: the check of the file, and counting the rows of a head.
+    pub verify_timeout: Duration,
     /// Whom calls that compute for long ask; `None` = they just go on.
     pub long: Option<Long>,
 }
@@ -59,6 +61,7 @@ impl Default for Options {
             fetch_step: Duration::from_millis(250),
             diff_timeout: Duration::from_secs(30),
             count_timeout: Duration::from_secs(30),
+            verify_timeout: Duration::from_secs(600),
             long: None,
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! The engine can only merge where it writes, so a trial merges in a private copy of the file and never waits for writers. A long file is not
 //! copied while a caller waits, unless the file system shares blocks: a background job does it with [`prepare`], and until then the answer is
-//! [`EngineError::Busy`]. Commits never change, so answers are remembered by the two commits, with as much of the list as is cheap: further
+//! [`EngineError::Busy`]. [`needs_preparing`] says of which databases that is true. Commits never change, so answers are remembered by the two commits, with as much of the list as is cheap: further
 //! pages need no merge.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -107,6 +108,8 @@ impl Answer {
 pub(crate) struct Trials {
     state: Mutex<State>,
     ended: Condvar,
+    /// Whether the last file that was too long to copy shared its blocks with a copy.
+    shares_blocks: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -252,14 +255,27 @@ pub(crate) fn conflicts(engine: &DoltliteEngine, question: &Question) -> Result<
     if let Some(known) = engine.trials.known(question) {
         return known;
     }
-    let Some(copy) =
-        PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], engine.options.trial_copy_bytes)?
-    else {
+    let copy = PrivateCopy::of(engine, pair.database, &[&pair.ours, &pair.theirs], engine.options.trial_copy_bytes)?;
+    if is_long(engine, pair.database) {
+        engine.trials.shares_blocks.store(copy.is_some(), Ordering::Relaxed);
+    }
+    let Some(copy) = copy else {
         engine.trials.want(question.clone());
         return Err(EngineError::Busy);
     };
     let found = try_merge(engine, &place, &copy, pair, &base, std::slice::from_ref(question))?;
     Ok(found.first().and_then(|window| window.answer(question)).unwrap_or_default())
+}
+
+/// Whether callers wait for trial merges of this database in vain until [`prepare`] has made them: its file is too long to be copied meanwhile, and
+/// nothing says that the file system shares blocks.
+pub(crate) fn needs_preparing(engine: &DoltliteEngine, database: DatabaseId) -> bool {
+    is_long(engine, database) && !engine.trials.shares_blocks.load(Ordering::Relaxed)
+}
+
+fn is_long(engine: &DoltliteEngine, database: DatabaseId) -> bool {
+    let length = std::fs::metadata(engine.files.path(database)).map_or(0, |file| file.len());
+    length > engine.options.trial_copy_bytes
 }
 
 /// Makes a trial merge, however long the file, and remembers what it finds: the beginning of the list, and what callers asked for in vain. A
@@ -313,7 +329,7 @@ fn try_merge(
             Ok(windows)
         }
         Err(error) => {
-            let error = timed.ended().unwrap_or(error);
+            let error = timed.ended().unwrap_or_else(|| merge::too_large(timed.memory(), error));
             match &error {
                 EngineError::CannotMerge(reason) => {
                     engine.trials.remember(place, pair, Answer::CannotMerge(reason.clone()));

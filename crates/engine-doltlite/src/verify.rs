@@ -1,7 +1,5 @@
 //! Checks of a whole file, for the operator.
 
-use std::time::Duration;
-
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
@@ -9,9 +7,6 @@ use crate::commits;
 use crate::engine::DoltliteEngine;
 use crate::schema;
 use crate::sql::{errors, quote};
-
-/// Time each step of the check of a file may take.
-const MOST_TIME: Duration = Duration::from_secs(600);
 
 pub(crate) fn verify(
     engine: &DoltliteEngine,
@@ -21,11 +16,12 @@ pub(crate) fn verify(
     if !commits::exists(engine, database) {
         return Ok(vec!["the file is missing".into()]);
     }
+    let timeout = engine.options.verify_timeout;
     let mut problems = Vec::new();
     let turn = engine.queues.enter(database);
     let checked = engine.writing(&turn, |connection| {
         let fault = |error| errors::fault("check the file", error);
-        let timed = connection.limit_time(&engine.watchdog, MOST_TIME).map_err(fault)?;
+        let timed = connection.limit_time(&engine.watchdog, timeout).map_err(fault)?;
         // It computes the generated columns, checks and indexed expressions of every row.
         let check = || -> rusqlite::Result<Vec<String>> {
             let mut statement = connection.raw().prepare("PRAGMA integrity_check")?;
@@ -35,7 +31,13 @@ pub(crate) fn verify(
             }
             Ok(lines)
         };
-        check().map_err(|error| timed.ended().unwrap_or_else(|| fault(error)))
+        check().or_else(|error| match (timed.ended(), timed.memory().exceeded()) {
+            (Some(ended), _) => Err(ended),
+            (None, Some(bytes)) => {
+                Ok(vec![format!("the check takes more memory than the {} MiB of a statement", bytes >> 20)])
+            }
+            (None, None) => Err(fault(error)),
+        })
     });
     drop(turn);
     match checked {
@@ -45,7 +47,7 @@ pub(crate) fn verify(
         Err(error) => return Err(error),
     }
     for head in heads {
-        let read = engine.reading_within(MOST_TIME, database, head, "read a head", |connection| {
+        let read = engine.reading_within(timeout, database, head, "read a head", |connection| {
             for table in schema::table_names(connection)? {
                 connection.spend_on_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
             }

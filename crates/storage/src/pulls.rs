@@ -1,8 +1,11 @@
 //! Pulls and their comments.
 
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
-use branchyard_domain::ports::{FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding};
+use branchyard_domain::ports::{
+    FetchBacklog, FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding,
+};
 use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
+use diesel::dsl::min;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
@@ -464,6 +467,26 @@ impl PullRepository for SqlUnit {
             .set(pulls::fetch_lease_until.eq(Some(until.as_micros())))
             .execute(conn)?;
             Ok(leased > 0)
+        })
+    }
+
+    fn pull_fetch_prolong(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
+        self.run("prolong the lease of a fetch", |conn| {
+            let leased = pulls::table
+                .filter(pulls::database_id.eq(database.to_string()))
+                .filter(pulls::number.eq(number.get()))
+                .filter(pulls::fetch_lease_until.is_not_null());
+            let until = Some(until.as_micros());
+            Ok(diesel::update(leased).set(pulls::fetch_lease_until.eq(until)).execute(conn)? > 0)
+        })
+    }
+
+    fn pull_fetch_backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
+        self.run("count fetches that are due", |conn| {
+            let due = || pulls::table.filter(pulls::fetch_due_at.le(now.as_micros()));
+            let number = due().count().get_result(conn)?;
+            let oldest: Option<i64> = due().select(min(pulls::fetch_due_at)).first(conn)?;
+            Ok(FetchBacklog { due: count(number), oldest_due_at: oldest.map(time) })
         })
     }
 

@@ -5,6 +5,7 @@
 mod hooks;
 mod listen;
 mod operations;
+mod pulls;
 mod requests;
 mod sampled;
 
@@ -17,6 +18,7 @@ use prometheus_client::registry::Registry;
 pub(crate) use hooks::HookMetrics;
 pub(crate) use listen::{MetricsServer, start};
 pub(crate) use operations::OperationMetrics;
+pub(crate) use pulls::PullMetrics;
 pub(crate) use requests::{RequestMetrics, count};
 pub(crate) use sampled::Sources;
 
@@ -33,6 +35,7 @@ pub(crate) struct Metrics {
     pub(crate) requests: RequestMetrics,
     pub(crate) operations: OperationMetrics,
     pub(crate) hooks: HookMetrics,
+    pub(crate) pulls: PullMetrics,
     sampled: Sampled,
 }
 
@@ -41,9 +44,9 @@ impl Metrics {
         let mut registry = Registry::default();
         let ours = registry.sub_registry_with_prefix("branchyard");
         let (requests, operations) = (RequestMetrics::register(ours), OperationMetrics::register(ours));
-        let hooks = HookMetrics::register(ours);
+        let (hooks, pulls) = (HookMetrics::register(ours), PullMetrics::register(ours));
         let sampled = Sampled::register(&mut registry);
-        Self { registry, requests, operations, hooks, sampled }
+        Self { registry, requests, operations, hooks, pulls, sampled }
     }
 
     /// Looks at what is not counted as it happens, and gives everything as OpenMetrics text.

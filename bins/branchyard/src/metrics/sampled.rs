@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use branchyard_api_common::AppState;
 use branchyard_domain::errors::Fault;
+use branchyard_domain::values::Timestamp;
 use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_storage::Store;
 use prometheus_client::metrics::counter::Counter;
@@ -36,6 +37,9 @@ pub(super) struct Sampled {
     pool_refused: Family<Labels<1>, Counter>,
     bodies: Level,
     operations: Levels<1>,
+    pull_fetches_due: Level,
+    oldest_fetch_due: Level,
+    trial_merges: Level,
     outbox_rows: Level,
     deliveries_due: Level,
     oldest_due: Level,
@@ -58,6 +62,10 @@ impl Sampled {
         let (name, help) = ("http_bodies_in_flight", "Bodies of requests in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
         ours.register("operations", "Operations that are not settled", made.operations.clone());
+        ours.register("pull_fetches_due", "Pulls whose commits wait to be fetched", made.pull_fetches_due.clone());
+        let (name, help) = ("pull_fetch_oldest_due", "How long the oldest of them has been due");
+        ours.register_with_unit(name, help, Unit::Seconds, made.oldest_fetch_due.clone());
+        ours.register("pull_trial_merges_waiting", "Trial merges to be made", made.trial_merges.clone());
         ours.register("hook_outbox_rows", "Events whose deliveries are to be made", made.outbox_rows.clone());
         ours.register("hook_deliveries_due", "Deliveries due or being attempted", made.deliveries_due.clone());
         let (name, help) = ("hook_oldest_due", "How long the oldest of them has been due");
@@ -98,7 +106,8 @@ impl Sampled {
         }
         if let Err(error) = self.take_backlogs(state) {
             tracing::warn!(error = &error as &dyn std::error::Error, "no metrics of what waits");
-            for level in [&self.outbox_rows, &self.deliveries_due, &self.oldest_due] {
+            let fetches = [&self.pull_fetches_due, &self.oldest_fetch_due, &self.trial_merges];
+            for level in [&self.outbox_rows, &self.deliveries_due, &self.oldest_due].into_iter().chain(fetches) {
                 level.set(f64::NAN);
             }
             for word in ["queued", "running"] {
@@ -113,11 +122,19 @@ impl Sampled {
         let operations = state.hub.operations().backlog()?;
         self.operations.get_or_create(&[("state", "queued".to_owned())]).set(whole(operations.queued));
         self.operations.get_or_create(&[("state", "running".to_owned())]).set(whole(operations.running));
+        let now = state.hub.now();
+        let since = |oldest: Option<Timestamp>| {
+            let micros = oldest.map_or(0, |at| now.as_micros().saturating_sub(at.as_micros()));
+            whole(u64::try_from(micros).unwrap_or(0)) / 1e6
+        };
+        let (fetches, trials) = state.hub.pulls().backlog()?;
+        self.pull_fetches_due.set(whole(fetches.due));
+        self.oldest_fetch_due.set(since(fetches.oldest_due_at));
+        self.trial_merges.set(float(trials));
         let hooks = state.hub.dispatch().backlog()?;
         self.outbox_rows.set(whole(hooks.events));
         self.deliveries_due.set(whole(hooks.due));
-        let micros = hooks.oldest_due_at.map_or(0, |at| state.hub.now().as_micros().saturating_sub(at.as_micros()));
-        self.oldest_due.set(whole(u64::try_from(micros).unwrap_or(0)) / 1e6);
+        self.oldest_due.set(since(hooks.oldest_due_at));
         Ok(())
     }
 }

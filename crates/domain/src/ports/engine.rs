@@ -595,9 +595,12 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError>;
 
+    /// Whether [`Engine::conflicts`] answers [`EngineError::Busy`] for this database until [`Engine::prepare_conflicts`] has found the answer. Cheap.
+    fn needs_preparing(&self, database: DatabaseId) -> bool;
+
     /// Finds what [`Engine::conflicts`] answers for two commits, however long it takes, and remembers it for a while, with everything else that
-    /// was asked about these commits in vain. For background jobs: when the heads of a pull move, and after `conflicts` answered
-    /// [`EngineError::Busy`], as what is remembered may be forgotten.
+    /// was asked about these commits in vain. For background jobs, where [`Engine::needs_preparing`] says so: when a head of a pull moves, and after
+    /// `conflicts` answered [`EngineError::Busy`], as what is remembered may be forgotten.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`]. Commits that cannot be merged are no error: [`Engine::conflicts`] says so.

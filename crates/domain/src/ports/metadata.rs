@@ -404,6 +404,15 @@ pub struct PullFetch {
     pub tries: u32,
 }
 
+/// Pulls whose commits wait to be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FetchBacklog {
+    /// Pulls whose fetch is due or under way.
+    pub due: u64,
+    /// Since when the oldest of them is due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
 /// How a fetch for a pull ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchEnd<'a> {
@@ -470,6 +479,10 @@ pub trait PullRepository {
         now: Timestamp,
         until: Timestamp,
     ) -> Result<bool>;
+    /// Has the lease of a fetch that is leased end at `until`. Returns whether it was leased.
+    fn pull_fetch_prolong(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool>;
+    /// What is due at `now`, leased or not.
+    fn pull_fetch_backlog(&mut self, now: Timestamp) -> Result<FetchBacklog>;
     /// Ends the lease of a fetch. A source that moved meanwhile leaves the fetch due. Returns whether the pull shows what was fetched.
     fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool>;
     /// Ends all leases of fetches. Closes and hides the open pulls without heads from another database that is not public: a release that asked for

@@ -26,7 +26,7 @@ pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn,
 pub use hooks::{AddressError, LookedUp, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
     AccountRepository, ActivityRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
-    DeliveryRepository, DeliveryState, EventRepository, FetchEnd, HookRepository, IdempotencyRepository,
+    DeliveryRepository, DeliveryState, EventRepository, FetchBacklog, FetchEnd, HookRepository, IdempotencyRepository,
     InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError, OperationBacklog,
     OperationFilter, OperationRepository, OperationState, Places, PullFetch, PullFilter, PullRepository, PullStanding,
     Ranking, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit,

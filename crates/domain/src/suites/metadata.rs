@@ -22,8 +22,8 @@ use crate::entities::{
     Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
 };
 use crate::ports::{
-    DatabaseFilter, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog, OperationFilter, OperationState,
-    PullFilter, PullStanding, SavedAnswer, Unit,
+    DatabaseFilter, FetchBacklog, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog, OperationFilter,
+    OperationState, PullFilter, PullStanding, SavedAnswer, Unit,
 };
 use crate::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
@@ -667,6 +667,12 @@ pub fn pull_content(store: &dyn Metadata) {
         assert!(!unit.pull_fetch_lease(menu.id, number(2), at(11), at(20)).unwrap(), "leased");
         assert_eq!(due(unit, 11), []);
         assert_eq!(due(unit, 20), [(2, 0)], "the lease ended");
+        assert!(unit.pull_fetch_prolong(menu.id, number(2), at(25)).unwrap());
+        assert_eq!(due(unit, 24), [], "the lease was prolonged");
+        assert!(!unit.pull_fetch_prolong(menu.id, number(3), at(25)).unwrap(), "there is no lease to prolong");
+        let waiting = FetchBacklog { due: 1, oldest_due_at: Some(at(10)) };
+        assert_eq!(unit.pull_fetch_backlog(at(10)).unwrap(), waiting, "leased or not");
+        assert_eq!(unit.pull_fetch_backlog(at(9)).unwrap(), FetchBacklog { due: 0, oldest_due_at: None });
         assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
         assert_eq!(due(unit, 29), []);
         assert_eq!(due(unit, 30), [(2, 1)]);

@@ -1,6 +1,7 @@
 //! Branches.
 
 use super::databases::{emit, live};
+use super::pulls::branch_moved;
 use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
@@ -61,6 +62,7 @@ impl<'a> Branches<'a> {
         if due > 0 {
             self.0.fetch_wake.one();
         }
+        branch_moved(self.0, database.id, &branch.name);
         Ok(branch)
     }
 

@@ -97,6 +97,8 @@ pub struct Limits {
     pub long_operation_places: usize,
     /// Milliseconds after which an operation is a long one.
     pub long_operation_after_ms: u64,
+    /// Seconds after which a fetch for a pull is begun again whose process is gone; the process that fetches prolongs them.
+    pub pull_fetch_lease_seconds: i64,
     /// Bytes of an imported file.
     pub import_bytes: u64,
     /// Parts of an imported file.
@@ -147,6 +149,7 @@ impl Default for Limits {
             operation_workers: 0,
             long_operation_places: 0,
             long_operation_after_ms: 1_000,
+            pull_fetch_lease_seconds: 60,
             import_bytes: 1 << 30,
             import_parts: 1_000,
             import_value_bytes: 16 << 20,

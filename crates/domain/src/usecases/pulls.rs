@@ -20,9 +20,9 @@ use crate::values::{
 mod fetches;
 pub mod rules;
 
-pub(super) use fetches::Fetches;
 use fetches::PreviewKey;
 pub use fetches::Refreshed;
+pub(super) use fetches::{Fetches, branch_moved};
 use rules::{Opening, OpeningError};
 
 /// Pulls that are closed at a time when a database is deleted or its visibility changes.
@@ -191,10 +191,13 @@ impl<'a> Pulls<'a> {
         Ok(pull)
     }
 
-    /// Wakes a thread that fetches, if there is something to fetch for a pull.
+    /// Wakes a thread that fetches, if there is something to do for a pull that was opened.
     fn wake_for(&self, pull: &Pull) {
         if pull.content.fetch_due_at.is_some() {
             self.0.fetch_wake.one();
+        } else {
+            // The pull is open whatever the store says now, and its first reader has the trial made.
+            let _ = fetches::want_trial_of(self.0, pull);
         }
     }
 
@@ -672,6 +675,10 @@ impl<'a> Pulls<'a> {
         let found = match engine.conflicts(id, &at.ours, &at.theirs, table, skip, limit) {
             Err(EngineError::TimedOut(_)) => return Err(PullError::TooSlow),
             Err(EngineError::CannotMerge(reason)) => return Err(PullError::CannotMerge(reason)),
+            Err(error @ EngineError::Busy) => {
+                fetches::want_trial(self.0, id, access.database().owner_id, &at.ours, &at.theirs);
+                return Err(error.into());
+            }
             other => other?,
         };
         // What is in conflict is there; only an empty list may be of nothing.
@@ -929,7 +936,9 @@ pub(super) fn edges(
     ours: CommitHash,
     theirs: CommitHash,
 ) -> Result<PullEdges, PullError> {
-    let parted = inner.ports.engine.merge_base(base, &ours, &theirs)?;
+    let key = (base, ours.clone(), theirs.clone());
+    let parted =
+        inner.remembered.merge_bases.find_fixed(key, || inner.ports.engine.merge_base(base, &ours, &theirs))?;
     let parted =
         parted.ok_or_else(|| PullError::BranchMissing("the two branches have no common history".to_owned()))?;
     Ok(PullEdges { base: parted, ours, theirs })

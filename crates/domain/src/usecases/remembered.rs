@@ -27,6 +27,8 @@ pub(crate) struct Remembered {
     pub(super) tokens: Memo<[u8; 32], (Token, Arc<User>)>,
     pub(super) roles: Memo<AccessKey, (Database, Role)>,
     pub(super) refs: Memo<(DatabaseId, Option<String>), CommitHash>,
+    /// Where two commits parted; `None` = they have nothing in common.
+    pub(super) merge_bases: Memo<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
     /// Kinds of objects that the second commit has beyond the first.
     pub(super) brought: Memo<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }

@@ -12,11 +12,12 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use super::databases::{emit, role_of};
 use super::operations::{Ended, LEASE_SECONDS};
+use super::pulls::branch_moved;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
 use crate::entities::{
@@ -63,6 +64,8 @@ struct Run<'a> {
     on_long: &'a (dyn Fn() + Sync),
     /// Whether commits are to be fetched for pulls once this is settled.
     moved_pulls: AtomicBool,
+    /// The branch that moves when this is settled.
+    moved_branch: OnceLock<RefName>,
 }
 
 /// Runs a leased operation to its end.
@@ -73,7 +76,8 @@ pub(super) fn run(
     place: &WorkerPlace<'_>,
     on_long: &(dyn Fn() + Sync),
 ) -> Result<Ended, Fault> {
-    let mut run = Run { inner, operation, holder, place, on_long, moved_pulls: AtomicBool::new(false) };
+    let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
+    let mut run = Run { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
     if run.operation.attempts > ATTEMPTS {
         // It took the worker down each time.
         return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
@@ -205,6 +209,7 @@ impl Run<'_> {
 
     /// Has the open pulls from a branch follow it.
     fn note_moved(&self, unit: &mut dyn Unit, branch: &RefName, head: &CommitHash, now: Timestamp) -> Result<(), Stop> {
+        self.moved_branch.get_or_init(|| branch.clone());
         if unit.pull_source_moved(self.operation.database_id, branch, head, now)? > 0 {
             self.moved_pulls.store(true, Ordering::Relaxed);
         }
@@ -227,6 +232,9 @@ impl Run<'_> {
         }
         if self.moved_pulls.load(Ordering::Relaxed) {
             self.inner.fetch_wake.one();
+        }
+        if let Some(branch) = self.moved_branch.get() {
+            branch_moved(self.inner, self.operation.database_id, branch);
         }
         Ok(())
     }

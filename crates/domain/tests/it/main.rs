@@ -14,6 +14,7 @@ mod operations;
 mod organizations;
 mod properties;
 mod pull_content;
+mod pull_trials;
 mod pulls;
 mod refs;
 mod remembered;

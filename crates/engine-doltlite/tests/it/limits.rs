@@ -15,7 +15,7 @@ use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use crate::support::{LONG, Taken, Yard, ada, id};
 
 /// Far longer than what a limit allows takes, on a machine that is slow and busy.
-const AMPLE: Duration = Duration::from_secs(300);
+pub(crate) const AMPLE: Duration = Duration::from_secs(300);
 
 fn nested(depth: usize) -> String {
     format!("select {}1{}", "(".repeat(depth), ")".repeat(depth))
@@ -159,25 +159,26 @@ fn sessions_have_the_same_limits() {
 }
 
 /// Has what the engine does from now on take as long and hold as much as here.
-fn confine(yard: &mut Yard, time: Duration, memory: usize) {
+pub(crate) fn confine(yard: &mut Yard, time: Duration, memory: usize) {
     let options = Options {
         statement_memory: memory,
         diff_timeout: time,
         count_timeout: time,
         trial_merge_timeout: time,
+        verify_timeout: time,
         ..Options::default()
     };
     yard.engine = DoltliteEngine::open(yard.folder.path().join("databases"), options).unwrap();
 }
 
 /// Computes for some milliseconds, wherever an expression may stand.
-const SLOW: &str = "length(hex(zeroblob(8000000 + abs(a % 2))))";
+pub(crate) const SLOW: &str = "length(hex(zeroblob(8000000 + abs(a % 2))))";
 /// Takes some ten megabytes.
-const GREEDY: &str = "length(printf('%.*c', 40000000 + abs(a % 2), 'a'))";
+pub(crate) const GREEDY: &str = "length(printf('%.*c', 40000000 + abs(a % 2), 'a'))";
 /// Too short for twenty rows of [`SLOW`].
-const SHORT: Duration = Duration::from_millis(30);
+pub(crate) const SHORT: Duration = Duration::from_millis(30);
 
-fn rows(from: u32, to: u32) -> String {
+pub(crate) fn rows(from: u32, to: u32) -> String {
     format!("with recursive n(x) as (select {from} union all select x + 1 from n where x < {to}) select x, x from n")
 }
 
@@ -232,8 +233,13 @@ fn what_a_merge_computes_has_the_limits_of_the_merge() {
     assert!(began.elapsed() < AMPLE, "{:?}", began.elapsed());
     confine(&mut yard, LONG, 24 << 20);
     let merged = merge(&yard, LONG);
-    let greedy = |failure: &SqlFailure| failure.to_string() == "query error: out of memory";
-    assert!(matches!(&merged, Err(EngineError::Sql { failure, .. }) if greedy(failure)), "{merged:?}");
+    let greedy = |reason: &str| reason.starts_with("the merge takes more memory than the 24 MiB of a statement; ");
+    assert!(matches!(&merged, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{merged:?}");
+    // Its trial says the same, and says it again without another try.
+    for _ in 0..2 {
+        let found = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10);
+        assert!(matches!(&found, Err(EngineError::CannotMerge(reason)) if greedy(reason)), "{found:?}");
+    }
     confine(&mut yard, LONG, 256 << 20);
     assert!(matches!(merge(&yard, LONG), Ok(MergeOutcome::Head(_))));
 }

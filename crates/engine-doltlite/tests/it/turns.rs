@@ -117,6 +117,7 @@ fn pages_of_a_trial_merge_need_no_other_one() {
     let first = yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 1).unwrap();
     // Without the file nothing can be merged.
     std::fs::remove_file(file(&yard, id(1))).unwrap();
+    assert!(!yard.engine.needs_preparing(id(1)), "it is short");
     let found = conflicts(&yard, &ours, &theirs).unwrap();
     assert_eq!((found.len(), &found[..1]), (5, &first[..]));
     let page = |table, skip, limit| yard.engine.conflicts(id(1), &ours, &theirs, table, skip, limit).unwrap();
@@ -140,7 +141,9 @@ fn long_files_are_merged_in_the_background() {
     let theirs = yard.write(&base, "update t set v = replace(hex(zeroblob(25000)), '0', 'ttt')");
     let page = |skip, limit| yard.engine.conflicts(id(1), &ours, &theirs, None, skip, limit);
     let prepare = || yard.engine.prepare_conflicts(id(1), &ours, &theirs).unwrap();
+    assert!(yard.engine.needs_preparing(id(1)));
     assert!(matches!(page(0, 2), Err(EngineError::Busy)));
+    assert!(yard.engine.needs_preparing(id(1)), "nothing shares blocks");
     prepare();
     assert_eq!(page(0, 2).unwrap().len(), 2);
     assert!(matches!(page(58, 10), Err(EngineError::Busy)), "far behind");

@@ -49,6 +49,8 @@ pub struct MemoryEngine {
     scans: Mutex<Scans>,
     holds: Mutex<Holds>,
     holds_changed: Condvar,
+    /// The pairs of commits whose conflicts were prepared; `None` = none needs to be.
+    prepared: Mutex<Option<BTreeSet<(DatabaseId, CommitHash, CommitHash)>>>,
 }
 
 /// Writes that wait for a test.
@@ -74,9 +76,14 @@ impl std::fmt::Debug for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// Runs this in the middle of the next write, merge, import or copy: what somebody else does meanwhile.
+    /// Runs this in the middle of the next write, merge, fetch, import or copy: what somebody else does meanwhile.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(happens));
+    }
+
+    /// From now on conflicts are found in the background only.
+    pub fn prepare_first(&self) {
+        *lock(&self.prepared) = Some(BTreeSet::new());
     }
 
     /// Every scan from now on takes so long.
@@ -224,6 +231,7 @@ impl Engine for MemoryEngine {
 
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<()> {
         let wanted = self.look(from, |history| history.reachable(commit))?;
+        self.let_happen();
         self.change(into, |history| {
             history.take_in(wanted);
             Ok(())
@@ -340,6 +348,10 @@ impl Engine for MemoryEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>> {
+        let pair = (database, ours.clone(), theirs.clone());
+        if lock(&self.prepared).as_ref().is_some_and(|prepared| !prepared.contains(&pair)) {
+            return Err(EngineError::Busy);
+        }
         self.look(database, |history| {
             let found = merge::conflicts(history, ours, theirs)?.into_iter();
             let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
@@ -347,7 +359,14 @@ impl Engine for MemoryEngine {
         })
     }
 
+    fn needs_preparing(&self, _: DatabaseId) -> bool {
+        lock(&self.prepared).is_some()
+    }
+
     fn prepare_conflicts(&self, database: DatabaseId, ours: &CommitHash, theirs: &CommitHash) -> Result<()> {
+        if let Some(prepared) = lock(&self.prepared).as_mut() {
+            prepared.insert((database, ours.clone(), theirs.clone()));
+        }
         match self.look(database, |history| merge::conflicts(history, ours, theirs)) {
             Ok(_) | Err(EngineError::CannotMerge(_)) => Ok(()),
             Err(error) => Err(error),

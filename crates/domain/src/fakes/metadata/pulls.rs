@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{MemoryUnit, Result, missing, page};
 use crate::entities::{Pull, PullComment, PullHeads, PullHidden, PullState};
-use crate::ports::{FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding};
+use crate::ports::{FetchBacklog, FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding};
 use crate::usecases::pull_rules::is_guarded;
 use crate::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
@@ -196,6 +196,22 @@ impl PullRepository for MemoryUnit<'_> {
         }
         *lease = Some(until);
         Ok(true)
+    }
+
+    fn pull_fetch_prolong(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
+        let lease = &mut self.change()?.fetches.entry((database, number)).or_default().0;
+        let is_leased = lease.is_some();
+        if is_leased {
+            *lease = Some(until);
+        }
+        Ok(is_leased)
+    }
+
+    fn pull_fetch_backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
+        let all = self.state.pulls.values().filter_map(|pull| pull.content.fetch_due_at);
+        let due: Vec<Timestamp> = all.filter(|due| *due <= now).collect();
+        let count = u64::try_from(due.len()).unwrap_or(u64::MAX);
+        Ok(FetchBacklog { due: count, oldest_due_at: due.into_iter().min() })
     }
 
     fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {

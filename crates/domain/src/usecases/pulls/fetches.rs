@@ -1,21 +1,21 @@
-//! Bringing the commits of sources into bases, in the background.
+//! Bringing the commits of sources into bases, and trial merges of what is too large for a caller to wait for, in the background.
 //!
-//! What is due is in the store, so that it survives a crash; in memory there is what runs, and what previews wait for.
+//! Fetches that are due are in the store, so that they survive a crash. In memory there is what runs, what previews wait for, and the trial merges
+//! to be made: one that is lost is made for the next reader.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use super::rules::{self, FetchPlace};
 use super::{Pulls, heads};
 use crate::entities::{Pull, PullHeads, PullState};
 use crate::errors::{Fault, PullError};
-use crate::ports::{FetchEnd, PullFetch};
+use crate::ports::{EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
 use crate::usecases::Inner;
-use crate::values::{AccountId, CommitHash, DatabaseId, Timestamp};
+use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
-/// Seconds after which a fetch that did not end is begun again, by another process if need be.
-const LEASE_SECONDS: i64 = 600;
 /// Fetches that are looked at to choose the next one, in all and of each author.
 const LOOKED_AT: usize = 200;
 const LOOKED_AT_PER_AUTHOR: u32 = 8;
@@ -27,16 +27,26 @@ const PREVIEW_SECONDS: i64 = 600;
 /// Previews that may wait or be kept, in all and of one user.
 const PREVIEWS: usize = 1_000;
 const PREVIEWS_PER_USER: usize = 20;
+/// Trial merges that may wait, in all and of one base.
+const TRIALS: usize = 1_000;
+const TRIALS_PER_BASE: usize = 64;
+/// Moves of branches that may wait for their pulls to be looked up, and pulls that are looked up at a time.
+const MOVES: usize = 1_000;
+const PULLS_AT_A_TIME: usize = 200;
 
 /// What became of a step of [`Pulls::refresh_next`].
 #[derive(Debug)]
 pub enum Refreshed {
     /// The commits are in the base.
     Fetched,
-    /// There was nothing to fetch any more.
+    /// A trial merge was made; what it found is remembered.
+    Prepared,
+    /// There was nothing to do any more.
     Dropped,
     /// A port failed. A pull's fetch is tried again later.
     Failed(Fault),
+    /// A trial merge failed. It is made again for the next reader.
+    PrepareFailed(Fault),
 }
 
 /// A preview: the database of the pull, its source, and the two heads.
@@ -62,7 +72,24 @@ struct Preview {
     since: Timestamp,
 }
 
-/// Fetches that run in this process, and previews.
+/// A trial merge to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trial {
+    /// Of the heads that a pull has by then, so that several moves are one trial.
+    Pull(DatabaseId, PullNumber),
+    /// Of two commits that a reader asked about.
+    Commits { base: DatabaseId, ours: CommitHash, theirs: CommitHash },
+}
+
+impl Trial {
+    fn base(&self) -> DatabaseId {
+        match self {
+            Self::Pull(base, _) | Self::Commits { base, .. } => *base,
+        }
+    }
+}
+
+/// Fetches that run in this process, previews, and trial merges.
 #[derive(Default)]
 pub(crate) struct Fetches(Mutex<Known>);
 
@@ -70,6 +97,10 @@ pub(crate) struct Fetches(Mutex<Known>);
 struct Known {
     running: Vec<FetchPlace>,
     previews: HashMap<PreviewKey, Preview>,
+    /// With the user they count for: the owner of the base, unless they are of a preview.
+    trials: VecDeque<(Trial, AccountId)>,
+    /// Branches that moved, whose pulls are to be looked up.
+    moved: BTreeSet<(DatabaseId, RefName)>,
 }
 
 impl Fetches {
@@ -110,6 +141,44 @@ impl Fetches {
         found.into_iter().map(|(key, preview)| (key.clone(), preview.user)).collect()
     }
 
+    /// Has a trial merge made, unless it is to be made already. Returns `false` if there is no room.
+    fn want(&self, trial: Trial, owner: AccountId) -> bool {
+        let mut known = self.lock();
+        if known.trials.iter().any(|(waiting, _)| *waiting == trial) {
+            return true;
+        }
+        let of_base = known.trials.iter().filter(|(waiting, _)| waiting.base() == trial.base()).count();
+        if known.trials.len() >= TRIALS || of_base >= TRIALS_PER_BASE {
+            return false;
+        }
+        known.trials.push_back((trial, owner));
+        true
+    }
+
+    /// The trial merges that wait, the oldest first.
+    fn trials(&self) -> Vec<(Trial, AccountId)> {
+        self.lock().trials.iter().cloned().collect()
+    }
+
+    /// Takes a trial merge that waits. Returns whether it did.
+    fn take_trial(&self, trial: &Trial) -> bool {
+        let mut known = self.lock();
+        let at = known.trials.iter().position(|(waiting, _)| waiting == trial);
+        at.and_then(|at| known.trials.remove(at)).is_some()
+    }
+
+    /// Records that a branch moved whose pulls need trial merges.
+    fn note_move(&self, database: DatabaseId, branch: RefName) {
+        let mut known = self.lock();
+        if known.moved.len() < MOVES {
+            known.moved.insert((database, branch));
+        }
+    }
+
+    fn take_move(&self) -> Option<(DatabaseId, RefName)> {
+        self.lock().moved.pop_first()
+    }
+
     /// Takes the place of the fetch to run next, if one may run.
     fn take(&self, waiting: &[FetchPlace], places: usize) -> Option<(usize, Taken<'_>)> {
         let mut known = self.lock();
@@ -146,10 +215,11 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// Something to fetch.
+/// Something to do.
 enum Job {
     Pull(PullFetch),
     Preview(PreviewKey, AccountId),
+    Trial(Trial, AccountId),
 }
 
 impl Job {
@@ -157,30 +227,37 @@ impl Job {
         match self {
             Self::Pull(fetch) => FetchPlace { base: fetch.database_id, user: fetch.author },
             Self::Preview(key, user) => FetchPlace { base: key.base, user: *user },
+            Self::Trial(trial, owner) => FetchPlace { base: trial.base(), user: *owner },
         }
     }
 }
 
 impl Pulls<'_> {
-    /// Fetches the commits of one pull or preview into its base, if any are due and one of the `places` is free. Run by so many threads at once at
-    /// most, it is fair: one fetch at a time into a base, and at most half of the places for the pulls of one author.
+    /// Fetches the commits of one pull or preview into its base, or makes one trial merge, if there is anything to do and one of the `places` is
+    /// free. Run by so many threads at once at most, it is fair: one fetch or trial at a time in a base, and at most half of the places for the
+    /// pulls of one author, or the trials in the databases of one owner. Fetches come before trials.
     ///
     /// # Errors
     /// [`Fault`] when the store failed; what was being fetched is due again when its lease has ended.
     pub fn refresh_next(&self, places: usize) -> Result<Option<Refreshed>, Fault> {
         let inner = self.0;
         let now = inner.now();
+        while let Some((database, branch)) = inner.fetches.take_move() {
+            want_trials_of(inner, database, &branch)?;
+        }
         let mut jobs: Vec<Job> =
             inner.fetches.waiting().into_iter().map(|(key, user)| Job::Preview(key, user)).collect();
         let due = inner.ports.metadata.read()?.pull_fetch_due(now, LOOKED_AT_PER_AUTHOR, LOOKED_AT)?;
         jobs.extend(due.into_iter().map(Job::Pull));
+        jobs.extend(inner.fetches.trials().into_iter().map(|(trial, owner)| Job::Trial(trial, owner)));
         let waiting: Vec<FetchPlace> = jobs.iter().map(Job::place).collect();
         let Some((at, _place)) = inner.fetches.take(&waiting, places) else { return Ok(None) };
         match jobs.swap_remove(at) {
-            Job::Preview(key, _) => Ok(Some(fetch_preview(inner, &key))),
+            Job::Preview(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
+            Job::Trial(trial, _) => make_trial(inner, &trial).map(Some),
             Job::Pull(fetch) => {
                 let mut unit = inner.ports.metadata.write()?;
-                let until = now.plus_seconds(LEASE_SECONDS);
+                let until = now.plus_seconds(inner.limits.pull_fetch_lease_seconds);
                 if !unit.pull_fetch_lease(fetch.database_id, fetch.number, now, until)? {
                     return Ok(Some(Refreshed::Dropped));
                 }
@@ -202,6 +279,15 @@ impl Pulls<'_> {
         Ok(due)
     }
 
+    /// Returns what waits to be fetched for pulls, whichever process does it, and the number of trial merges that wait in this process.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn backlog(&self) -> Result<(FetchBacklog, usize), Fault> {
+        let fetches = self.0.ports.metadata.read()?.pull_fetch_backlog(self.0.now())?;
+        Ok((fetches, self.0.fetches.lock().trials.len()))
+    }
+
     /// How often something became due in this process so far. Taken before looking for work, it makes [`Pulls::wait`] miss nothing.
     pub fn signals(&self) -> u64 {
         self.0.fetch_wake.count()
@@ -213,14 +299,14 @@ impl Pulls<'_> {
     }
 }
 
-fn fetch_preview(inner: &Inner, key: &PreviewKey) -> Refreshed {
+fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed {
     if !inner.fetches.turn(key, Stage::Waiting, Some(Stage::Running), inner.now()) {
         return Refreshed::Dropped;
     }
     match inner.ports.engine.fetch(key.base, key.source, &key.theirs) {
         Ok(()) => {
             inner.fetches.turn(key, Stage::Running, Some(Stage::Ready), inner.now());
-            prepare_conflicts(inner, key.base, &key.ours, &key.theirs);
+            want_trial(inner, key.base, user, &key.ours, &key.theirs);
             Refreshed::Fetched
         }
         Err(error) => {
@@ -243,7 +329,8 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
         return Ok(Refreshed::Dropped);
     };
     if !pull.is_within()
-        && let Err(error) = inner.ports.engine.fetch(database, pull.from_database_id, &heads.from)
+        && let Err(error) =
+            while_leased(inner, leased, || inner.ports.engine.fetch(database, pull.from_database_id, &heads.from))
     {
         let delay =
             RETRY_SECONDS.checked_shl(leased.tries.min(20)).map_or(RETRY_SECONDS_MAX, |s| s.min(RETRY_SECONDS_MAX));
@@ -253,12 +340,7 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
     if !end(FetchEnd::Fetched(&heads.from))? {
         return Ok(Refreshed::Dropped);
     }
-    if pull.state == PullState::Open {
-        let target = inner.ports.metadata.read()?.branch_get(database, &pull.to_branch)?;
-        if let Some(target) = target {
-            prepare_conflicts(inner, database, &target.head, &heads.from);
-        }
-    }
+    want_trial_of(inner, &pull)?;
     Ok(Refreshed::Fetched)
 }
 
@@ -299,7 +381,115 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     Ok(Some((pull, shown)))
 }
 
-/// A trial merge that fails here fails again for the first reader, where it can be reported.
-fn prepare_conflicts(inner: &Inner, database: DatabaseId, ours: &CommitHash, theirs: &CommitHash) {
-    let _ = inner.ports.engine.prepare_conflicts(database, ours, theirs);
+/// Runs `work` and prolongs the lease of the fetch meanwhile, so that it ends soon after its process only.
+///
+/// A lease that ended all the same, as when the clock jumped, is no harm: another process then fetches the same commits, which are in the base once, and
+/// both ends find what the pull shows.
+fn while_leased(
+    inner: &Inner,
+    leased: &PullFetch,
+    work: impl FnOnce() -> Result<(), EngineError>,
+) -> Result<(), EngineError> {
+    let seconds = inner.limits.pull_fetch_lease_seconds;
+    let period = Duration::from_millis(u64::try_from(seconds).unwrap_or(1) * 1_000 / 3);
+    let prolong = || -> Result<bool, Fault> {
+        let mut unit = inner.ports.metadata.write()?;
+        let until = inner.now().plus_seconds(seconds);
+        let is_held = unit.pull_fetch_prolong(leased.database_id, leased.number, until)?;
+        unit.save_unsynced()?;
+        Ok(is_held)
+    };
+    let (done, beat) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let keeping = thread::Builder::new().name("pull-lease".to_owned()).spawn_scoped(scope, move || {
+            while let Err(mpsc::RecvTimeoutError::Timeout) = beat.recv_timeout(period) {
+                // A failed beat is made up for by the next.
+                let _ = prolong();
+            }
+        });
+        keeping.map_err(|error| EngineError::Unavailable(format!("no thread to keep the lease by: {error}")))?;
+        let ended = work();
+        drop(done);
+        ended
+    })
+}
+
+/// Has a trial merge of the heads of an open pull made, where no reader can wait for it.
+pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), Fault> {
+    if pull.state != PullState::Open || !inner.ports.engine.needs_preparing(pull.database_id) {
+        return Ok(());
+    }
+    let base = inner.ports.metadata.read()?.database_get(pull.database_id)?;
+    if let Some(base) = base
+        && inner.fetches.want(Trial::Pull(base.id, pull.number), base.owner_id)
+    {
+        inner.fetch_wake.one();
+    }
+    Ok(())
+}
+
+/// Has a trial merge of two commits made, for a user, where no reader can wait for it.
+pub(super) fn want_trial(inner: &Inner, base: DatabaseId, user: AccountId, ours: &CommitHash, theirs: &CommitHash) {
+    let trial = Trial::Commits { base, ours: ours.clone(), theirs: theirs.clone() };
+    if inner.ports.engine.needs_preparing(base) && inner.fetches.want(trial, user) {
+        inner.fetch_wake.one();
+    }
+}
+
+/// Has trial merges made for the open pulls of a database to and from a branch that moved, where no reader can wait for them. Looks up none of them:
+/// the caller may be about to acknowledge a write.
+pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName) {
+    if inner.ports.engine.needs_preparing(database) {
+        inner.fetches.note_move(database, branch.clone());
+        inner.fetch_wake.one();
+    }
+}
+
+fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), Fault> {
+    let mut unit = inner.ports.metadata.read()?;
+    let Some(base) = unit.database_get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
+    let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
+    let mut before = None;
+    loop {
+        let page = unit.pull_list(database, &filter, before, PULLS_AT_A_TIME)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        before = Some(last.number);
+        let concerned = |pull: &&Pull| pull.to_branch == *branch || (pull.is_within() && pull.from_branch == *branch);
+        for pull in page.iter().filter(concerned) {
+            // The newest are worth most; the others wait for a reader.
+            if !inner.fetches.want(Trial::Pull(database, pull.number), base.owner_id) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn make_trial(inner: &Inner, trial: &Trial) -> Result<Refreshed, Fault> {
+    if !inner.fetches.take_trial(trial) {
+        return Ok(Refreshed::Dropped);
+    }
+    let commits = match trial {
+        Trial::Pull(base, number) => present_heads(inner, *base, *number)?,
+        Trial::Commits { ours, theirs, .. } => Some((ours.clone(), theirs.clone())),
+    };
+    let Some((ours, theirs)) = commits else { return Ok(Refreshed::Dropped) };
+    Ok(match inner.ports.engine.prepare_conflicts(trial.base(), &ours, &theirs) {
+        Ok(()) => Refreshed::Prepared,
+        // There is no memory just now, or the commits are gone: readers are told, and have it made again.
+        Err(EngineError::Busy | EngineError::NoSuchCommit(_)) => Refreshed::Dropped,
+        Err(error) => Refreshed::PrepareFailed(error.into()),
+    })
+}
+
+/// The heads of the target and of an open pull; `None` when they cannot be merged now.
+fn present_heads(
+    inner: &Inner,
+    database: DatabaseId,
+    number: PullNumber,
+) -> Result<Option<(CommitHash, CommitHash)>, Fault> {
+    let mut unit = inner.ports.metadata.read()?;
+    let Some(pull) = unit.pull_get(database, number)? else { return Ok(None) };
+    let is_ready = pull.state == PullState::Open && pull.content.fetch_due_at.is_none();
+    let Some(heads) = pull.content.heads.filter(|_| is_ready) else { return Ok(None) };
+    Ok(unit.branch_get(database, &pull.to_branch)?.map(|target| (target.head, heads.from)))
 }
