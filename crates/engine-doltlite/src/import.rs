@@ -196,7 +196,8 @@ impl<'a> Filler<'a> {
             vec!["?"; columns.len()].join(", ")
         );
         let returning = if refers {
-            connection.preparing(&sql, || connection.raw().prepare(&format!("{sql} RETURNING rowid"))).ok()
+            let returning = format!("{sql} RETURNING rowid");
+            connection.spend(|| connection.preparing(&sql, || connection.raw().prepare(&returning))).ok()
         } else {
             None
         };
@@ -204,7 +205,7 @@ impl<'a> Filler<'a> {
         let insert = match returning {
             Some(statement) => statement,
             None => connection
-                .preparing(&sql, || connection.raw().prepare(&sql))
+                .spend(|| connection.preparing(&sql, || connection.raw().prepare(&sql)))
                 .map_err(|error| refused(errors::parts(&error).1))?,
         };
         let demanded = (0..columns.len()).filter(|at| demanded.iter().any(|name| same(name, &columns[*at]))).collect();
@@ -233,7 +234,7 @@ impl<'a> Filler<'a> {
         let found = keys.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(" AND ");
         let sql = format!("UPDATE {} SET {set} WHERE {found}", quote::name(table));
         let statement = connection
-            .preparing(&sql, || connection.raw().prepare(&sql))
+            .spend(|| connection.preparing(&sql, || connection.raw().prepare(&sql)))
             .map_err(|error| refused(errors::parts(&error).1))?;
         let parameters = (0..statement.parameter_count()).collect();
         filler.update = Some((statement, parameters));

@@ -15,5 +15,6 @@ mod secrecy;
 mod selections;
 mod sessions;
 mod sqlite;
+mod stored;
 mod support;
 mod turns;

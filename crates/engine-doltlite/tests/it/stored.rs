@@ -1,0 +1,344 @@
+//! Expressions that users stored in a schema (generated columns, checks, defaults, indexes, views, triggers) have the limits of a statement, whatever
+//! computes them. Diffs and merges are in `limits.rs`.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use branchyard_domain::entities::{Cell, ImportMode};
+use branchyard_domain::ports::{
+    Canceled, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource, ScriptJob,
+    Selection, SqlFailure, TableScan,
+};
+use branchyard_domain::values::CommitHash;
+
+use crate::limits::{AMPLE, GREEDY, SHORT, SLOW, confine, rows};
+use crate::support::{LONG, Taken, Yard, ada, id};
+
+/// Runs what may never end if a limit does not hold.
+fn ends<T: Send + 'static>(what: &str, yard: &Arc<Yard>, call: impl FnOnce(&Yard) -> T + Send + 'static) -> T {
+    let (yard, (give, take)) = (Arc::clone(yard), mpsc::channel());
+    thread::spawn(move || drop(give.send(call(&yard))));
+    take.recv_timeout(4 * AMPLE).unwrap_or_else(|_| panic!("{what} does not end"))
+}
+
+/// Takes the time of all readers if it is prepared: each view reads the one before twice.
+fn nested_views() -> String {
+    let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
+    let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
+    views.join("; ")
+}
+
+/// Tables `t` whose rows take long, each by another kind of expression.
+fn slow_schemas() -> Vec<(&'static str, String)> {
+    let trigger = |body: &str| {
+        format!(
+            "create table t(id integer primary key, a); create table log(x);
+             create trigger g after insert on t begin insert into log {body}; end;
+             create trigger h after delete on t begin insert into log {body}; end;
+             create trigger i after update on t begin insert into log {body}; end"
+        )
+    };
+    let slow = SLOW.replace("a %", "random() %");
+    vec![
+        ("a stored column", format!("create table t(id integer primary key, a, slow as ({SLOW}) stored)")),
+        ("a check", format!("create table t(id integer primary key, a, check ({SLOW} > 0))")),
+        ("a default", format!("create table t(id integer primary key, a, slow default ({slow}))")),
+        ("an index", format!("create table t(id integer primary key, a); create index i on t({SLOW})")),
+        (
+            "a partial index",
+            format!("create table t(id integer primary key, a); create index i on t(a) where {SLOW} > 0"),
+        ),
+        ("a trigger", trigger(&format!("select {slow}"))),
+        ("a trigger on a nested view", format!("{}; {}", nested_views(), trigger("select x from v59"))),
+    ]
+}
+
+struct Numbers(i64, i64);
+
+impl RowSource for Numbers {
+    fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
+        if self.0 > self.1 {
+            return Ok(None);
+        }
+        *row = vec![Cell::Integer(self.0), Cell::Integer(self.0)];
+        self.0 += 1;
+        Ok(Some(u64::try_from(self.0).unwrap()))
+    }
+}
+
+fn import(
+    yard: &Yard,
+    base: &CommitHash,
+    target: &ImportTarget,
+    (rows, timeout): (i64, Duration),
+) -> Result<CommitHash, EngineError> {
+    let author = ada();
+    let columns = ["id", "a"].map(|name| ImportColumn { name: name.to_owned(), declared_type: String::new() });
+    let job = ImportJob { base, table: "t", target, columns: &columns, message: "Import", author: &author, timeout };
+    yard.engine.import(id(1), &job, &mut Numbers(1, rows))
+}
+
+fn script(
+    yard: &Yard,
+    base: &CommitHash,
+    mode: ImportMode,
+    text: &str,
+    timeout: Duration,
+) -> Result<CommitHash, EngineError> {
+    let author = ada();
+    let target = Some(("t", mode));
+    let job = ScriptJob { base, target, statement_bytes: 16 << 20, message: "m", author: &author, timeout };
+    yard.engine.run_script(id(1), &job, &mut text.as_bytes())
+}
+
+fn scan(yard: &Yard, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+    let mut taken = Taken::default();
+    let scan = TableScan { table, timeout, canceled: Canceled::default() };
+    yard.engine.scan(id(1), at, &scan, &mut taken).map(|_| taken)
+}
+
+fn look(yard: &Yard, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+    let mut taken = Taken::default();
+    let (tests, order, after) = (&[][..], None, None);
+    let canceled = Canceled::default();
+    let (backwards, skip, limit) = (false, 0, 1_000);
+    let wanted = Selection { table, tests, order, backwards, after, skip, limit, timeout, canceled };
+    yard.engine.rows(id(1), at, &wanted, &mut taken).map(|_| taken)
+}
+
+#[track_caller]
+fn too_slow<T: std::fmt::Debug>(what: &str, ended: Result<T, EngineError>) {
+    let is_late = match &ended {
+        Err(EngineError::TimedOut(30)) => true,
+        Err(EngineError::Sql { failure: SqlFailure::TimedOut(ms), .. }) => *ms <= 30,
+        _ => false,
+    };
+    assert!(is_late, "{what}: {ended:?}");
+}
+
+#[test]
+fn imports_and_scripts_have_the_time_of_the_job() {
+    for (what, schema) in slow_schemas() {
+        let yard = Yard::new();
+        let empty = yard.write(&yard.base, &schema);
+        let yard = Arc::new(yard);
+        let insert = format!("insert into t(id, a) {}", rows(1, 20));
+        for target in [ImportTarget::Replace, ImportTarget::Update] {
+            let (base, name) = (empty.clone(), format!("an import, {what}, {target:?}"));
+            too_slow(&name, ends(&name, &yard, move |yard| import(yard, &base, &target, (20, SHORT))));
+        }
+        let (base, name) = (empty.clone(), format!("a script, {what}"));
+        too_slow(&name, ends(&name, &yard, move |yard| script(yard, &base, ImportMode::Update, &insert, SHORT)));
+    }
+}
+
+#[test]
+fn what_is_replaced_has_the_time_of_the_job() {
+    let mut yard = Yard::new();
+    let nested = format!(
+        "{}; create table t(id integer primary key, a); create table log(x);
+         insert into t(id, a) {};
+         create trigger h after delete on t begin insert into log select x from v59; end",
+        nested_views(),
+        rows(1, 20)
+    );
+    let slow = format!(
+        "create table t(id integer primary key, a); create table log(x); insert into t(id, a) {};
+         create trigger h after delete on t begin insert into log select {}; end",
+        rows(1, 20),
+        SLOW.replace("a %", "old.a %")
+    );
+    let (nested, slow) = (yard.write(&yard.base, &nested), yard.write(&yard.base, &slow));
+    confine(&mut yard, SHORT, 256 << 20);
+    let yard = Arc::new(yard);
+    for (what, base) in [("nested", nested), ("slow", slow)] {
+        let (at, name) = (base.clone(), format!("an import, {what}"));
+        too_slow(&name, ends(&name, &yard, move |yard| import(yard, &at, &ImportTarget::Replace, (20, SHORT))));
+        let (at, name) = (base.clone(), format!("a script, {what}"));
+        too_slow(&name, ends(&name, &yard, move |yard| script(yard, &at, ImportMode::Replace, "select 1", SHORT)));
+    }
+}
+
+#[test]
+fn reading_a_table_or_view_has_the_time_of_the_call() {
+    let mut yard = Yard::new();
+    let schema = format!(
+        "create table t(id integer primary key, a, slow as ({SLOW})); insert into t(id, a) {};
+         create view w as select slow from t where slow > 0; {}",
+        rows(1, 20),
+        nested_views()
+    );
+    let at = yard.write(&yard.base, &schema);
+    confine(&mut yard, SHORT, 256 << 20);
+    let yard = Arc::new(yard);
+    let (base, at_table) = (yard.base.clone(), at.clone());
+    too_slow("an export", ends("an export", &yard, move |yard| scan(yard, &at_table, "t", SHORT)));
+    for table in ["t", "w", "v59"] {
+        let (name, at_rows) = (format!("rows of {table}"), at.clone());
+        too_slow(&name, ends(&name, &yard, move |yard| look(yard, &at_rows, table, SHORT)));
+    }
+    for table in ["w", "v59"] {
+        let (name, at_count) = (format!("the count of {table}"), at.clone());
+        too_slow(&name, ends(&name, &yard, move |yard| yard.engine.count(id(1), &at_count, table, &[], SHORT)));
+    }
+    // The definitions of a view that is not to be had in time are left out, or the whole call ends.
+    let at_tables = at.clone();
+    let _ = ends("the definitions", &yard, move |yard| yard.engine.tables(id(1), &at_tables).map(drop));
+    let at_objects = at.clone();
+    ends("the objects", &yard, move |yard| yard.engine.objects(id(1), &at_objects)).unwrap();
+    let _ = ends("the counts", &yard, move |yard| yard.engine.changed_tables(id(1), &base, &at).map(drop));
+}
+
+#[test]
+fn the_check_of_a_file_has_a_time_for_each_step() {
+    let mut yard = Yard::new();
+    let schema = format!(
+        "create table t(id integer primary key, a, slow as ({SLOW}), check ({SLOW} > 0)); create index i on t(slow);
+         insert into t(id, a) {}",
+        rows(1, 20)
+    );
+    let at = yard.write(&yard.base, &schema);
+    assert_eq!(yard.engine.verify(id(1), std::slice::from_ref(&at)).unwrap(), [""; 0]);
+    confine(&mut yard, SHORT, 256 << 20);
+    let yard = Arc::new(yard);
+    let at_slow = at.clone();
+    let found = ends("the check", &yard, move |yard| yard.engine.verify(id(1), &[at_slow])).unwrap();
+    assert_eq!(found, ["the check did not end within 60 ms"]);
+}
+
+#[test]
+fn conflicts_have_the_time_of_a_trial() {
+    let mut yard = Yard::new();
+    let base = yard.write(
+        &yard.base,
+        &format!(
+            "create table t(id integer primary key, a, slow as ({SLOW}) stored); insert into t(id, a) values (1, 1)"
+        ),
+    );
+    let ours = yard.write(&base, "update t set a = 2");
+    let theirs = yard.write(&base, &format!("update t set a = 3; insert into t(id, a) {}", rows(10, 30)));
+    confine(&mut yard, SHORT, 256 << 20);
+    let yard = Arc::new(yard);
+    let find = |yard: &Arc<Yard>| {
+        let (ours, theirs) = (ours.clone(), theirs.clone());
+        ends("a trial", yard, move |yard| yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10))
+    };
+    // It computes what it has to, or ends.
+    let found = find(&yard);
+    assert!(matches!(&found, Err(EngineError::TimedOut(30)) | Ok(_)), "{found:?}");
+    let mut yard = Arc::into_inner(yard).unwrap();
+    confine(&mut yard, LONG, 256 << 20);
+    assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10).unwrap().len(), 1);
+}
+
+/// What modules keep in tables of their own is nobody's table; tables with such names are.
+#[test]
+fn tables_of_modules_are_left_out_without_a_look_at_the_views() {
+    let yard = Yard::new();
+    let schema = format!(
+        "create virtual table words using fts5(text);
+         create table words_of(id integer primary key); create table other_data(id integer primary key); {}",
+        nested_views()
+    );
+    let at = yard.write(&yard.base, &schema);
+    let yard = Arc::new(yard);
+    let found = ends("finding a table", &yard, move |yard| {
+        let changed = yard.write(&at, "insert into other_data values (1); insert into words values ('one')");
+        assert!(scan(yard, &changed, "words_content", LONG).is_err());
+        assert_eq!(scan(yard, &changed, "other_data", LONG).unwrap().rows.len(), 1);
+        yard.engine.verify(id(1), &[changed]).unwrap()
+    });
+    assert_eq!(found, [""; 0]);
+}
+
+fn is_out_of_memory(error: &EngineError) -> bool {
+    match error {
+        EngineError::Import(FormatError::Rows(rows)) => rows[0].detail.contains("out of memory"),
+        EngineError::Import(FormatError::File(detail)) => detail.contains("out of memory"),
+        EngineError::Sql { failure, .. } => failure.to_string().contains("out of memory"),
+        EngineError::Unavailable(text) => text.contains("out of memory"),
+        _ => false,
+    }
+}
+
+#[track_caller]
+fn too_greedy<T: std::fmt::Debug>(what: &str, ended: Result<T, EngineError>) {
+    assert!(matches!(&ended, Err(error) if is_out_of_memory(error)), "{what}: {ended:?}");
+}
+
+#[test]
+fn what_is_stored_has_the_memory_of_a_statement() {
+    let trigger = format!(
+        "create table t(id integer primary key, a); create table log(x);
+         create trigger g after insert on t begin insert into log select {}; end",
+        GREEDY.replace("a %", "new.a %").replace("'a'", "'b'")
+    );
+    for (what, schema) in [
+        ("a stored column", format!("create table t(id integer primary key, a, large as ({GREEDY}) stored)")),
+        ("a check", format!("create table t(id integer primary key, a, check ({GREEDY} > 0))")),
+        (
+            "a default",
+            format!("create table t(id integer primary key, a, d default ({}))", GREEDY.replace("a %", "random() %")),
+        ),
+        ("an index", format!("create table t(id integer primary key, a); create index i on t({GREEDY})")),
+        ("a trigger", trigger),
+    ] {
+        let mut yard = Yard::new();
+        let empty = yard.write(&yard.base, &schema);
+        import(&yard, &empty, &ImportTarget::Replace, (2, LONG)).unwrap();
+        confine(&mut yard, LONG, 24 << 20);
+        let insert = format!("insert into t(id, a) {}", rows(1, 2));
+        too_greedy(what, import(&yard, &empty, &ImportTarget::Replace, (2, LONG)));
+        too_greedy(what, script(&yard, &empty, ImportMode::Update, &insert, LONG));
+    }
+}
+
+#[test]
+fn what_is_read_has_the_memory_of_a_statement() {
+    let mut yard = Yard::new();
+    let schema = format!(
+        "create table t(id integer primary key, a, large as ({GREEDY})); insert into t(id, a) {}; create view w as select large from t where large > 0",
+        rows(1, 2)
+    );
+    let at = yard.write(&yard.base, &schema);
+    let checked =
+        format!("create table c(id integer primary key, a, check ({GREEDY} > 0)); insert into c(id, a) values (1, 1)");
+    let at = yard.write(&at, &checked);
+    assert_eq!(scan(&yard, &at, "t", LONG).unwrap().rows.len(), 2);
+    confine(&mut yard, LONG, 24 << 20);
+    too_greedy("an export", scan(&yard, &at, "t", LONG));
+    too_greedy("rows", look(&yard, &at, "t", LONG));
+    too_greedy("rows of a view", look(&yard, &at, "w", LONG));
+    too_greedy("a count", yard.engine.count(id(1), &at, "w", &[], LONG));
+    yard.engine.tables(id(1), &at).unwrap();
+    let found = yard.engine.verify(id(1), std::slice::from_ref(&at)).unwrap();
+    assert_eq!(found, ["the check takes more memory than the 24 MiB of a statement"]);
+}
+
+/// The last `dolt_commit` of a write has no limit of its own. It computes nothing that is stored: these fail whenever they are computed.
+#[test]
+fn committing_computes_nothing_that_is_stored() {
+    const OVERFLOWS: &str = "abs(-9223372036854775807 - 1 + a * 0)";
+    let yard = Yard::new();
+    let at = yard.write(
+        &yard.base,
+        &format!(
+            "create table t(id integer primary key, a); insert into t values (1, 1), (2, 2);
+             alter table t add column broken as ({OVERFLOWS});
+             create table log(x); create view w as select broken from t;
+             create trigger g after update on t begin insert into log select broken from t; end"
+        ),
+    );
+    let failure = "query error: integer overflow";
+    assert_eq!(yard.read_failure(&at, "select broken from t"), failure);
+    assert_eq!(yard.read_failure(&at, "select * from w"), failure);
+    assert_eq!(yard.write_failure(&at, "update t set a = 3"), (failure.to_owned(), 1));
+    // A check that holds for each row when it is put, and would not when the rest is written.
+    let at = yard.write(&at, "create table c(id integer primary key, check (changes() <> 7))");
+    let seven = format!("insert into log select x from ({})", rows(1, 7).replace("select x, x", "select x"));
+    let holds = format!("insert into log values (0); insert into c values (1); {seven}");
+    yard.write(&at, &holds);
+    let refused = yard.write_failure(&at, &format!("{holds}; insert into c values (2)"));
+    assert_eq!(refused, ("query error: CHECK constraint failed: changes() <> 7".to_owned(), 4));
+}
