@@ -75,7 +75,7 @@ fn run(
     sink: &mut dyn RowSink,
 ) -> Result<ReadReport, Failed> {
     no_nul(place.whole)?;
-    not_too_nested(place.text)?;
+    not_too_complex(place.text)?;
     let mut batch = Batch::new(connection.raw(), place.whole);
     let first = connection.preparing(place.whole, || memory.spend(|| batch.next()));
     let seen = connection.take_seen();
@@ -129,12 +129,20 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
     }
 }
 
-/// Refuses a statement before the engine prepares it: the time that takes may grow with the power of what is nested, and little of it can be stopped.
-pub(crate) fn not_too_nested(sql: &str) -> Result<(), SqlFailure> {
+/// Refuses a statement before the engine prepares it, as little of that can be stopped: the time may grow with the power of what is nested. Within
+/// one call of a JSON function, nothing is stopped either; the time is that of its document for each path.
+pub(crate) fn not_too_complex(sql: &str) -> Result<(), SqlFailure> {
     if tokens::nesting(sql) > tokens::MAX_NESTING {
         let text = format!(
             "parentheses, subqueries and joins are nested more than {} deep; take parentheses out, or name the inner parts with WITH or CREATE VIEW",
             tokens::MAX_NESTING
+        );
+        return Err(SqlFailure::Engine(text));
+    }
+    if tokens::paths(sql) > tokens::MAX_PATHS {
+        let text = format!(
+            "a JSON function is called with more than {} paths; use several calls, in each other or side by side",
+            tokens::MAX_PATHS
         );
         return Err(SqlFailure::Engine(text));
     }

@@ -17,7 +17,7 @@ use crate::guard::{Mode, Seen};
 use crate::import::{broken_references, set_foreign_keys};
 use crate::memory::Allowance;
 use crate::queue::Turn;
-use crate::read::{no_nul, not_too_nested};
+use crate::read::{no_nul, not_too_complex};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::quote;
@@ -111,7 +111,7 @@ fn run(
             Err(Stopped::Io(error)) => return Err(EngineError::Import(FormatError::Io(error))),
         };
         let place = Place::all(&text, Mode::Writer);
-        no_nul(&text).and_then(|()| not_too_nested(&text)).map_err(|failure| blamed(line, &failure))?;
+        no_nul(&text).and_then(|()| not_too_complex(&text)).map_err(|failure| blamed(line, &failure))?;
         run_one(connection, &place, true, memory).map_err(|failed| match failed {
             Failed::Sql(failure) => blamed(line, &failure),
             Failed::Engine(error) => error,

@@ -13,7 +13,7 @@ use crate::engine::DoltliteEngine;
 use crate::guard::{MAX_LENGTH, Mode, Seen};
 use crate::memory::Allowance;
 use crate::queue::Turn;
-use crate::read::{no_nul, not_too_nested};
+use crate::read::{no_nul, not_too_complex};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
 use crate::sql::tokens;
@@ -116,7 +116,7 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
         number += 1;
         let text = &sql[start..start + tokens::statement_length(&sql[start..])];
         let place = Place { whole: sql, text, start, mode: Mode::Writer };
-        not_too_nested(text).map_err(|failure| (failure.into(), number))?;
+        not_too_complex(text).map_err(|failure| (failure.into(), number))?;
         run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
         if timed.expired() {
             return Err((SqlFailure::TimedOut(0).into(), number));

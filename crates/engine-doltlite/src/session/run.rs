@@ -84,7 +84,7 @@ fn mode(session: &EngineSession, text: &str) -> Mode {
 fn check_text(sql: &str) -> Result<(), SessionError> {
     read::no_nul(sql)
         .map_err(|_| SessionError::Statement { code: "ERROR", message: "the text holds a NUL character".into() })?;
-    read::not_too_nested(sql).map_err(|failure| match failure {
+    read::not_too_complex(sql).map_err(|failure| match failure {
         SqlFailure::Engine(message) => SessionError::Statement { code: "ERROR", message },
         other => SessionError::Statement { code: "ERROR", message: other.to_string() },
     })?;

@@ -158,6 +158,77 @@ pub(crate) fn nesting(sql: &str) -> usize {
     deepest
 }
 
+/// How many paths a call of a JSON function may have. Each is looked for in the whole document, and nothing stops a call.
+pub(crate) const MAX_PATHS: usize = 16;
+
+/// The functions that take several paths, and the number of arguments of each path.
+const BY_PATHS: [(&str, usize); 12] = [
+    ("json_extract", 1),
+    ("jsonb_extract", 1),
+    ("json_remove", 1),
+    ("jsonb_remove", 1),
+    ("json_set", 2),
+    ("jsonb_set", 2),
+    ("json_insert", 2),
+    ("jsonb_insert", 2),
+    ("json_replace", 2),
+    ("jsonb_replace", 2),
+    ("json_array_insert", 2),
+    ("jsonb_array_insert", 2),
+];
+
+/// The most paths that any one call in a text has.
+pub(crate) fn paths(sql: &str) -> usize {
+    // Most statements are too short for too many.
+    if sql.len() < 2 * MAX_PATHS {
+        return 0;
+    }
+    let bytes = sql.as_bytes();
+    // Of each open parenthesis: how many arguments a path takes, if it belongs to such a function, and its commas.
+    let mut open: Vec<(Option<usize>, usize)> = Vec::new();
+    let (mut at, mut most, mut name) = (0, 0, &bytes[..0]);
+    while let Some(byte) = bytes.get(at) {
+        let start = at;
+        at += 1;
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0c => continue,
+            b'-' if bytes.get(at) == Some(&b'-') => {
+                at = memchr(b'\n', bytes, at).map_or(bytes.len(), |end| end + 1);
+                continue;
+            }
+            b'/' if bytes.get(at) == Some(&b'*') => {
+                at = comment_end(bytes, at + 1);
+                continue;
+            }
+            b'(' => {
+                let called = BY_PATHS.iter().find(|(function, _)| name.eq_ignore_ascii_case(function.as_bytes()));
+                open.push((called.map(|(_, arguments)| *arguments), 0));
+            }
+            b',' => {
+                if let Some((arguments, commas)) = open.last_mut() {
+                    *commas += 1;
+                    most = most.max(arguments.map_or(0, |arguments| commas.div_ceil(arguments)));
+                }
+            }
+            b')' => drop(open.pop()),
+            b'\'' | b'"' | b'`' | b'[' => {
+                let close = if *byte == b'[' { b']' } else { *byte };
+                at = memchr(close, bytes, at).map_or(bytes.len(), |end| end + 1);
+                name = &bytes[start + 1..(at - 1).max(start + 1)];
+                continue;
+            }
+            _ if is_word(*byte) => {
+                at = bytes[at..].iter().position(|byte| !is_word(*byte)).map_or(bytes.len(), |length| at + length);
+                name = &bytes[start..at];
+                continue;
+            }
+            _ => {}
+        }
+        name = &bytes[..0];
+    }
+    most
+}
+
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
@@ -228,6 +299,23 @@ mod tests {
             ("-- (", 0),
         ] {
             assert_eq!(nesting(sql), depth, "{sql}");
+        }
+    }
+
+    #[test]
+    fn paths_are_counted_call_by_call() {
+        let list = |count: usize| vec!["'$.a'"; count].join(", ");
+        for (sql, expected) in [
+            (format!("select json_extract(doc, {})", list(40)), 40),
+            (format!("select JSON_Remove /* ( */ (doc, {}), json_extract(doc, '$')", list(33)), 33),
+            (format!("select \"json_set\"(f(1, 2, {}), {})", list(9), list(80)), 40),
+            (format!("select [jsonb_insert]\n--\n('(', {}", list(63)), 32),
+            (format!("select json_array({}), 'json_extract(1, {}'", list(50), list(50).replace('\'', "")), 0),
+            (format!("select json_extract(doc, (select max({}) from t), '$')", list(50)), 2),
+            (format!("select json_extract + (1, {})", list(50)), 0),
+            (format!("select {}", list(50)), 0),
+        ] {
+            assert_eq!(paths(&sql), expected, "{sql}");
         }
     }
 

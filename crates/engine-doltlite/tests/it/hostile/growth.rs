@@ -24,6 +24,7 @@ const OPERATORS: &[&str] = &["||", "+", "and", "case", "in", "(,)", "union all",
 struct Row {
     names: Vec<String>,
     stops: bool,
+    fails: bool,
     what: String,
     from: usize,
     to: usize,
@@ -31,15 +32,16 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.starts_with("none ") && !line.is_empty());
     let row = |line: &str| {
         // `||` is a name as well.
         let parts: Vec<&str> = line.splitn(5, " | ").collect();
         let [names, what, from, to, sql] = parts[..] else { panic!("{line}") };
         let (stops, names) = names.strip_prefix("stops ").map_or((false, names), |names| (true, names));
+        let (fails, names) = names.strip_prefix("fails ").map_or((false, names), |names| (true, names));
         let names = if names == "(,)" { vec![names.into()] } else { names.split(',').map(str::to_owned).collect() };
         let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{line}"));
-        Row { names, stops, what: what.into(), from: number(from), to: number(to), sql: sql.into() }
+        Row { names, stops, fails, what: what.into(), from: number(from), to: number(to), sql: sql.into() }
     };
     lines.map(row).collect()
 }
@@ -94,13 +96,15 @@ fn statement(row: &Row, name: &str, n: usize) -> String {
     sql.replace("{n}", &n.to_string())
 }
 
-/// What the statement computes, the least of two times; what is wrong with it, if it fails for another reason than its time.
-fn measured(yard: &Yard, at: &CommitHash, sql: &str, timeout: Duration) -> Result<Duration, String> {
+/// What the statement computes, the least of two times; what is wrong with it, if it fails for another reason than its time, or should and does not.
+fn measured(yard: &Yard, at: &CommitHash, sql: &str, timeout: Duration, fails: bool) -> Result<Duration, String> {
     let once = || {
         let computing = Computing::now();
         let query = ReadQuery::new(sql, timeout);
         match yard.engine.read(id(1), at, &query, &mut Taken::default()) {
-            Ok(_) | Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => Ok(computing.elapsed()),
+            Ok(_) if !fails => Ok(computing.elapsed()),
+            Err(EngineError::Sql { failure: SqlFailure::TimedOut(_), .. }) => Ok(computing.elapsed()),
+            Err(EngineError::Sql { .. }) if fails => Ok(computing.elapsed()),
             other => Err(format!("{sql:.300}: {other:?}")),
         }
     };
@@ -117,16 +121,42 @@ fn is_there(name: &str) -> bool {
     plain.query_row(sql, [name, &format!("[{}]", functions.join(","))], |row| row.get(0)).unwrap()
 }
 
+/// The tables that rows of the table name.
+fn tables(yard: &Yard) -> CommitHash {
+    let numbers =
+        |n: usize| format!("with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) select");
+    let mut sql =
+        "create table t(id integer primary key, v text); create virtual table documents using fts5(body);".to_owned();
+    for n in [1024, 4096, 16_384, 65_536] {
+        sql += &format!(
+            "insert into documents(rowid, body) values ({n}, replace(printf('%.*c', {n}, 'a'), 'a', 'word '));"
+        );
+        sql += &format!("create table r{n}(id integer primary key, v text); create index ir{n} on r{n}(v);");
+        sql += &format!("insert into r{n} {} x, 'value ' || x from c;", numbers(n));
+    }
+    sql += "insert into documents(rowid, body) values (262144, replace(printf('%.*c', 262144, 'a'), 'a', 'word '));";
+    for n in [60, 240, 960] {
+        let columns: Vec<String> = (0..n).map(|k| format!("c{k} references t(id)")).collect();
+        let names: Vec<String> = (0..n).map(|k| format!("c{k}")).collect();
+        sql += &format!(
+            "create table wide{n}({}); create index iwide{n} on wide{n}({});",
+            columns.join(","),
+            names.join(",")
+        );
+    }
+    for module in ["rtree", "rtree_i32"] {
+        let refused = format!("create virtual table boxes using {module}(id, a, b)");
+        assert!(yard.try_write(id(1), &yard.base, &refused, LONG).is_err(), "{module} needs rows in growth.txt");
+    }
+    let first = yard.write(&yard.base, &sql);
+    let changed = [1024, 4096, 16_384, 65_536].map(|n| format!("update r{n} set v = v || '!' where id % 2;"));
+    yard.write(&first, &changed.concat())
+}
+
 #[test]
 fn no_call_grows_faster_than_its_arguments() {
     let yard = Yard::new();
-    let words: Vec<String> = [1024, 4096, 16_384, 65_536]
-        .map(|n| {
-            format!("insert into documents(rowid, body) values ({n}, replace(printf('%.*c', {n}, 'a'), 'a', 'word '))")
-        })
-        .into();
-    let tables = "create table t(id integer primary key, v text); create virtual table documents using fts5(body)";
-    let at = yard.write(&yard.base, &format!("{tables}; {}", words.join("; ")));
+    let at = tables(&yard);
     let mut faults = Vec::new();
     for row in rows() {
         // Some are allowed and not in this build of the engine.
@@ -137,7 +167,7 @@ fn no_call_grows_faster_than_its_arguments() {
                 let sql = statement(&row, name, n);
                 let timeout = if row.stops { super::TIME } else { LONG };
                 let label = format!("{name}, {}, {n}", row.what);
-                let took = match measured(&yard, &at, &sql, timeout) {
+                let took = match measured(&yard, &at, &sql, timeout, row.fails) {
                     Ok(took) => took,
                     Err(fault) => {
                         faults.push(format!("{label}: {fault}"));
@@ -165,10 +195,51 @@ fn no_call_grows_faster_than_its_arguments() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Each path walks through the whole document. Nothing ends one call, so the number of its paths is limited.
+#[test]
+fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_refused() {
+    const ELEMENTS: usize = 8_000_000;
+    const MOST: usize = 16;
+    let yard = Yard::new();
+    // An array of nulls takes a byte for each of them: no document has more to walk through.
+    let document =
+        |elements: usize| format!("cast(x'eb' || unhex(printf('%08x', {elements})) || zeroblob({elements}) as blob)");
+    for (name, value) in [
+        ("json_extract", ""),
+        ("json_remove", ""),
+        ("json_set", ", 1"),
+        ("\"jsonb_insert\"", ", 1"),
+        ("json_replace", ", 'x'"),
+    ] {
+        let sql = |paths: usize, elements: usize| {
+            let path = |n: usize| format!("'$[#-{}]'{value}", n + 1);
+            let paths: Vec<String> = (0..paths).map(path).collect();
+            format!("select length({name}({}, {}))", document(elements), paths.join(", "))
+        };
+        let read = |sql: &str| yard.engine.read(id(1), &yard.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
+        for paths in [MOST + 1, if value.is_empty() { 126 } else { 63 }] {
+            let refused = format!("{:?}", read(&sql(paths, 100)));
+            assert!(refused.contains("a JSON function is called with more than 16 paths"), "{name}: {refused}");
+            let written = yard.try_write(id(1), &yard.base, &format!("create view v as {}", sql(paths, 100)), LONG);
+            assert!(format!("{written:?}").contains("more than 16 paths"), "{name} in a view: {written:?}");
+        }
+        let took = measured(&yard, &yard.base, &sql(MOST, ELEMENTS), LONG, false).unwrap();
+        println!("{name}: {took:?} with {MOST} paths");
+        assert!(took < Duration::from_secs(10), "{name}: {took:?}");
+    }
+}
+
 #[test]
 fn the_table_of_growth_names_everything_that_may_be_used() {
     let rows = rows();
-    let measured: BTreeSet<&str> = rows.iter().flat_map(|row| &row.names).map(String::as_str).collect();
+    // What cannot be used, although it may be, says why.
+    let none = TABLE.lines().filter_map(|line| line.strip_prefix("none ")?.split_once(" | "));
+    let measured: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(|row| &row.names)
+        .map(String::as_str)
+        .chain(none.flat_map(|(names, _)| names.split(',')))
+        .collect();
     let allowed: BTreeSet<&str> = FUNCTIONS.split_whitespace().chain(MODULES.split_whitespace()).collect();
     let missing: Vec<_> = allowed.iter().chain(OPERATORS).filter(|name| !measured.contains(*name)).collect();
     assert!(missing.is_empty(), "without a row in growth.txt: {missing:?}");
