@@ -18,6 +18,7 @@ mod hostile;
 mod idempotency;
 mod imports;
 mod lanes;
+mod memory;
 mod merges;
 mod metrics;
 mod scripts;

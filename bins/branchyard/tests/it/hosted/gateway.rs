@@ -180,3 +180,70 @@ fn bodies_that_never_end_hold_little_memory_of_the_server() {
     drop(held);
     yard.server.terminate();
 }
+
+/// The rows of these answers have no end.
+#[cfg(target_os = "linux")]
+#[test]
+fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let yard = Yard::start(dir.path());
+    let started = yard.create(&json!({}));
+    let url = started["url"].as_str().unwrap();
+    let sql = "with recursive c(n) as (select 1 union all select n + 1 from c) select n, hex(zeroblob(5000)) from c";
+    let batch = json!({"batch": {"steps": [{"stmt": {"sql": sql}}]}}).to_string();
+    let before = resident_kib(yard.server.id());
+    let declared = format!("content-type: application/json\r\ncontent-length: {}", batch.len());
+    let mut streams: Vec<TcpStream> =
+        (0..8).map(|_| begin(&yard, &format!("{url}v3/cursor"), &declared, batch.as_bytes())).collect();
+    for stream in &mut streams {
+        let mut first = vec![0; 100_000];
+        stream.read_exact(&mut first).unwrap();
+        let first = String::from_utf8_lossy(&first);
+        assert!(first.starts_with("HTTP/1.1 200") && first.contains("\"type\":\"row\""), "{first:.300}");
+    }
+    // Nothing more is taken, so nothing more can come: the instance makes hundreds of megabytes in this time.
+    thread::sleep(Duration::from_secs(3));
+    let grown = resident_kib(yard.server.id()).saturating_sub(before);
+    assert!(grown < 60 << 10, "{grown} KiB");
+    // They go on where they stopped.
+    for mut stream in streams {
+        std::io::copy(&mut (&mut stream).take(20 << 20), &mut std::io::sink()).unwrap();
+    }
+    // The longest answer of a pipeline is the instance's as well.
+    for (bytes, outcome) in [(4 << 20, "\"type\":\"ok\""), (6 << 20, "RESPONSE_TOO_LARGE")] {
+        let sql = format!("select hex(zeroblob({bytes}))");
+        let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]}).to_string();
+        let declared = format!("connection: close\r\ncontent-length: {}", body.len());
+        let passed = answer(begin(&yard, &format!("{url}v2/pipeline"), &declared, body.as_bytes()));
+        assert!(passed.starts_with("HTTP/1.1 200") && passed.contains(outcome), "{passed:.300}");
+    }
+    yard.server.terminate();
+}
+
+/// actix answers `100 Continue` by itself, as soon as the head is there. The refusal follows at once: it waits for no byte of the body.
+#[test]
+fn a_client_that_asks_before_it_sends_is_refused_without_its_body() {
+    const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+    let dir = tempfile::tempdir().unwrap();
+    let mut yard = Yard::start(dir.path());
+    let started = yard.create(&json!({}));
+    let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
+    let body = json!({"requests": []}).to_string();
+    let declared = format!("expect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
+    let ask = |yard: &Yard| {
+        let mut stream = begin(yard, &url, &declared, b"");
+        let mut line = vec![0; CONTINUE.len()];
+        stream.read_exact(&mut line).unwrap();
+        assert_eq!(String::from_utf8_lossy(&line), CONTINUE);
+        stream
+    };
+    let good = std::mem::replace(&mut yard.token, format!("hsat.v1.{}3mhf8X", "A".repeat(43)));
+    let refused = answer(ask(&yard));
+    assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("UNAUTHENTICATED"), "{refused}");
+    yard.token = good;
+    let mut asked = ask(&yard);
+    asked.write_all(body.as_bytes()).unwrap();
+    let passed = answer(asked);
+    assert!(passed.starts_with("HTTP/1.1 200"), "{passed}");
+    yard.server.terminate();
+}

@@ -1,0 +1,80 @@
+//! Statements share memory of their own. One that finds none waits and is refused, and requests that run no statement notice nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use branchyard_testkit::{Actor, Answer, Server};
+use serde_json::json;
+
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a statement waits for memory.
+const WAIT: Duration = Duration::from_secs(5);
+const POOL: usize = 64 << 20;
+/// Holds a third of the pool or more, and computes until its time is over.
+const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n), \
+    held as materialized (select randomblob(20000000) as z) select count(*) from n, held where length(z) < x - x";
+/// Needs most of the pool, for a moment.
+const NEEDS: &str = "select length(hex(zeroblob(18000000)))";
+
+fn read(who: &Actor, statement: &str, timeout_ms: u64) -> Answer {
+    who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
+}
+
+#[test]
+fn a_statement_without_room_waits_and_is_refused_while_look_ups_go_on() {
+    let server = Server::start_with(|config| {
+        config.sql.memory_total_bytes = POOL;
+        config.sql.max_memory_bytes = POOL;
+    });
+    let (ada, ben, eve) = (&server.user("ada"), &server.user("ben"), &server.user("eve"));
+    ada.database("rivers");
+    assert_eq!(read(ben, NEEDS, 30_000).expect(200).data()["rows"], json!([["36000000"]]));
+    let (stop, looked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let (stop, looked, began) = (&stop, &looked, Instant::now());
+        let goes_on = move || !stop.load(Ordering::Relaxed) && began.elapsed() < PATIENCE;
+        assert_eq!(read(eve, HOLDS, 1_000).expect(200).data()["status"], "timeout");
+        let held = scope.spawn(move || {
+            while goes_on() {
+                // Until another one has been refused, as often as that takes.
+                assert_eq!(read(eve, HOLDS, 20_000).expect(200).data()["status"], "timeout");
+            }
+        });
+        let looking = scope.spawn(move || {
+            let mut number = 0;
+            while goes_on() {
+                number += 1;
+                ada.get("/databases/ada/rivers").expect(200);
+                ada.get("/databases/ada/rivers/branches").expect(200);
+                let branch = json!({"name": format!("b{number}"), "from": {"branch": "main"}});
+                ada.post("/databases/ada/rivers/branches", &branch).expect(201);
+                ada.delete(&format!("/databases/ada/rivers/branches/b{number}")).expect(200);
+                looked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let (mut refused, mut meanwhile) = (None, 0);
+        while refused.is_none() {
+            assert!(began.elapsed() < PATIENCE && !held.is_finished(), "there was always room");
+            let (asked, before) = (Instant::now(), looked.load(Ordering::Relaxed));
+            let answer = read(ben, NEEDS, 30_000);
+            meanwhile = looked.load(Ordering::Relaxed) - before;
+            if answer.status == 503 {
+                assert!(asked.elapsed() >= WAIT, "it did not wait: {:?}", asked.elapsed());
+                refused = Some(answer);
+            } else {
+                // It came before the other one, or after it.
+                assert_eq!(answer.expect(200).data()["status"], "success");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let refused = refused.unwrap();
+        assert_eq!((refused.header("retry-after"), &refused.json()["code"]), ("1", &json!("SERVICE_UNAVAILABLE")));
+        assert!(meanwhile > 0, "no look-up was answered while the statement waited");
+        looking.join().unwrap();
+        held.join().unwrap();
+    });
+    // What was held is given back.
+    assert_eq!(read(ben, NEEDS, 30_000).expect(200).data()["status"], "success");
+}
