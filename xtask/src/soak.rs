@@ -4,6 +4,7 @@
 use crate::process;
 use crate::workspace::{Workspace, cargo};
 use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The real server under faults.
@@ -15,6 +16,25 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
     test.env("CRASH_SEED", flags.number("--seed")?.unwrap_or(1).to_string());
     test.env("CRASH_MINUTES", flags.number("--minutes")?.unwrap_or(10).to_string());
     process::run(test.current_dir(&workspace.root))
+}
+
+/// The release binary under attack.
+pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&str]) -> Result<()> {
+    let flags = Flags::parse(flags, &["--seconds", "--seed"])?;
+    let binary = match binary {
+        Some(binary) => std::path::absolute(&binary).with_context(|| format!("no such file: {}", binary.display()))?,
+        None => {
+            let mut build = Command::new(cargo());
+            build.args(["build", "--quiet", "--release", "--package", "branchyard"]);
+            process::run(build.current_dir(&workspace.root))?;
+            workspace.target.join("release/branchyard")
+        }
+    };
+    let mut test = Command::new(cargo());
+    test.args(["test", "-p", "branchyard", "--test", "it", "outage::the_worst_callers"]).args(["--", "--nocapture"]);
+    test.env("OUTAGE_SECONDS", flags.number("--seconds")?.unwrap_or(60).to_string());
+    test.env("OUTAGE_SEED", flags.number("--seed")?.unwrap_or(1).to_string());
+    process::run(test.env("OUTAGE_BINARY", binary).current_dir(&workspace.root))
 }
 
 /// A data folder that later versions have to serve.

@@ -17,6 +17,7 @@ mod hosted;
 mod hurry;
 mod main_job;
 mod migrating;
+mod outage;
 mod process;
 mod readme;
 mod real_data;

@@ -1,5 +1,6 @@
 //! The real binary as a child process.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -8,7 +9,12 @@ use std::time::{Duration, Instant};
 
 /// The binary under test.
 pub(crate) fn branchyard() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_branchyard"));
+    branchyard_at(env!("CARGO_BIN_EXE_branchyard").as_ref())
+}
+
+/// A binary of another build.
+pub(crate) fn branchyard_at(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("BRANCHYARD_")) {
         command.env_remove(name);
     }

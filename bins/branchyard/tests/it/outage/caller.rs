@@ -1,0 +1,164 @@
+//! An attacker: an address, perhaps an account, and a count of what its requests came to.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::Value;
+
+use super::scene::{Scene, account};
+use super::wire::{Answer, Outcome, Wire};
+
+/// Statuses that the contracts have for requests like these. 500 and 502 are not among them.
+const DOCUMENTED: &[u16] = &[200, 201, 202, 204, 304, 400, 401, 403, 404, 408, 409, 413, 422, 429, 503];
+/// Texts that no caller may provoke.
+const FALSE_ALARMS: &[&str] = &["is damaged", "\"INTERNAL\""];
+
+/// What the requests of an attack came to, by status or end.
+pub(super) type Tally = BTreeMap<&'static str, BTreeMap<String, usize>>;
+
+pub(super) struct Caller<'a> {
+    pub(super) scene: &'a Scene,
+    address: Ipv4Addr,
+    /// Number of the account; `None` = anonymous.
+    pub(super) account: Option<usize>,
+    pub(super) random: StdRng,
+    /// The attack under way.
+    pub(super) attack: &'static str,
+    pub(super) tally: Tally,
+    /// Answers that no attack may have.
+    pub(super) findings: Vec<String>,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(scene: &'a Scene, number: u8, account: Option<usize>, seed: u64) -> Self {
+        let random = StdRng::seed_from_u64(seed << 8 | u64::from(number));
+        let address = Ipv4Addr::new(127, 0, 0, 10 + number);
+        Self { scene, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
+    }
+
+    /// When this attacker gives an answer up that it asks for now.
+    pub(super) fn until(&self) -> Instant {
+        Instant::now() + self.scene.size.patience
+    }
+
+    /// The account's name; a name of nothing where there is none.
+    pub(super) fn name(&self) -> String {
+        self.account.map_or_else(|| "anonymous".to_owned(), account)
+    }
+
+    pub(super) fn number(&mut self, below: usize) -> usize {
+        self.random.random_range(0..below)
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.number(of.len())]
+    }
+
+    /// Head of a request, with the caller's credential.
+    pub(super) fn head(&self, method: &str, path: &str, headers: &[&str]) -> Vec<u8> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n");
+        if let Some(account) = self.account {
+            head += &format!("authorization: Bearer {}\r\n", self.scene.token(Some(account)));
+        }
+        for header in headers {
+            head += header;
+            head += "\r\n";
+        }
+        (head + "\r\n").into_bytes()
+    }
+
+    pub(super) fn get(&self, path: &str) -> Vec<u8> {
+        self.head("GET", path, &[])
+    }
+
+    pub(super) fn json(&self, method: &str, path: &str, body: &Value) -> Vec<u8> {
+        self.bytes(method, path, &["content-type: application/json"], body.to_string().as_bytes())
+    }
+
+    pub(super) fn bytes(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Vec<u8> {
+        let length = format!("content-length: {}", body.len());
+        let mut request = self.head(method, path, &[headers, &[&length]].concat());
+        request.extend_from_slice(body);
+        request
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) fn ask(&mut self, request: &[u8]) -> Option<Answer> {
+        let until = self.until();
+        let mut wire = self.open()?;
+        wire.send(request);
+        let outcome = wire.answer(until);
+        self.note(&outcome);
+        match outcome {
+            Outcome::Answered(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// Sends all requests at once, each on a connection of its own, and hangs up when its patience is over.
+    pub(super) fn crowd(&mut self, requests: &[Vec<u8>]) {
+        let held = self.begin(requests);
+        let until = self.until();
+        self.end(held, until);
+    }
+
+    /// Sends all requests, or what there is of them.
+    pub(super) fn begin(&mut self, requests: &[Vec<u8>]) -> Vec<Wire> {
+        let mut wires: Vec<Wire> = requests.iter().filter_map(|_| self.open()).collect();
+        for (wire, request) in wires.iter_mut().zip(requests) {
+            wire.send(request);
+        }
+        wires
+    }
+
+    /// Takes the answers that come in time.
+    pub(super) fn end(&mut self, wires: Vec<Wire>, until: Instant) {
+        for mut wire in wires {
+            let outcome = wire.answer(until);
+            self.note(&outcome);
+        }
+    }
+
+    pub(super) fn wait(&self, until: Instant) {
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_secs(60)));
+    }
+
+    fn open(&mut self) -> Option<Wire> {
+        let wire = self.scene.wire(self.address);
+        if wire.is_err() {
+            self.count("not connected");
+        }
+        wire.ok()
+    }
+
+    fn note(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Closed => self.count("closed"),
+            Outcome::HungUp => self.count("hung up"),
+            Outcome::Answered(answer) => {
+                let status = answer.status;
+                self.count(&status.to_string());
+                let text = || format!("{}: {status}: {:.500}", self.attack, answer.text());
+                let refused_for_now = matches!(status, 429 | 503);
+                let mut wrong = Vec::new();
+                if !DOCUMENTED.contains(&status) {
+                    wrong.push(text());
+                }
+                if refused_for_now && !answer.retry_after {
+                    wrong.push(format!("without Retry-After: {}", text()));
+                }
+                if FALSE_ALARMS.iter().any(|alarm| answer.text().contains(alarm)) {
+                    wrong.push(text());
+                }
+                self.findings.append(&mut wrong);
+            }
+        }
+    }
+
+    fn count(&mut self, what: &str) {
+        *self.tally.entry(self.attack).or_default().entry(what.to_owned()).or_default() += 1;
+    }
+}

@@ -1,0 +1,215 @@
+//! Eight callers, half of them anonymous, that try the worst they can, against the real binary with its defaults and little memory for statements.
+//! Meanwhile others read and write as they do every day, and should hardly notice; afterwards everything is calm.
+//!
+//! `cargo test` tries each attack once and asserts what does not depend on the speed of the machine. `cargo xtask outage` goes on for a time
+//! with the release binary, and compares times as well (docs/testing.md).
+#![cfg(target_os = "linux")]
+
+mod attacks;
+mod caller;
+mod scene;
+mod statements;
+mod victim;
+mod wire;
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use attacks::{ATTACKS, Attack};
+use caller::{Caller, Tally};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use scene::{ACCOUNTS, Measures, Scene, Size};
+use victim::{READS, Times, WRITES};
+
+const CALLERS: usize = 2 * ACCOUNTS;
+/// What the issue that asks for this test promises to others.
+const READS_P99: Duration = Duration::from_millis(50);
+const WRITES_MOST: Duration = Duration::from_secs(1);
+const MEMORY_MIB: u64 = 512;
+const CALM: Duration = Duration::from_secs(2);
+/// For the short run, on any machine.
+const CALM_AT_LAST: Duration = Duration::from_secs(120);
+/// Files and threads that may stay after an attack: idle connections to database files, threads that wait for the next call.
+const MORE_FILES: u64 = 200;
+const MORE_THREADS: u64 = 64;
+
+const SHORT: Size = Size { rows: 500, connections: 12, file: 100 << 10, patience: Duration::from_millis(1_500) };
+const LONG: Size = Size { rows: 20_000, connections: 200, file: 8 << 20, patience: Duration::from_secs(3) };
+
+/// What a run saw.
+struct Seen {
+    before: Times,
+    during: Times,
+    after: Times,
+    tally: Tally,
+    findings: Vec<String>,
+    idle: Measures,
+    end: Measures,
+    calm_after: Duration,
+}
+
+#[test]
+fn the_worst_callers_do_not_hold_up_others() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("OUTAGE_SEED").unwrap_or(1);
+    let seconds = number("OUTAGE_SECONDS").map(Duration::from_secs);
+    let size = if seconds.is_some() { LONG } else { SHORT };
+    if seconds.is_some() {
+        // Eight callers have more connections than a process may have files by default.
+        let limit = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let scene = Scene::start(dir.path(), size);
+    let seen = play(&scene, seed, seconds);
+    report(&seen, seconds);
+    let log = scene.stop();
+    let mut findings = seen.findings.clone();
+    findings.extend(log.lines().filter(|line| line.contains("panicked at")).map(str::to_owned));
+    for times in [&seen.before, &seen.during, &seen.after] {
+        findings.extend(times.failures.iter().map(|failure| format!("to others: {failure}")));
+    }
+    for attack in ATTACKS.iter().filter(|attack| !seen.tally.contains_key(attack.name)) {
+        findings.push(format!("{}: not tried", attack.name));
+    }
+    if seen.end.peak_mib > MEMORY_MIB {
+        findings.push(format!("{} MiB of memory", seen.end.peak_mib));
+    }
+    let limit = if seconds.is_some() { CALM } else { CALM_AT_LAST };
+    if seen.calm_after > limit {
+        findings.push(format!("calm after {:?}", seen.calm_after));
+    }
+    if seconds.is_some() {
+        findings.extend(late(&seen.during));
+        findings.extend(late(&seen.after));
+    }
+    assert!(findings.is_empty(), "{} findings with seed {seed}:\n{}", findings.len(), findings.join("\n"));
+}
+
+/// What took longer than it may.
+fn late(times: &Times) -> Vec<String> {
+    let reads = READS.iter().map(|kind| (kind, "p99", times.quantile(kind, 990), READS_P99));
+    let writes = WRITES.iter().map(|kind| (kind, "slowest", times.quantile(kind, 1000), WRITES_MOST));
+    let late = reads.chain(writes).filter(|(.., took, limit)| took > limit);
+    late.map(|(kind, what, took, limit)| format!("{kind}: {what} {took:?}, at most {limit:?}")).collect()
+}
+
+fn play(scene: &Scene, seed: u64, seconds: Option<Duration>) -> Seen {
+    // Requests of a kind that are measured at least.
+    let least = if seconds.is_some() { 50 } else { 5 };
+    let calm = || victim::run(scene, &AtomicBool::new(true), least);
+    // The first ones fill caches.
+    calm();
+    let before = calm();
+    let idle = scene.measures();
+    let (plan, stop) = (Plan::new(seed), AtomicBool::new(false));
+    let mut tally = Tally::new();
+    let mut findings = Vec::new();
+    let during = thread::scope(|scope| {
+        let victims = scope.spawn(|| victim::run(scene, &stop, least));
+        let until = seconds.map(|seconds| Instant::now() + seconds);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|number| {
+                let plan = &plan;
+                scope.spawn(move || {
+                    let account = (number % 2 == 0).then_some(number / 2);
+                    let mut caller = Caller::new(scene, u8::try_from(number).unwrap(), account, seed);
+                    while let Some(attack) = plan.next(&mut caller, until) {
+                        attack.run(&mut caller);
+                    }
+                    (caller.tally, caller.findings)
+                })
+            })
+            .collect();
+        for caller in callers {
+            let (counted, found) = caller.join().unwrap();
+            for (attack, outcomes) in counted {
+                let sums = tally.entry(attack).or_default();
+                outcomes.into_iter().for_each(|(what, times)| *sums.entry(what).or_default() += times);
+            }
+            findings.extend(found);
+        }
+        stop.store(true, Ordering::Relaxed);
+        victims.join().unwrap()
+    });
+    let over = Instant::now();
+    let mut end = scene.measures();
+    while !is_calm(&idle, &end) && over.elapsed() < CALM_AT_LAST + Duration::from_secs(1) {
+        thread::sleep(Duration::from_millis(20));
+        end = scene.measures();
+    }
+    let calm_after = over.elapsed();
+    let after = calm();
+    Seen { before, during, after, tally, findings, idle, end, calm_after }
+}
+
+/// Nothing is left of the requests: no read runs or waits, no body is held, connections and threads are gone.
+fn is_calm(idle: &Measures, now: &Measures) -> bool {
+    let pools = ["reads", "writes", "uploads", "sql"];
+    let busy = |pool: &&str| {
+        now.value(&format!("branchyard_pool_places{{pool=\"{pool}\",state=\"busy\"}}"))
+            + now.value(&format!("branchyard_pool_queued{{pool=\"{pool}\"}}"))
+    };
+    pools.iter().map(busy).sum::<f64>() < 1.0
+        && now.value("branchyard_http_bodies_in_flight_bytes") < 1.0
+        && now.files <= idle.files + MORE_FILES
+        && now.threads <= idle.threads + MORE_THREADS
+}
+
+/// Which attack comes next: first each one once, in an order of the seed's, then any, until the time is over.
+struct Plan(Mutex<VecDeque<&'static Attack>>);
+
+impl Plan {
+    fn new(seed: u64) -> Self {
+        let mut all: Vec<&Attack> = ATTACKS.iter().collect();
+        all.shuffle(&mut StdRng::seed_from_u64(seed));
+        Self(Mutex::new(all.into()))
+    }
+
+    fn next(&self, caller: &mut Caller, until: Option<Instant>) -> Option<&'static Attack> {
+        let is_able = |attack: &Attack| attack.by.includes(caller.account);
+        let mut first = self.0.lock().unwrap();
+        if let Some(place) = first.iter().position(|attack| is_able(attack)) {
+            return first.remove(place);
+        }
+        drop(first);
+        let able: Vec<&Attack> = ATTACKS.iter().filter(|attack| is_able(attack)).collect();
+        until.is_some_and(|until| Instant::now() < until).then(|| caller.one_of(&able))
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the table is what a long run is for")]
+fn report(seen: &Seen, seconds: Option<Duration>) {
+    println!("{CALLERS} callers, {seconds:?}");
+    println!("| attack | requests | outcomes |");
+    for (attack, outcomes) in &seen.tally {
+        let all: usize = outcomes.values().sum();
+        let each: Vec<String> = outcomes.iter().map(|(what, times)| format!("{what}: {times}")).collect();
+        println!("| {attack} | {all} | {} |", each.join(", "));
+    }
+    println!("| others | requests | before: p50, p99, slowest (ms) | during | after |");
+    for kind in READS.iter().chain(WRITES) {
+        let brief = |times: &Times| {
+            let ms = |per_mille| format!("{:.1}", times.quantile(kind, per_mille).as_secs_f64() * 1e3);
+            format!("{}, {}, {}", ms(500), ms(990), ms(1000))
+        };
+        let during = seen.during.count(kind);
+        println!("| {kind} | {during} | {} | {} | {} |", brief(&seen.before), brief(&seen.during), brief(&seen.after));
+    }
+    let Seen { idle, end, calm_after, .. } = seen;
+    println!("memory: {} MiB before, {} MiB at most", idle.peak_mib, end.peak_mib);
+    println!(
+        "calm after {calm_after:?}: {} threads ({} before), {} files ({})",
+        end.threads, idle.threads, end.files, idle.files
+    );
+    for state in ["running", "queued"] {
+        let left = end.value(&format!("branchyard_operations{{state=\"{state}\"}}"));
+        println!("operations of the attackers that are {state}: {left}");
+    }
+}

@@ -1,0 +1,189 @@
+//! Well-behaved callers, and how long their requests take.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::scene::{Scene, VICTIM};
+use super::wire::{Answer, Outcome, Wire};
+
+/// Far more than any of these requests takes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The kinds of requests, by their names in the table.
+pub(super) const READ: &str = "read by SQL";
+pub(super) const LOOK_UP: &str = "look-up";
+pub(super) const PAGE: &str = "page";
+pub(super) const NEWCOMER: &str = "read on a new connection";
+pub(super) const WRITE: &str = "write of one row";
+pub(super) const WRITE_TO_BASE: &str = "write to the base of forks";
+pub(super) const READS: &[&str] = &[READ, LOOK_UP, PAGE, NEWCOMER];
+pub(super) const WRITES: &[&str] = &[WRITE, WRITE_TO_BASE];
+
+/// Time from the first byte of each request to the last of its answer, by kind.
+#[derive(Default)]
+pub(super) struct Times {
+    by_kind: BTreeMap<&'static str, Vec<Duration>>,
+    /// Answers other than success.
+    pub(super) failures: Vec<String>,
+}
+
+impl Times {
+    pub(super) fn extend(&mut self, other: Self) {
+        for (kind, times) in other.by_kind {
+            self.by_kind.entry(kind).or_default().extend(times);
+        }
+        self.failures.extend(other.failures);
+    }
+
+    pub(super) fn count(&self, kind: &str) -> usize {
+        self.by_kind.get(kind).map_or(0, Vec::len)
+    }
+
+    /// The time that this part of the requests of a kind did not exceed.
+    pub(super) fn quantile(&self, kind: &str, per_mille: usize) -> Duration {
+        let mut times = self.by_kind.get(kind).cloned().unwrap_or_default();
+        times.sort_unstable();
+        let index = (times.len() * per_mille / 1000).min(times.len().saturating_sub(1));
+        times.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// A caller with a connection of its own that stays open.
+struct Client<'a> {
+    scene: &'a Scene,
+    address: Ipv4Addr,
+    wire: Option<Wire>,
+    times: Times,
+    number: usize,
+}
+
+impl<'a> Client<'a> {
+    fn new(scene: &'a Scene, last: u8) -> Self {
+        let address = Ipv4Addr::new(127, 0, 0, last);
+        Self { scene, address, wire: None, times: Times::default(), number: usize::from(last) }
+    }
+
+    fn read(&mut self, kind: &'static str) {
+        self.number += 7;
+        let id = self.number % 1000 + 1;
+        let sql = format!("/api/v2/databases/vera/small/sql?q=select+v+from+t+where+id+%3D+{id}");
+        let token = format!("authorization: Bearer {}\r\n", self.scene.token(None));
+        let (path, credential) = match kind {
+            READ => (sql, token),
+            LOOK_UP => ("/api/v2/databases/vera/small".to_owned(), token),
+            PAGE => (format!("/{VICTIM}/small"), String::new()),
+            _ => {
+                self.wire = None;
+                (sql, String::new())
+            }
+        };
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{credential}\r\n");
+        let is_sql = matches!(kind, READ | NEWCOMER);
+        let began = Instant::now();
+        let good = |answer: &Answer| {
+            answer.status == 200 && (!is_sql || answer.json()["data"]["rows"][0][0] == format!("value {id}"))
+        };
+        if self.exchange(kind, request.as_bytes(), good).is_some() {
+            self.took(kind, began);
+        }
+    }
+
+    fn write(&mut self, kind: &'static str) {
+        self.number += 1;
+        let database = if kind == WRITE { "small" } else { "open" };
+        let q = format!("insert into log values ({})", self.number);
+        let body = json!({"from_branch": "main", "to_branch": "main", "q": q}).to_string();
+        let credential = format!("host: x\r\nauthorization: Bearer {}\r\n", self.scene.token(None));
+        let head = format!(
+            "POST /api/v2/databases/vera/{database}/sql-writes HTTP/1.1\r\n{credential}content-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        let began = Instant::now();
+        let Some(accepted) = self.exchange(kind, (head + &body).as_bytes(), |answer| answer.status == 202) else {
+            return;
+        };
+        let id = accepted.json()["data"]["id"].as_str().unwrap_or_default().rsplit('/').next().unwrap().to_owned();
+        let poll = format!("GET /api/v2/operations/{id} HTTP/1.1\r\n{credential}prefer: wait=20\r\n\r\n");
+        while began.elapsed() < PATIENCE {
+            let good = |answer: &Answer| answer.status == 200 && answer.json()["data"]["status"] != "failed";
+            let Some(answer) = self.exchange(kind, poll.as_bytes(), good) else { return };
+            if answer.json()["data"]["status"] == "succeeded" {
+                return self.took(kind, began);
+            }
+        }
+        self.times.failures.push(format!("{kind}: not settled after {PATIENCE:?}"));
+    }
+
+    /// Notes that a request took until now.
+    fn took(&mut self, kind: &'static str, began: Instant) {
+        self.times.by_kind.entry(kind).or_default().push(began.elapsed());
+    }
+
+    fn exchange(&mut self, kind: &'static str, request: &[u8], is_good: impl Fn(&Answer) -> bool) -> Option<Answer> {
+        let began = Instant::now();
+        if self.wire.is_none() {
+            match self.scene.wire(self.address) {
+                Ok(wire) => self.wire = Some(wire),
+                Err(error) => self.times.failures.push(format!("{kind}: {error}")),
+            }
+        }
+        let wire = self.wire.as_mut()?;
+        wire.send(request);
+        match wire.answer(began + PATIENCE) {
+            Outcome::Answered(answer) if is_good(&answer) => return Some(answer),
+            Outcome::Answered(answer) => {
+                let text = answer.text();
+                self.times.failures.push(format!("{kind}: {}: {text:.300}", answer.status));
+            }
+            other => {
+                self.wire = None;
+                self.times.failures.push(format!("{kind}: {other:?} after {:?}", began.elapsed()));
+            }
+        }
+        None
+    }
+}
+
+/// Runs the victims until `stop`, and until each kind of request was answered `least` times.
+pub(super) fn run(scene: &Scene, stop: &AtomicBool, least: usize) -> Times {
+    let mut all = Times::default();
+    // What an own address may ask without a credential is 600 requests a minute.
+    let lives: [(u8, Duration, &[&'static str]); 4] = [
+        (2, Duration::from_millis(10), &[READ, LOOK_UP]),
+        (3, Duration::from_millis(150), &[PAGE]),
+        (4, Duration::from_millis(150), &[NEWCOMER]),
+        (5, Duration::from_millis(100), WRITES),
+    ];
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = lives
+            .iter()
+            .map(|(last, pace, kinds)| {
+                scope.spawn(move || {
+                    let mut client = Client::new(scene, *last);
+                    let mut rounds = 0;
+                    while rounds < least || !stop.load(Ordering::Relaxed) {
+                        for kind in *kinds {
+                            if WRITES.contains(kind) {
+                                client.write(kind)
+                            } else {
+                                client.read(kind)
+                            }
+                            std::thread::sleep(*pace);
+                        }
+                        rounds += 1;
+                    }
+                    client.times
+                })
+            })
+            .collect();
+        for thread in threads {
+            all.extend(thread.join().unwrap());
+        }
+    });
+    all
+}
