@@ -232,7 +232,7 @@ fn conflicts_have_the_time_of_a_trial() {
     assert_eq!(yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10).unwrap().len(), 1);
 }
 
-/// What modules keep in tables of their own is nobody's table; tables with such names are.
+/// The tables in which a module keeps its content are no tables of a user; those with similar names are.
 #[test]
 fn tables_of_modules_are_left_out_without_a_look_at_the_views() {
     let yard = Yard::new();

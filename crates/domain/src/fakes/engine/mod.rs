@@ -76,7 +76,7 @@ impl std::fmt::Debug for MemoryEngine {
 }
 
 impl MemoryEngine {
-    /// Runs this in the middle of the next write, merge, fetch, import or copy: what somebody else does meanwhile.
+    /// Runs this in the middle of the next write, merge, fetch, import or copy: what another caller does meanwhile.
     pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
         *lock(&self.meanwhile) = Some(Box::new(happens));
     }

@@ -475,7 +475,7 @@ fn make_trial(inner: &Inner, trial: &Trial) -> Result<Refreshed, Fault> {
     let Some((ours, theirs)) = commits else { return Ok(Refreshed::Dropped) };
     Ok(match inner.ports.engine.prepare_conflicts(trial.base(), &ours, &theirs) {
         Ok(()) => Refreshed::Prepared,
-        // There is no memory just now, or the commits are gone: readers are told, and have it made again.
+        // There is no memory just now, or the commits are gone: the next reader learns so, and has it made again.
         Err(EngineError::Busy | EngineError::NoSuchCommit(_)) => Refreshed::Dropped,
         Err(error) => Refreshed::PrepareFailed(error.into()),
     })
