@@ -34,13 +34,13 @@ pub(crate) const fn done(action: PullAction) -> &'static str {
 
 /// News in words.
 pub(crate) fn tell(news: News, now: Timestamp) -> Item {
-    let News { activity, database, pull_title } = news;
+    let News { activity, database, pull_title, head } = news;
     let path = paths::database(&database);
     let at_ref = |name: &str| Some(paths::with_query(&path, &[("ref", name)]));
     let (did, what, href, more) = match activity.kind {
-        ActivityKind::Pushed { branch, head } => {
-            let commit = format!("{path}/commits/{head}");
-            ("committed to", branch.to_string(), Some(commit), Some(format::short(&head)))
+        ActivityKind::Pushed { branch, .. } => {
+            let commit = head.as_ref().map(|head| format!("{path}/commits/{head}"));
+            ("committed to", branch.to_string(), commit, head.as_ref().map(format::short))
         }
         ActivityKind::BranchCreated { branch } => ("created branch", branch.to_string(), at_ref(branch.as_str()), None),
         ActivityKind::BranchDeleted { branch } => ("deleted branch", branch.to_string(), None, None),

@@ -146,6 +146,7 @@ fn error_of(operation: &Operation) -> String {
 
 fn description(operation: &Operation) -> String {
     match &operation.work {
+        Work::SqlWrite { .. } if operation.is_concealed() => "Run query".to_owned(),
         Work::SqlWrite { from_branch, to_branch, statements, .. } if statements.is_empty() => {
             format!("Merge {from_branch} into {to_branch}")
         }

@@ -1,7 +1,10 @@
 //! What is refused before a use case runs, and how.
 
 use branchyard_api_common::RateLimits;
+use branchyard_domain::access::{Admin, Caller, Participate};
 use branchyard_domain::entities::Visibility;
+use branchyard_domain::ports::PullFilter;
+use branchyard_domain::usecases::EditDatabase;
 use serde_json::json;
 
 use crate::world::World;
@@ -100,4 +103,51 @@ async fn a_text_too_long_to_search_for_is_refused_not_missed() {
     let answer = search(20_001).await;
     let message = "invalid query: has more than 20000 bytes; search for a part of it";
     assert_eq!((answer.status, answer.message().as_str()), (400, message));
+}
+
+#[actix_web::test]
+async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agree() {
+    let world = World::new(Visibility::Public);
+    let hub = &world.fakes.hub;
+    let sam = Caller::User(hub.people().user_named("sam").unwrap().into());
+    let base = hub.databases().access::<Participate>(&sam, "olga", "rivers").unwrap();
+    hub.operations().fork(&base, "sam", None).unwrap();
+    world.work();
+    let see = |visibility| {
+        let fork = hub.databases().access::<Admin>(&sam, "sam", "rivers").unwrap();
+        let edit = EditDatabase { visibility: Some(visibility), ..EditDatabase::default() };
+        hub.databases().edit(&fork, edit, None).unwrap();
+    };
+    see(Visibility::Private);
+    let token = world.token("sam");
+    let path = "/api/v1alpha1/olga/rivers/pulls";
+    let ask = async |more: serde_json::Value| {
+        let mut body = json!({
+            "title": "Ours", "fromBranchOwnerName": "sam", "fromBranchRepoName": "rivers", "fromBranchName": "work",
+            "toBranchOwnerName": "olga", "toBranchRepoName": "rivers", "toBranchName": "main",
+        });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.send(World::request(Some(&token), "POST", path).set_json(body)).await
+    };
+    let text = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
+        /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether \
+        everybody may see the branch";
+    for more in [json!({}), json!({"publish": true})] {
+        let answer = ask(more).await;
+        assert!((400..500).contains(&answer.status), "{}", answer.status);
+        assert_eq!(answer.json()["status"], "Error");
+        assert_eq!(answer.message(), text);
+    }
+    assert_eq!(hub.pulls().list(&base, &PullFilter::default(), None, 10).unwrap().len(), 1, "none was opened");
+
+    // The same where a pull is opened again.
+    see(Visibility::Public);
+    let opened = ask(json!({})).await;
+    assert_eq!(opened.json()["pull_id"], "2", "{}", opened.text);
+    let patch = async |state: &str| {
+        let request = World::request(Some(&token), "PATCH", &format!("{path}/2"));
+        world.send(request.set_json(json!({"state": state}))).await
+    };
+    assert_eq!(patch("closed").await.status, 200);
+    assert_eq!(patch("open").await.status, 200, "public, it needs no consent");
 }

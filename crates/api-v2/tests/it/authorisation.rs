@@ -1,5 +1,6 @@
 //! Every route of the API by every kind of caller, on a public and on a private database: `authorisation.txt` says what each is
-//! answered. A route that is mounted and not in the table fails, and so does a line of the table without a route.
+//! answered. A route that is mounted and not in the table fails, and so does a line of the table without a route. `authorisation_forks.txt` says the
+//! same of a private fork, for the roles there are on it, and of the pulls that it opens.
 //!
 //! Each answer comes from a world of its own, so that what one caller changed does not show in the next one's answer.
 
@@ -7,11 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use branchyard_auth::TokenExpiry;
-use branchyard_domain::access::{Caller, DatabaseAccess, Level, Own, Participate, Write};
+use branchyard_domain::Hub;
+use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
 use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::{
-    NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, Room, SqlWrite,
+    EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, Room,
+    SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_shapes::{Asked, Content};
@@ -21,10 +24,91 @@ use crate::imports;
 use crate::world::{Answer, World};
 
 const TABLE: &str = include_str!("authorisation.txt");
+const FORKS: &str = include_str!("authorisation_forks.txt");
 
 /// The columns of the table.
 const CALLERS: [&str; 9] =
     ["anonymous", "bad-token", "expired", "stranger", "reader", "writer", "admin", "owner", "member"];
+
+/// The columns of the table of forks.
+const FORK_CALLERS: [&str; 7] =
+    ["anonymous", "outsider", "base-owner", "fork-removed", "fork-reader", "fork-writer", "fork-admin"];
+
+/// What a line of the table of forks asks about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    /// The private fork.
+    Fork,
+    /// The base of the fork, for what concerns the pull from the fork.
+    Base,
+    /// The same, made private since.
+    PrivateBase,
+}
+
+/// One line of the table of forks.
+struct ForkLine {
+    method: &'static str,
+    path: &'static str,
+    side: Side,
+    expected: [u16; FORK_CALLERS.len()],
+}
+
+fn fork_table() -> Vec<ForkLine> {
+    let lines = FORKS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let line = |line: &'static str| {
+        let mut words = line.split_whitespace();
+        let mut word = || words.next().unwrap_or_else(|| panic!("too short: {line}"));
+        let (method, path) = (word(), word());
+        let side = match word() {
+            "fork" => Side::Fork,
+            "base" => Side::Base,
+            "private-base" => Side::PrivateBase,
+            other => panic!("{other} in: {line}"),
+        };
+        let expected = FORK_CALLERS.map(|_| word().parse().unwrap_or_else(|_| panic!("no status in: {line}")));
+        assert_eq!(words.next(), None, "too long: {line}");
+        ForkLine { method, path, side, expected }
+    };
+    lines.map(line).collect()
+}
+
+#[test]
+fn every_route_below_a_database_is_in_the_table_of_forks() {
+    let mut mounted: BTreeSet<(String, Side)> = BTreeSet::new();
+    for (method, path) in branchyard_api_v2::routes() {
+        let route = format!("{method} {path}");
+        if ["{database}", "{operation_id}", "{upload_id}"].iter().any(|name| path.contains(name)) {
+            mounted.insert((route.clone(), Side::Fork));
+        }
+        if path.contains("/{database}/pulls") {
+            mounted.extend([Side::Base, Side::PrivateBase].map(|side| (route.clone(), side)));
+        }
+    }
+    let lines = fork_table();
+    let listed: BTreeSet<(String, Side)> =
+        lines.iter().map(|line| (format!("{} {}", line.method, line.path), line.side)).collect();
+    assert_eq!(listed.len(), lines.len(), "a line is there twice");
+    let missing: Vec<_> = mounted.difference(&listed).collect();
+    let stray: Vec<_> = listed.difference(&mounted).collect();
+    assert!(missing.is_empty() && stray.is_empty(), "not in the table: {missing:?}; not mounted: {stray:?}");
+}
+
+#[actix_web::test]
+async fn every_role_on_a_private_fork_is_answered_as_the_table_says() {
+    let mut wrong = Vec::new();
+    for line in fork_table() {
+        for (caller, expected) in FORK_CALLERS.into_iter().zip(line.expected) {
+            let scene = Scene::forked(line.side);
+            let answer = scene.ask(caller, line.method, line.path).await;
+            if answer.status != expected {
+                let (method, path, status, side) = (line.method, line.path, answer.status, line.side);
+                wrong
+                    .push(format!("{method} {path} ({side:?}) by {caller}: {status}, not {expected}: {}", answer.text));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} answers are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
+}
 
 /// One line of the table.
 struct Line {
@@ -102,7 +186,12 @@ async fn every_caller_is_answered_as_the_table_says() {
 /// The database `hydro/rivers` of an organization, with one of everything below it, and an organization without databases.
 pub(crate) struct Scene {
     pub(crate) world: World,
+    /// Owner and name of the database that is asked about.
+    at: (&'static str, &'static str),
+    /// Owner and name of the database that pulls come from.
+    source: (&'static str, &'static str),
     owner: Caller,
+    owner_name: &'static str,
     pub(crate) head: CommitHash,
     pub(crate) operation: String,
     hook: String,
@@ -111,10 +200,31 @@ pub(crate) struct Scene {
 
 pub(crate) const OWNER: &str = "olga";
 
+const RIVERS: (&str, &str) = ("hydro", "rivers");
+const FORK: (&str, &str) = (FORKER, "rivers");
+/// The user who owns the fork.
+const FORKER: &str = "finn";
+
+fn new_user(hub: &Hub, name: &str) -> Arc<User> {
+    let wanted = NewUser {
+        name: OwnerName::parse(name).unwrap(),
+        email: format!("{name}@example.test"),
+        display_name: None,
+        password: None,
+        is_admin: false,
+    };
+    Arc::new(hub.people().create_user(wanted).unwrap())
+}
+
 /// Who stands for a column, where it is somebody.
 fn person(caller: &str) -> Option<&'static str> {
     match caller {
-        "stranger" => Some("sam"),
+        "stranger" | "outsider" => Some("sam"),
+        "base-owner" => Some(OWNER),
+        "fork-removed" => Some("rex"),
+        "fork-reader" => Some("rob"),
+        "fork-writer" => Some("wil"),
+        "fork-admin" => Some("fay"),
         "reader" => Some("rita"),
         "writer" => Some("walt"),
         "admin" => Some("adam"),
@@ -130,17 +240,49 @@ impl Scene {
     }
 
     pub(crate) fn over(world: World, visibility: Visibility) -> Self {
+        let mut scene = Self::bare(world, visibility);
+        scene.furnish();
+        scene
+    }
+
+    /// The private fork of `hydro/rivers` with one of everything below it, and a pull from it to its base. Its owner shared it with an administrator,
+    /// a writer, a reader, and one who was removed again.
+    fn forked(side: Side) -> Self {
+        let mut scene = Self::bare(World::new(), Visibility::Public);
+        let hub = scene.world.fakes.hub.clone();
+        scene.write("main", "CREATE TABLE base(id INTEGER PRIMARY KEY)");
+        scene.world.work();
+        let base = Caller::clone(&scene.owner);
+        let finn = Caller::User(new_user(&hub, FORKER));
+        let participant = hub.databases().access::<Participate>(&finn, RIVERS.0, RIVERS.1).unwrap();
+        hub.operations().fork(&participant, FORKER, None).unwrap();
+        scene.world.work();
+        (scene.at, scene.source, scene.owner, scene.owner_name) = (FORK, FORK, finn, FORKER);
+        see(&hub, &scene.access(), Visibility::Private);
+        let [fay, wil, rob, rex] = ["fay", "wil", "rob", "rex"].map(|name| new_user(&hub, name));
+        let carl = Arc::new(hub.people().user_named("carl").unwrap());
+        scene.collaborate(&[(&fay, Role::Admin), (&wil, Role::Write), (&rob, Role::Read), (&rex, Role::Read)]);
+        scene.collaborate(&[(&carl, Role::Read)]);
+        hub.collaborators().remove(&scene.access(), "rex").unwrap();
+        scene.furnish();
+        if side == Side::Fork {
+            return scene;
+        }
+        let wil = Caller::User(wil);
+        let participant = hub.databases().access::<Participate>(&wil, RIVERS.0, RIVERS.1).unwrap();
+        let pull = NewPull { publish: true, ..new_pull("Ours", FORK, "main", RIVERS) };
+        hub.pulls().open(&participant, pull, None).unwrap();
+        while hub.pulls().refresh_next(1).unwrap().is_some() {}
+        (scene.at, scene.owner, scene.owner_name) = (RIVERS, base, OWNER);
+        if side == Side::PrivateBase {
+            see(&hub, &scene.access(), Visibility::Private);
+        }
+        scene
+    }
+
+    fn bare(world: World, visibility: Visibility) -> Self {
         let hub = &world.fakes.hub;
-        let user = |name: &str| {
-            let wanted = NewUser {
-                name: OwnerName::parse(name).unwrap(),
-                email: format!("{name}@example.test"),
-                display_name: None,
-                password: None,
-                is_admin: false,
-            };
-            Arc::new(hub.people().create_user(wanted).unwrap())
-        };
+        let user = |name: &str| new_user(hub, name);
         let olga = user(OWNER);
         let owner = Caller::User(Arc::clone(&olga));
         let people = ["sam", "rita", "walt", "adam", "mia", "carl", "max"].map(user);
@@ -161,21 +303,23 @@ impl Scene {
             default_branch: None,
         };
         hub.databases().create(&olga, wanted, None).unwrap();
-        let mut scene = Self {
+        let scene = Self {
             world,
+            at: RIVERS,
+            source: RIVERS,
             owner,
+            owner_name: OWNER,
             head: CommitHash::parse(&"0".repeat(40)).unwrap(),
             operation: String::new(),
             hook: String::new(),
             delivery: String::new(),
         };
         scene.collaborate(&[(rita, Role::Read), (walt, Role::Write), (adam, Role::Admin), (carl, Role::Read)]);
-        scene.furnish();
         scene
     }
 
     pub(crate) fn access<L: Level>(&self) -> DatabaseAccess<L> {
-        self.world.fakes.hub.databases().access(&self.owner, "hydro", "rivers").unwrap()
+        self.world.fakes.hub.databases().access(&self.owner, self.at.0, self.at.1).unwrap()
     }
 
     fn collaborate(&self, roles: &[(&Arc<User>, Role)]) {
@@ -215,16 +359,7 @@ impl Scene {
             create_tag: false,
         };
         hub.releases().create(&self.access(), release, None).unwrap();
-        let rivers = || ("hydro".to_owned(), "rivers".to_owned());
-        let pull = NewPull {
-            title: Title::parse("A change").unwrap(),
-            description: None,
-            from_database: rivers(),
-            from_branch: "work".to_owned(),
-            to_database: rivers(),
-            to_branch: "main".to_owned(),
-            publish: false,
-        };
+        let pull = new_pull("A change", self.at, "work", self.at);
         hub.pulls().open(&self.access::<Participate>(), pull, None).unwrap();
         let url = hub.hooks().address(&self.access(), "https://hook.test/").unwrap();
         let hook = NewHook { url, events: [HookEvent::Push].into(), active: true };
@@ -271,16 +406,17 @@ impl Scene {
     pub(crate) async fn good(&self, caller: &str, method: &str, path: &str) -> Asked {
         let (token, token_id) = self.token(caller);
         if path == "/uploads/{upload_id}/{part_number}" {
-            let session = self.session(OWNER).await;
+            let session = self.session(self.owner_name).await;
             let address = imports::url(&session).strip_prefix("https://yard.test/api/v2").unwrap().to_owned();
             return Asked::new(token, method, branchyard_api_v2::BASE, address, Content::Bytes(imports::FILE.to_vec()));
         }
         let body = match (method, path) {
             ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
-            _ => body(method, path, person(caller).unwrap_or(OWNER), &self.head),
+            _ => body(method, path, person(caller).unwrap_or(self.owner_name), (self.source, self.at), &self.head),
         };
+        let locator = format!("{}/{}", self.at.0, self.at.1);
         let filled = [
-            ("{owner}/{database}", "hydro/rivers"),
+            ("{owner}/{database}", locator.as_str()),
             ("{organization}", "delta"),
             ("collaborators/{username}", "collaborators/carl"),
             ("members/{username}", "members/max"),
@@ -310,23 +446,49 @@ impl Scene {
         let tokens = self.world.fakes.hub.tokens();
         let minted = tokens.create(&user, "uploads", TokenExpiry::Year1, tokens.mint(), None).unwrap();
         let body = json!({"content_length": imports::FILE.len(), "num_parts": 1, "file_type": "csv"});
-        let path = "/databases/hydro/rivers/imports/uploads";
-        self.world.post(Some(minted.secret.expose()), path, body).await.expect(201).data()
+        let path = format!("/databases/{}/{}/imports/uploads", self.at.0, self.at.1);
+        self.world.post(Some(minted.secret.expose()), &path, body).await.expect(201).data()
     }
 
     /// The body that imports a file which was uploaded.
     pub(crate) async fn import(&self, caller: &str) -> Value {
-        let uploads = matches!(caller, "writer" | "admin" | "owner" | "member");
-        let session = self.session(person(caller).filter(|_| uploads).unwrap_or(OWNER)).await;
+        let uploads = matches!(caller, "writer" | "admin" | "owner" | "member" | "fork-writer" | "fork-admin");
+        let session = self.session(person(caller).filter(|_| uploads).unwrap_or(self.owner_name)).await;
         let part = self.world.send(imports::put(imports::url(&session), imports::FILE)).await.expect(200);
         imports::request(&session, part.header("etag"))
     }
 }
 
+fn see(hub: &Hub, access: &DatabaseAccess<Admin>, visibility: Visibility) {
+    let edit = EditDatabase { visibility: Some(visibility), ..EditDatabase::default() };
+    hub.databases().edit(access, edit, None).unwrap();
+}
+
+/// A pull to the branch `main`.
+fn new_pull(title: &str, from: (&str, &str), branch: &str, to: (&str, &str)) -> NewPull {
+    let locator = |(owner, name): (&str, &str)| (owner.to_owned(), name.to_owned());
+    NewPull {
+        title: Title::parse(title).unwrap(),
+        description: None,
+        from_database: locator(from),
+        from_branch: branch.to_owned(),
+        to_database: locator(to),
+        to_branch: "main".to_owned(),
+        publish: false,
+    }
+}
+
 /// A body that is good for whoever may send it.
-fn body(method: &str, path: &str, name: &str, head: &CommitHash) -> Option<Value> {
+fn body(
+    method: &str,
+    path: &str,
+    name: &str,
+    (source, at): ((&str, &str), (&str, &str)),
+    head: &CommitHash,
+) -> Option<Value> {
     let head = head.as_str();
-    let main = |branch: &str| json!({"database": {"owner": "hydro", "name": "rivers"}, "branch_name": branch});
+    let end =
+        |of: (&str, &str), branch: &str| json!({"database": {"owner": of.0, "name": of.1}, "branch_name": branch});
     let body = match (method, path.strip_prefix("/databases/{owner}/{database}").unwrap_or(path)) {
         ("GET" | "DELETE", _) => return None,
         ("POST", "/user/tokens") => json!({"name": "ci", "expires_in": "30d"}),
@@ -340,7 +502,10 @@ fn body(method: &str, path: &str, name: &str, head: &CommitHash) -> Option<Value
         ("POST", "/forks") => json!({"owner": name}),
         ("POST", "/releases") => json!({"tag": "v1", "title": "One", "commit_sha": head}),
         ("PATCH", "/releases/{tag}") => json!({"title": "Second"}),
-        ("POST", "/pulls") => json!({"title": "Other", "from_branch": main("work"), "to_branch": main("spare")}),
+        ("POST", "/pulls") => {
+            let to = if source == at { "spare" } else { "main" };
+            json!({"title": "Other", "from_branch": end(source, "work"), "to_branch": end(at, to), "publish": true})
+        }
         ("PATCH", "/pulls/{pull_number}") => json!({"state": "closed"}),
         ("POST", "/pulls/{pull_number}/comments") => json!({"body": "Fine."}),
         ("POST", "/pulls/{pull_number}/merge") => json!({}),

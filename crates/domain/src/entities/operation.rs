@@ -245,4 +245,26 @@ impl Operation {
     pub fn settled(&self) -> bool {
         matches!(self.status, OperationStatus::Succeeded(_) | OperationStatus::Failed(_))
     }
+
+    /// Takes out the commit that the operation made, and the texts it was made with: statements and message hold what was written.
+    pub fn conceal(&mut self) {
+        if let OperationStatus::Succeeded(outcome) = &mut self.status {
+            outcome.commit = None;
+        }
+        match &mut self.work {
+            Work::SqlWrite { statements, message, .. } => (*statements, *message) = Default::default(),
+            Work::Merge { message, .. } => message.clear(),
+            Work::Import(import) => import.message.clear(),
+            Work::Fork { .. } => {}
+        }
+    }
+
+    /// Whether the commit that the operation made is not shown, because nothing in its database reaches it any more.
+    pub fn is_concealed(&self) -> bool {
+        match (&self.status, &self.work) {
+            (_, Work::Fork { .. }) => false,
+            (OperationStatus::Succeeded(outcome), _) => outcome.commit.is_none(),
+            _ => false,
+        }
+    }
 }

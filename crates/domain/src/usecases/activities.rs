@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-use super::Inner;
 use super::databases::role_of;
+use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{Activity, ActivityKind, DatabaseLocator, EventKind, User};
 use crate::errors::{DatabaseError, Fault, PullError};
 use crate::ports::Unit;
-use crate::values::{AccountId, ActivityId, DatabaseId, OwnerName, PullNumber, Timestamp};
+use crate::values::{AccountId, ActivityId, CommitHash, DatabaseId, OwnerName, PullNumber, Timestamp};
 
 /// Something that happened in a database of a user.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct News {
     pub database: DatabaseLocator,
     /// The title of the pull it is about.
     pub pull_title: Option<String>,
+    /// The head of a push, if the database still shows that commit.
+    pub head: Option<CommitHash>,
 }
 
 /// What happened.
@@ -46,7 +48,7 @@ impl<'a> Activities<'a> {
                 continue;
             }
             for activity in unit.activity_list(database.id, limit)? {
-                found.push(News { activity, database: database.locator.clone(), pull_title: None });
+                found.push(News { activity, database: database.locator.clone(), pull_title: None, head: None });
             }
         }
         found.sort_by_key(|news| std::cmp::Reverse((news.activity.at, news.activity.id)));
@@ -55,6 +57,14 @@ impl<'a> Activities<'a> {
             if let ActivityKind::Pull { number, .. } = news.activity.kind {
                 let pull = unit.pull_get(news.activity.database_id, number)?;
                 news.pull_title = pull.map(|pull| pull.title);
+            }
+        }
+        drop(unit);
+        for news in &mut found {
+            if let ActivityKind::Pushed { head, .. } = &news.activity.kind
+                && revisions::held(self.0, news.activity.database_id, head)?
+            {
+                news.head = Some(head.clone());
             }
         }
         Ok(found)

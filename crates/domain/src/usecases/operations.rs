@@ -1,6 +1,7 @@
 //! Operations: accepting, finding, canceling, and the loop that runs them.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
 use crate::ports::{MetadataError, OperationBacklog, OperationFilter, Unit};
-use crate::values::{AccountId, DatabaseId, OperationId, RefName, Timestamp};
+use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
 pub(super) const LEASE_SECONDS: i64 = 30;
@@ -154,22 +155,21 @@ impl<'a> Operations<'a> {
         Ok(operation)
     }
 
-    /// The operation as it may be shown now: without commits that its database does not show any more, such as those of a deleted branch.
-    fn shown(&self, mut operation: Operation) -> Result<Operation, Fault> {
-        if let OperationStatus::Succeeded(outcome) = &mut operation.status {
-            for commit in [&mut outcome.commit, &mut outcome.previous] {
-                if let Some(hash) = &commit
-                    && !revisions::held(self.0, operation.database_id, hash)?
-                {
-                    *commit = None;
-                }
-            }
+    /// The operation as it may be shown now: without commits that its database does not show any more, such as those of a deleted branch. A deleted
+    /// database shows none; its file may be gone.
+    fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, Fault> {
+        let OperationStatus::Succeeded(outcome) = &mut operation.status else { return Ok(operation) };
+        let is_hidden = |commit: &Option<CommitHash>| match commit {
+            Some(hash) => Ok::<bool, Fault>(is_deleted || !revisions::held(self.0, operation.database_id, hash)?),
+            None => Ok(false),
+        };
+        if is_hidden(&outcome.previous)? {
+            outcome.previous = None;
+        }
+        if is_hidden(&outcome.commit)? {
+            operation.conceal();
         }
         Ok(operation)
-    }
-
-    fn all_shown(&self, operations: Vec<Operation>) -> Result<Vec<Operation>, OperationError> {
-        operations.into_iter().map(|operation| Ok(self.shown(operation)?)).collect()
     }
 
     /// Operations of a database, newest first, before `before`.
@@ -184,7 +184,7 @@ impl<'a> Operations<'a> {
         limit: usize,
     ) -> Result<Vec<Operation>, OperationError> {
         let found = self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?;
-        self.all_shown(found)
+        found.into_iter().map(|operation| Ok(self.shown(operation, false)?)).collect()
     }
 
     /// Operations that a user asked for in any database, newest first, before `before`. `name` is the user the list is wanted
@@ -203,8 +203,21 @@ impl<'a> Operations<'a> {
         if !user.name.as_str().eq_ignore_ascii_case(name) {
             return Err(OperationError::NotYours);
         }
-        let found = self.0.ports.metadata.read()?.operation_list_by(user.id, filter, before, limit)?;
-        self.all_shown(found)
+        let mut unit = self.0.ports.metadata.read()?;
+        let found = unit.operation_list_by(user.id, filter, before, limit)?;
+        let mut deleted: HashMap<DatabaseId, bool> = HashMap::new();
+        for operation in &found {
+            if let Entry::Vacant(place) = deleted.entry(operation.database_id) {
+                place.insert(revisions::find_live(unit.as_mut(), operation.database_id)?.is_none());
+            }
+        }
+        drop(unit);
+        let is_deleted = |of: &Operation| deleted.get(&of.database_id).copied().unwrap_or(true);
+        let shown = found.into_iter().map(|operation| {
+            let is_deleted = is_deleted(&operation);
+            Ok(self.shown(operation, is_deleted)?)
+        });
+        shown.collect()
     }
 
     /// An operation, for its creator and whoever may read its database.
@@ -214,8 +227,9 @@ impl<'a> Operations<'a> {
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
         let mut unit = self.0.ports.metadata.read()?;
         let operation = readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0;
+        let is_deleted = revisions::find_live(unit.as_mut(), operation.database_id)?.is_none();
         drop(unit);
-        Ok(self.shown(operation)?)
+        Ok(self.shown(operation, is_deleted)?)
     }
 
     /// Has `tell` called with an operation as it ended in this process, once, unless the watch was dropped before. Watched before it is looked at,
@@ -514,8 +528,7 @@ fn readable(
         deny_like_a_hidden_one(unit, reader)?;
         return Err(OperationError::NoSuchOperation);
     };
-    let database = unit.database_get(operation.database_id)?.filter(|d| d.deleted_at.is_none());
-    let role = match &database {
+    let role = match &revisions::find_live(unit, operation.database_id)? {
         Some(database) => role_of(unit, reader, database)?,
         None => None,
     };

@@ -102,7 +102,16 @@ pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Re
         [] => Ok(false),
         _ => inner.ports.engine.descends(database, heads, hash),
     };
-    Ok(inner.reachable.reaches(database, hash, &mut descends)?)
+    match inner.reachable.reaches(database, hash, &mut descends) {
+        // The file of a database goes when it is deleted, also while a caller looks.
+        Err(_) if find_live(inner.ports.metadata.read()?.as_mut(), database)?.is_none() => Ok(false),
+        other => Ok(other?),
+    }
+}
+
+/// A database, unless it was deleted.
+pub(super) fn find_live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Option<Database>, Fault> {
+    Ok(unit.database_get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
 /// Which commits the refs, pulls and releases in the metadata store reach. What is reached is remembered until anything changes there; which

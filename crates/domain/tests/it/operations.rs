@@ -1,10 +1,10 @@
 //! Accepting, canceling, counting; SQL writes; idempotency.
 
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
-use branchyard_domain::entities::{FailureKind, Operation, OperationStatus, Role, Visibility};
+use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};
 use branchyard_domain::errors::{Fault, OperationError};
 use branchyard_domain::ports::{LeaseTurn, Metadata as _, OperationFilter, OperationState};
-use branchyard_domain::usecases::{EditDatabase, Limits, Once, SqlWrite};
+use branchyard_domain::usecases::{EditDatabase, Limits, News, Once, SqlWrite};
 
 use crate::refs::at;
 use crate::world::{World, name, user, world, world_with};
@@ -266,4 +266,36 @@ fn an_operation_is_read_like_its_database() {
     let hide = EditDatabase { visibility: Some(Visibility::Private), ..EditDatabase::default() };
     world.hub.databases().edit(&world.access::<Admin>(&world.ada), hide, None).unwrap();
     assert_eq!([&Caller::Anonymous, &world.ben, &world.ada].map(read), [false, false, true]);
+}
+
+#[test]
+fn an_operation_of_a_deleted_database_is_read_by_its_creator_without_what_it_made() {
+    let world = world();
+    let operation = world.queue("main", "main", ADD);
+    world.work();
+    let read = || world.hub.operations().get(&world.ada, operation.id).unwrap();
+    assert!(!read().is_concealed());
+    world.hub.databases().delete(&world.access::<Admin>(&world.ada), None).unwrap();
+    let listed = world.hub.operations().list_by(user(&world.ada), "ada", OperationFilter::default(), None, 10).unwrap();
+    for seen in [read(), listed[0].clone()] {
+        assert_eq!((seen.id, seen.is_concealed()), (operation.id, true));
+        let Work::SqlWrite { statements, message, .. } = seen.work else { panic!("{:?}", seen.work) };
+        assert_eq!((statements, message), Default::default());
+    }
+}
+
+#[test]
+fn an_operation_conceals_what_it_wrote_once_nothing_reaches_the_commit() {
+    let world = world();
+    let operation = world.queue("main", "gone", ADD);
+    world.work();
+    world.hub.branches().delete(&world.access::<Write>(&world.ada), "gone", None).unwrap();
+    let seen = world.hub.operations().get(&world.ben, operation.id).unwrap();
+    assert!(seen.is_concealed());
+    let Work::SqlWrite { statements, message, .. } = seen.work else { panic!("{:?}", seen.work) };
+    assert_eq!((statements, message), Default::default());
+    let news = world.hub.activities().news(user(&world.ada), 10).unwrap();
+    let is_of = |news: &&News, branch: &str| matches!(&news.activity.kind, ActivityKind::Pushed { branch: moved, .. } if moved.as_str() == branch);
+    assert_eq!(news.iter().find(|news| is_of(news, "gone")).unwrap().head, None);
+    assert_eq!(news.iter().find(|news| is_of(news, "main")).unwrap().head, world.head("main"));
 }

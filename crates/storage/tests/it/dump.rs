@@ -2,10 +2,10 @@
 
 use std::io::BufReader;
 
-use branchyard_domain::entities::UploadPart;
-use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::entities::{Pull, PullContent, PullHeads, PullHidden, UploadPart};
+use branchyard_domain::ports::{Metadata as _, PullFilter};
 use branchyard_domain::suites::metadata;
-use branchyard_domain::values::UploadId;
+use branchyard_domain::values::{CommitHash, UploadId};
 use branchyard_storage::{DumpError, Store};
 
 use crate::home::Home;
@@ -71,6 +71,43 @@ fn a_dump_loads_into_the_other_engine_unchanged() {
         }
     }
     assert_eq!(tables.len(), 33, "some table stays empty, so nothing is known of it: {tables:?}");
+}
+
+/// Heads, consent, what was withdrawn and what was hidden decide who sees what: a restore must not open what was closed.
+#[test]
+fn what_pulls_show_comes_through_a_dump() {
+    for from in Home::each() {
+        let source = from.ready();
+        metadata::pull_content(&source);
+        let pulls = |store: &Store| -> Vec<Pull> {
+            let mut unit = store.read().unwrap();
+            let ids = unit.database_ids(None, 1_000).unwrap();
+            let of = |id| unit.pull_list(id, &PullFilter::default(), None, 1_000).unwrap();
+            ids.into_iter().flat_map(of).collect()
+        };
+        let mut unmerged = pulls(&source).into_iter().filter(|pull| pull.content.hidden.is_none() && !pull.is_within());
+        let (mut withdrawn, mut agreed) = (unmerged.next().unwrap(), unmerged.next().unwrap());
+        withdrawn.hide(PullHidden::Withdrawn, withdrawn.created_at).unwrap();
+        let hash = |digit: &str| CommitHash::parse(&digit.repeat(40)).unwrap();
+        agreed.content.is_published = true;
+        agreed.show(PullHeads { from: hash("a"), to: hash("b") }, agreed.created_at);
+        let mut unit = source.write().unwrap();
+        assert!(unit.pull_update(&withdrawn).unwrap() && unit.pull_update(&agreed).unwrap());
+        unit.save().unwrap();
+        let before = pulls(&source);
+        for needed in [
+            |content: &PullContent| content.hidden == Some(PullHidden::Withdrawn) && content.heads.is_none(),
+            |content: &PullContent| content.hidden == Some(PullHidden::WithSource),
+            |content: &PullContent| content.is_published && content.heads.is_some(),
+            |content: &PullContent| content.fetch_due_at.is_some(),
+        ] {
+            assert!(before.iter().any(|pull| needed(&pull.content)), "{before:?}");
+        }
+        let to = Home::each().into_iter().find(|to| to.is_sqlite() != from.is_sqlite()).unwrap_or_else(Home::sqlite);
+        let target = to.ready();
+        target.load(&mut BufReader::new(dumped(&source).as_slice())).unwrap();
+        assert_eq!(pulls(&target), before);
+    }
 }
 
 /// A table that [`Store::dump`] forgets would be lost.

@@ -7,6 +7,9 @@ use crate::database::Frame;
 use crate::format::{self, Markup};
 use crate::paths;
 
+/// The label of a commit message.
+const MESSAGE: &str = "Message";
+
 /// Something an operation led to.
 pub(crate) struct Link {
     pub(crate) label: &'static str,
@@ -44,7 +47,11 @@ pub(crate) struct Told {
 impl Told {
     /// An operation of the database of this frame; the result only for those who see it.
     pub(crate) fn of(operation: &Operation, frame: &Frame, now: Timestamp, sees_result: bool) -> Self {
-        let (title, facts, statements) = work(&operation.work);
+        let (title, mut facts, statements) = work(&operation.work);
+        if operation.is_concealed() {
+            facts.retain(|(label, _)| *label != MESSAGE);
+            facts.push(("Commit", "not reachable any more".to_owned()));
+        }
         let (status, class) = status(&operation.status);
         let (results, rows) = match &operation.status {
             OperationStatus::Succeeded(outcome) if sees_result => results(outcome, frame),
@@ -90,7 +97,7 @@ fn status(status: &OperationStatus) -> (&'static str, &'static str) {
 fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
     match work {
         Work::SqlWrite { from_branch, to_branch, statements, message } => {
-            let mut facts = vec![("Message", message.clone())];
+            let mut facts = vec![(MESSAGE, message.clone())];
             if from_branch != to_branch {
                 facts.push(("From branch", from_branch.to_string()));
             }
@@ -101,7 +108,7 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
             let facts = vec![
                 ("From", format!("{} {}", ends.from, ends.from_branch)),
                 ("Into", ends.to_branch.to_string()),
-                ("Message", message.clone()),
+                (MESSAGE, message.clone()),
             ];
             (format!("Merge of pull {pull}"), facts, None)
         }
@@ -114,7 +121,7 @@ fn work(work: &Work) -> (String, Vec<(&'static str, String)>, Option<String>) {
             if !import.primary_keys.is_empty() {
                 facts.push(("Primary key", import.primary_keys.join(", ")));
             }
-            facts.push(("Message", import.message.clone()));
+            facts.push((MESSAGE, import.message.clone()));
             let title = match import.table.as_str() {
                 "" => format!("Import of {}", import.file_name),
                 table => format!("Import of {} into {table}", import.file_name),

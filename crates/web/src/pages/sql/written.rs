@@ -21,6 +21,8 @@ enum Standing {
     Waiting(&'static str),
     /// Taken effect.
     Done(Done),
+    /// Taken effect, and nothing reaches the commit any more, as when the branch was deleted.
+    Concealed,
     /// Changed nothing.
     Failed(String),
 }
@@ -52,11 +54,13 @@ struct WrittenPage {
 pub(crate) async fn show(visit: Visit) -> Answer {
     let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
     let operation = operation(&visit, &access).await?;
+    let is_concealed = operation.is_concealed();
     let Work::SqlWrite { from_branch, to_branch, statements, .. } = operation.work else {
         return Err(Stop::nothing_here());
     };
     let (from, branch) = (from_branch.to_string(), to_branch.to_string());
     let standing = match operation.status {
+        _ if is_concealed => Standing::Concealed,
         OperationStatus::Queued => Standing::Waiting("It waits for its turn."),
         OperationStatus::Running => Standing::Waiting("It is running."),
         OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
