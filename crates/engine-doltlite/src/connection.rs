@@ -1,6 +1,6 @@
 //! Connections: opened without ever making a file, guarded, with small caches.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -149,7 +149,12 @@ impl Connection {
         loop {
             let error = match prepare() {
                 Err(error) => error,
-                prepared => return prepared,
+                Ok(prepared) => {
+                    return match self.hidden_behind_views()? {
+                        Some(commit) => Err(guard::no_such_commit(&commit)),
+                        None => Ok(prepared),
+                    };
+                }
             };
             let wanted = self.guard.take_wanted();
             if wanted.is_empty() {
@@ -165,11 +170,34 @@ impl Connection {
 
     /// Why a statement could not be prepared, without the columns of a commit that counts as absent.
     fn without_columns(&self, sql: &str, error: rusqlite::Error) -> rusqlite::Error {
-        let is_about_columns = errors::parts(&error).1.contains("column");
-        match self.scope().as_ref().filter(|_| is_about_columns).and_then(|scope| scope.unknown_within(sql)) {
-            Some(commit) => guard::no_such_commit(&commit),
-            None => error,
+        if !errors::parts(&error).1.contains("column") {
+            return error;
         }
+        let named = self.scope().as_ref().and_then(|scope| scope.unknown_within(sql));
+        match named.map_or_else(|| self.hidden_behind_views(), |commit| Ok(Some(commit))) {
+            Ok(Some(commit)) => guard::no_such_commit(&commit),
+            Ok(None) => error,
+            Err(fault) => fault,
+        }
+    }
+
+    /// The first commit that a view names which the statement prepared last reads through, and that counts as absent. The engine takes the columns of
+    /// some tables from the commit that is named, so that a view would still show those of a commit that was hidden since.
+    fn hidden_behind_views(&self) -> rusqlite::Result<Option<CommitHash>> {
+        let Some(scope) = self.scope().clone() else { return Ok(None) };
+        let views = self.guard.views();
+        if views.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(None);
+        }
+        let definitions: Vec<(String, String)> = self.guard.trusted(|| {
+            let mut statement = self
+                .raw
+                .prepare("SELECT lower(name), coalesce(sql, '') FROM main.sqlite_schema WHERE type = 'view'")?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()
+        })?;
+        let is_used = |name: &String| views.as_ref().is_none_or(|views| views.contains(name));
+        let mut used = definitions.iter().filter(|(name, _)| is_used(name));
+        Ok(used.find_map(|(_, sql)| scope.unknown_within(sql)))
     }
 
     fn scope(&self) -> MutexGuard<'_, Option<Arc<Scope>>> {

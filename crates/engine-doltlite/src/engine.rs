@@ -535,9 +535,13 @@ impl Engine for DoltliteEngine {
 
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError> {
         let timeout = self.options.diff_timeout;
-        self.reading_within(timeout, database, at, "read the definitions", |connection| {
+        let mut tables = self.reading_within(timeout, database, at, "read the definitions", |connection| {
             crate::schema::tables(connection)
-        })
+        })?;
+        if let Some(scope) = self.scope(database, at) {
+            crate::schema::hide_columns(&mut tables, |sql| scope.unknown_within(sql).is_some());
+        }
+        Ok(tables)
     }
 
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError> {

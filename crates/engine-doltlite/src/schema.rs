@@ -125,6 +125,26 @@ fn table(
     })
 }
 
+/// Takes the columns from the views that name a commit which is hidden, and from those over them: they would be the columns of that commit.
+pub(crate) fn hide_columns(tables: &mut [TableSchema], names_hidden: impl Fn(&str) -> bool) {
+    let mut hidden: Vec<String> = Vec::new();
+    loop {
+        let shows = |view: &&mut TableSchema| view.kind == TableKind::View && !view.columns.is_empty();
+        let is_over = |sql: &str| {
+            let sql = sql.to_ascii_lowercase();
+            hidden.iter().any(|name| sql.contains(name.as_str()))
+        };
+        let found = tables
+            .iter_mut()
+            .filter(shows)
+            .find(|view| names_hidden(&view.create_statement) || is_over(&view.create_statement));
+        let Some(view) = found else { return };
+        view.columns.clear();
+        view.primary_key.clear();
+        hidden.push(view.name.to_ascii_lowercase());
+    }
+}
+
 /// The columns of a table in order, each with its place in the primary key, from 1; 0 outside.
 pub(crate) fn columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<(TableColumn, u32)>> {
     // Hidden columns of virtual tables (1) are left out, generated ones (2, 3) are not.

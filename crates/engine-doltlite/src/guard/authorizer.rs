@@ -74,6 +74,12 @@ fn unless_unwrapped(
     wanted: &mut BTreeSet<String>,
     context: &AuthContext<'_>,
 ) -> Result<(), Refusal> {
+    let asks_columns = match context.action {
+        AuthAction::Read { table_name, .. } => lists::shows_columns(table_name),
+        AuthAction::Pragma { pragma_name, .. } => lists::shows_columns(&format!("pragma_{pragma_name}")),
+        _ => false,
+    };
+    seen.asks_columns |= asks_columns;
     let (name, takes) = match context.action {
         AuthAction::Function { function_name } => {
             let name = function_name.to_ascii_lowercase();
@@ -83,6 +89,9 @@ fn unless_unwrapped(
         AuthAction::Read { table_name, .. } => {
             let name = table_name.to_ascii_lowercase();
             let takes = lists::table_takes_commits(&name);
+            if let Some(view) = context.accessor.filter(|_| takes) {
+                seen.views.insert(view.to_ascii_lowercase());
+            }
             (name, takes)
         }
         // The columns of such a table are those of some commit, too.

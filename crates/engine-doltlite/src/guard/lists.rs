@@ -243,6 +243,11 @@ const SCHEMA_PRAGMAS: &[&str] =
 /// Pragmas that may be asked for, not set.
 const VALUE_PRAGMAS: &[&str] = &["data_version", "encoding", "user_version"];
 
+/// Whether a table of the engine lists the columns of a view.
+pub(super) fn shows_columns(name: &str) -> bool {
+    ["pragma_table_info", "pragma_table_xinfo"].iter().any(|table| name.eq_ignore_ascii_case(table))
+}
+
 /// What a function is to the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {

@@ -59,6 +59,10 @@ pub(crate) struct Seen {
     pub leaves_branch: bool,
     /// Whether it collects garbage, which needs the file alone.
     pub collects: bool,
+    /// The views through which it reads tables whose columns are those of a commit, in lower case.
+    pub views: BTreeSet<String>,
+    /// Whether it asks for the columns of what may be any view.
+    pub asks_columns: bool,
     /// Whether something of the session itself changes: a setting, a temporary object.
     pub changes_session: bool,
     /// Whether a setting was asked for, or one of the session set: the file stays as it is.
@@ -147,6 +151,20 @@ impl Guard {
     /// Allows a name: it stands for a wrapper now.
     pub(crate) fn wrapped(&self, name: String) {
         self.lock().wrapped.get_or_insert_default().insert(name);
+    }
+
+    /// The views through which what was prepared last reads tables of commits, in lower case; `None` if they may be any.
+    pub(crate) fn views(&self) -> Option<BTreeSet<String>> {
+        let state = self.lock();
+        (!state.seen.asks_columns).then(|| state.seen.views.clone())
+    }
+
+    /// Runs a statement of ours amid a user's.
+    pub(crate) fn trusted<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(&mut self.lock().mode, Mode::Trusted);
+        let result = work();
+        self.lock().mode = before;
+        result
     }
 
     /// Whether anything was wrapped.

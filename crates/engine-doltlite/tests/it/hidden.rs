@@ -366,3 +366,52 @@ fn the_check_costs_little() {
     // The aim is 0.1 ms; a debug build gets ten times that.
     assert!(recent <= 1_000 && back <= 1_000, "a commit of a branch's recent history took {recent} µs, {back} µs");
 }
+
+/// A view is part of a commit that is shown; the commit that it names need not be. The engine takes the columns from that commit.
+#[test]
+fn a_view_over_a_hidden_commit_shows_no_name_of_a_column() {
+    let mut scene = scene();
+    let hidden = scene.absent[0].clone();
+    let shown = scene.shown[0].clone();
+    scene.at = scene.yard.write(
+        &scene.at,
+        &format!(
+            "create view peek as select * from dolt_at_t('{hidden}'); create view over as select * from peek;
+             create view fine as select * from dolt_at_t('{shown}')"
+        ),
+    );
+    scene.heads.push(scene.at.clone());
+    let columns = |scene: &Scene| -> Vec<(String, usize)> {
+        let tables = scene.yard.engine.tables(id(1), &scene.at).unwrap();
+        tables.into_iter().map(|table| (table.name, table.columns.len())).collect()
+    };
+    let counted = |counts: [(&str, usize); 4]| counts.map(|(name, count)| (name.to_owned(), count)).to_vec();
+    assert_eq!(columns(&scene), counted([("fine", 2), ("over", 3), ("peek", 3), ("t", 2)]));
+    scene.limit();
+    assert_eq!(columns(&scene), counted([("fine", 2), ("over", 0), ("peek", 0), ("t", 2)]));
+    let ask = |sql: &str| scene.yard.try_read(&scene.at, sql, LONG).map_err(|failure| failure.to_string());
+    for view in ["peek", "over", "[PEEK]"] {
+        for sql in [
+            format!("select * from {view} limit 0"),
+            format!("select * from {view}"),
+            format!("select SECRET_COLUMN from {view} limit 0"),
+            format!("select NO_COLUMN from {view} limit 0"),
+            format!("with x as (select * from {view}) select * from x limit 0"),
+            format!("select * from t left join {view} on 0 limit 0"),
+        ] {
+            let answer = ask(&sql);
+            assert!(matches!(&answer, Err(text) if text.contains("no such commit")), "{sql}: {answer:?}");
+        }
+    }
+    for view in ["peek", "over"] {
+        for sql in ["table_info", "table_xinfo"].map(|info| format!("select name from pragma_{info}('{view}')")) {
+            let answer = ask(&sql);
+            assert!(!format!("{answer:?}").contains("SECRET"), "{sql}: {answer:?}");
+        }
+    }
+    assert_eq!(ask("select * from fine").unwrap().rows.len(), 1);
+    assert!(!ask("select * from dolt_log").unwrap().rows.is_empty(), "what uses no view is as before");
+    // A writer does not carry them over either.
+    let (failure, _) = scene.yard.write_failure(&scene.at, "create table taken as select * from peek limit 0");
+    assert!(failure.contains("no such commit"), "{failure}");
+}
