@@ -36,9 +36,10 @@ usage: cargo xtask <command>
                          XTASK_BRANCHYARD=<file>, XTASK_SCHEMATHESIS=<file>: use this server, this schemathesis
   crash [--seed N] [--minutes M]
                          the real server under faults, with an oracle beside it (docs/testing.md); default: seed 1, 10 minutes
-  outage [--seconds S] [--seed N]
+  outage [--seconds S] [--seed N] [--attack NAME]
                          the release binary under eight callers that try the worst they can, and what others notice of it
-                         (docs/testing.md); default: 60 seconds, seed 1. XTASK_BRANCHYARD=<file>: attack this binary instead of building one
+                         (docs/testing.md); default: 60 seconds, seed 1,
+                         all attacks. XTASK_BRANCHYARD=<file>: attack this binary instead of building one
   fixture --version V    a data folder as this version leaves it, for the test of upgrades (docs/testing.md)
   fuzz [--target T] [--seed N] [--minutes M]
                          inputs of strangers for each parser, or one of them; default: all, seed 1, a minute each

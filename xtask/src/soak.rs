@@ -20,7 +20,7 @@ pub(crate) fn crash(workspace: &Workspace, flags: &[&str]) -> Result<()> {
 
 /// The release binary under attack.
 pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&str]) -> Result<()> {
-    let flags = Flags::parse(flags, &["--seconds", "--seed"])?;
+    let flags = Flags::parse(flags, &["--seconds", "--seed", "--attack"])?;
     let binary = match binary {
         Some(binary) => std::path::absolute(&binary).with_context(|| format!("no such file: {}", binary.display()))?,
         None => {
@@ -34,6 +34,9 @@ pub(crate) fn outage(workspace: &Workspace, binary: Option<PathBuf>, flags: &[&s
     test.args(["test", "-p", "branchyard", "--test", "it", "outage::the_worst_callers"]).args(["--", "--nocapture"]);
     test.env("OUTAGE_SECONDS", flags.number("--seconds")?.unwrap_or(60).to_string());
     test.env("OUTAGE_SEED", flags.number("--seed")?.unwrap_or(1).to_string());
+    if let Some(name) = flags.get("--attack") {
+        test.env("OUTAGE_ATTACK", name);
+    }
     process::run(test.env("OUTAGE_BINARY", binary).current_dir(&workspace.root))
 }
 

@@ -42,6 +42,14 @@ const MORE_THREADS: u64 = 64;
 const SHORT: Size = Size { rows: 500, connections: 12, file: 100 << 10, patience: Duration::from_millis(1_500) };
 const LONG: Size = Size { rows: 20_000, connections: 200, file: 8 << 20, patience: Duration::from_secs(3) };
 
+/// The attacks of this run: all, or those whose names contain a text.
+fn chosen() -> Vec<&'static Attack> {
+    let part = std::env::var("OUTAGE_ATTACK").unwrap_or_default();
+    let chosen: Vec<&Attack> = ATTACKS.iter().filter(|attack| attack.name.contains(&part)).collect();
+    assert!(!chosen.is_empty(), "no attack is named {part}");
+    chosen
+}
+
 /// What a run saw.
 struct Seen {
     before: Times,
@@ -75,7 +83,7 @@ fn the_worst_callers_do_not_hold_up_others() {
     for times in [&seen.before, &seen.during, &seen.after] {
         findings.extend(times.failures.iter().map(|failure| format!("to others: {failure}")));
     }
-    for attack in ATTACKS.iter().filter(|attack| !seen.tally.contains_key(attack.name)) {
+    for attack in chosen().iter().filter(|attack| !seen.tally.contains_key(attack.name)) {
         findings.push(format!("{}: not tried", attack.name));
     }
     if seen.end.peak_mib > MEMORY_MIB {
@@ -167,7 +175,7 @@ struct Plan(Mutex<VecDeque<&'static Attack>>);
 
 impl Plan {
     fn new(seed: u64) -> Self {
-        let mut all: Vec<&Attack> = ATTACKS.iter().collect();
+        let mut all = chosen();
         all.shuffle(&mut StdRng::seed_from_u64(seed));
         Self(Mutex::new(all.into()))
     }
@@ -179,8 +187,9 @@ impl Plan {
             return first.remove(place);
         }
         drop(first);
-        let able: Vec<&Attack> = ATTACKS.iter().filter(|attack| is_able(attack)).collect();
-        until.is_some_and(|until| Instant::now() < until).then(|| caller.one_of(&able))
+        let able: Vec<&Attack> = chosen().into_iter().filter(|attack| is_able(attack)).collect();
+        let goes_on = !able.is_empty() && until.is_some_and(|until| Instant::now() < until);
+        goes_on.then(|| caller.one_of(&able))
     }
 }
 
