@@ -1,18 +1,21 @@
-//! A request body as a blocking reader, through a bounded channel: neither side runs ahead, nothing is held whole.
+//! A request body as a blocking reader, through a bounded channel: neither side runs ahead, and the body is never held whole.
+//!
+//! Nothing is taken from the client before the reader asks for bytes. A request that waits for a thread would otherwise fill its channel, and
+//! many such requests the memory.
 
 use std::io::{self, Read};
 use std::time::Duration;
 
 use actix_web::web::{Bytes, Payload};
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Patience;
 use crate::pace::{Pace, TooSlow};
 
-/// Chunks under way between the two sides.
-const CHUNKS: usize = 8;
+/// Chunks under way between the two sides. A chunk has up to 128 KiB, the most that the HTTP library reads ahead.
+const CHUNKS: usize = 2;
 
 enum Piece {
     Bytes(Bytes),
@@ -31,11 +34,14 @@ pub enum Pumped {
 /// The sending side, on the server's worker.
 pub struct UploadBody {
     payload: Payload,
+    /// Resolves when the reader asks for bytes, and fails when it is dropped instead.
+    wanted: oneshot::Receiver<()>,
     pieces: mpsc::Sender<Piece>,
 }
 
 /// The reading side, on a blocking thread. A body that ends without its end is an error, never a short file.
 pub struct UploadReader {
+    wants: Option<oneshot::Sender<()>>,
     pieces: mpsc::Receiver<Piece>,
     rest: Bytes,
     ended: bool,
@@ -44,12 +50,18 @@ pub struct UploadReader {
 /// Both sides for a body.
 pub fn upload_channel(payload: Payload) -> (UploadBody, UploadReader) {
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    (UploadBody { payload, pieces: sender }, UploadReader { pieces: receiver, rest: Bytes::new(), ended: false })
+    let (wants, wanted) = oneshot::channel();
+    let reader = UploadReader { wants: Some(wants), pieces: receiver, rest: Bytes::new(), ended: false };
+    (UploadBody { payload, wanted, pieces: sender }, reader)
 }
 
 impl UploadBody {
-    /// Sends everything; ends early when the body fails, comes too slowly, or nobody reads any more.
+    /// Sends everything once the reader asks for it. Ends early when the body fails or comes too slowly, or the reader is gone.
     pub async fn pump(mut self, patience: &Patience) -> Pumped {
+        if (&mut self.wanted).await.is_err() {
+            self.drain().await;
+            return Pumped::Over;
+        }
         let mut pace = Pace::streamed(patience);
         loop {
             let chunk = match pace.next(&mut self.payload).await {
@@ -86,6 +98,10 @@ impl UploadBody {
 
 impl Read for UploadReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(wants) = self.wants.take() {
+            // Without a sending side the channel is closed, which the loop reports.
+            let _ = wants.send(());
+        }
         while self.rest.is_empty() && !self.ended {
             match self.pieces.blocking_recv() {
                 Some(Piece::Bytes(bytes)) => self.rest = bytes,
@@ -97,5 +113,55 @@ impl Read for UploadReader {
         let taken = self.rest.split_to(length);
         buffer[..length].copy_from_slice(&taken);
         Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use futures_util::{StreamExt as _, stream};
+
+    use super::*;
+
+    /// A body of so many chunks, and how many were taken from it.
+    fn body(chunks: usize) -> (Payload, Rc<Cell<usize>>) {
+        let taken = Rc::new(Cell::new(0));
+        let count = Rc::clone(&taken);
+        let chunks = stream::iter(0..chunks).map(move |_| {
+            count.set(count.get() + 1);
+            Ok(Bytes::from_static(&[7; 1024]))
+        });
+        let request = actix_web::test::TestRequest::default().to_http_request();
+        let mut payload = actix_web::dev::Payload::Stream { payload: chunks.boxed_local() };
+        let extracted = <Payload as actix_web::FromRequest>::from_request(&request, &mut payload).into_inner().unwrap();
+        (extracted, taken)
+    }
+
+    #[actix_web::test]
+    async fn nothing_is_taken_before_the_reader_asks_for_it() {
+        let (payload, taken) = body(100);
+        let (body, mut reader) = upload_channel(payload);
+        let patience = Patience::default();
+        let pumping = body.pump(&patience);
+        tokio::pin!(pumping);
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut pumping).await.is_err());
+        assert_eq!(taken.get(), 0);
+        let read = actix_web::web::block(move || {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).map(|_| bytes.len())
+        });
+        let (read, pumped) = futures_util::future::join(read, pumping).await;
+        assert_eq!((read.unwrap().unwrap(), pumped, taken.get()), (100 * 1024, Pumped::Over, 100));
+    }
+
+    #[actix_web::test]
+    async fn a_reader_that_goes_before_it_reads_ends_the_body() {
+        let (payload, taken) = body(3);
+        let (body, reader) = upload_channel(payload);
+        drop(reader);
+        assert_eq!(body.pump(&Patience::default()).await, Pumped::Over);
+        assert_eq!(taken.get(), 3, "the little that still comes is thrown away");
     }
 }

@@ -204,7 +204,7 @@ fn the_check_of_a_file_has_a_time_for_each_step() {
     let yard = Arc::new(yard);
     let at_slow = at.clone();
     let found = ends("the check", &yard, move |yard| yard.engine.verify(id(1), &[at_slow])).unwrap();
-    assert_eq!(found, ["the check did not end within 60 ms"]);
+    assert_eq!(found, ["the check did not end within 30 ms"]);
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn pages(server: &Server, chromium: &Chromium) -> Vec<(&'static str, String)> {
         ("pull-diff", "pulls/2/diff"),
         ("pull-conflicts", "pulls/2/conflicts"),
         ("pull-edit", "pulls/2/edit"),
+        ("pull-withdraw", "pulls/2/withdraw"),
         ("settings-visibility", "settings/visibility"),
         ("missing-ref", "commits?ref=nowhere"),
         ("import-new", "imports/new"),

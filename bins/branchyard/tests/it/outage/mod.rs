@@ -28,7 +28,7 @@ use scene::{ACCOUNTS, Measures, Scene, Size};
 use victim::{READS, Times, WRITES};
 
 const CALLERS: usize = 2 * ACCOUNTS;
-/// What the issue that asks for this test promises to others.
+/// What well-behaved callers are promised (docs/testing.md).
 const READS_P99: Duration = Duration::from_millis(50);
 const WRITES_MOST: Duration = Duration::from_secs(1);
 const MEMORY_MIB: u64 = 512;
