@@ -209,7 +209,7 @@ impl Scene {
         if self.server.ended_within(Duration::from_secs(1)).is_none() {
             self.server.signal();
         }
-        let ended = self.server.ended_within(PATIENCE).expect("it stops when it is asked to");
+        let ended = self.server.ended_within(PATIENCE).unwrap();
         assert!(ended.success(), "{ended}");
         std::fs::read_to_string(self.log).unwrap()
     }
