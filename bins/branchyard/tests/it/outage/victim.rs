@@ -119,7 +119,7 @@ impl<'a> Client<'a> {
         self.times.failures.push(format!("{kind}: not settled after {PATIENCE:?}"));
     }
 
-    /// Notes that a request took until now.
+    /// Records the duration of a request that ends now.
     fn took(&mut self, kind: &'static str, began: Instant) {
         self.times.by_kind.entry(kind).or_default().push(began.elapsed());
     }
