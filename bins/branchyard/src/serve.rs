@@ -50,10 +50,14 @@ pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     running.until_stopped()
 }
 
+/// What is logged unless `RUST_LOG` says otherwise. The HTTP library has an error for each request that it cannot read, so that anybody could fill
+/// the log.
+const LOGGED: &str = "info,actix_http::h1=off";
+
 /// Logs to standard error: lines for people on a terminal, JSON elsewhere. `RUST_LOG` chooses what.
 pub(crate) fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(LOGGED));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second call, as in tests, keeps the first.
     let _ = if std::io::stderr().is_terminal() { lines.try_init() } else { lines.json().try_init() };

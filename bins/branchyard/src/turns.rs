@@ -1,7 +1,10 @@
 //! The engine's long calls take turns in the lane that the pools of the API share.
 
-use branchyard_api_common::LongLane;
+use std::sync::Arc;
+
+use branchyard_api_common::{LaneCall, LongLane};
 use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_engine_doltlite::WatchedCall;
 
 /// The lane, as the engine asks it.
 pub(crate) struct Turns(pub(crate) LongLane);
@@ -13,5 +16,23 @@ impl branchyard_engine_doltlite::Turns for Turns {
 
     fn go_on(&self, canceled: &Canceled) -> Flow {
         self.0.go_on(canceled)
+    }
+
+    fn pause(&self) -> Flow {
+        self.0.pause()
+    }
+
+    fn call(&self) -> Option<Arc<dyn WatchedCall>> {
+        self.0.call().map(|call| Arc::new(Watched(call)) as Arc<dyn WatchedCall>)
+    }
+}
+
+/// A call of the lane, as the engine watches it.
+#[derive(Debug)]
+struct Watched(LaneCall);
+
+impl WatchedCall for Watched {
+    fn is_silent(&self) {
+        self.0.make_long();
     }
 }

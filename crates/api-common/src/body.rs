@@ -8,7 +8,8 @@ use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::body_budget::{BodyBudget, BodyOwner, BodyRoom, NoRoom};
+use crate::body_budget::{BodyBudget, BodyRoom, NoRoom};
+use crate::caller_key::CallerKey;
 use crate::config::Patience;
 use crate::manners::BodyTypes;
 use crate::pace::{Pace, TooSlow};
@@ -78,7 +79,7 @@ pub(crate) async fn read(
     mut payload: Payload,
     limit: usize,
     patience: &Patience,
-    (budget, owner): (&Arc<BodyBudget>, BodyOwner),
+    (budget, owner): (&Arc<BodyBudget>, CallerKey),
     check: impl Fn() -> Result<(), Problem>,
 ) -> Result<ReadBody, Problem> {
     let (room, mut pace, mut body) = (budget.open(owner), Pace::bounded(patience), BytesMut::new());
@@ -153,10 +154,11 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::{AnonymousBodies, read};
-    use crate::body_budget::{BodyBudget, BodyOwner};
+    use crate::body_budget::BodyBudget;
+    use crate::caller_key::CallerKey;
     use crate::config::Patience;
 
-    const CALLER: BodyOwner = BodyOwner::Address(1);
+    const CALLER: CallerKey = CallerKey::Address(1);
 
     /// A body that brings a byte every few milliseconds.
     fn slow(bytes: usize) -> Payload {
@@ -209,7 +211,7 @@ mod tests {
             Payload::from(begun.chain(stream::pending()).boxed_local())
         };
         let patience = Patience::default();
-        let owner = BodyOwner::Address;
+        let owner = CallerKey::Address;
         let mut hostile: Vec<_> = (10..14)
             .map(|number| Box::pin(read(endless(), 2_000, &patience, (&budget, owner(number)), || Ok(()))))
             .collect();

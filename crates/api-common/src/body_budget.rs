@@ -7,20 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use branchyard_domain::values::AccountId;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::caller_key::CallerKey;
+
 /// How long a body waits for room.
 const WAIT: Duration = Duration::from_secs(1);
-
-/// Whose bodies are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum BodyOwner {
-    User(AccountId),
-    /// An address, as [`crate::address::address_group`] counts it.
-    Address(u128),
-}
 
 /// Why a body got no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +36,12 @@ pub struct BodyBudget {
 struct Books {
     used: usize,
     next: u64,
-    owners: HashMap<BodyOwner, usize>,
+    owners: HashMap<CallerKey, usize>,
     bodies: HashMap<u64, Body>,
 }
 
 struct Body {
-    owner: BodyOwner,
+    owner: CallerKey,
     bytes: usize,
     is_arriving: bool,
     evicted: Arc<Notify>,
@@ -74,7 +67,7 @@ impl BodyBudget {
     }
 
     /// Opens the room of a body, which is empty.
-    pub(crate) fn open(self: &Arc<Self>, owner: BodyOwner) -> BodyRoom {
+    pub(crate) fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
         let evicted = Arc::new(Notify::new());
         let mut books = self.books();
         let id = books.next;
@@ -109,7 +102,7 @@ impl BodyBudget {
 }
 
 impl Books {
-    fn held(&self, owner: BodyOwner) -> usize {
+    fn held(&self, owner: CallerKey) -> usize {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
 
@@ -179,10 +172,11 @@ impl Drop for BodyRoom {
 mod tests {
     use std::sync::Arc;
 
-    use super::{BodyBudget, BodyOwner, NoRoom};
+    use super::{BodyBudget, NoRoom};
+    use crate::caller_key::CallerKey;
 
-    fn caller(number: u128) -> BodyOwner {
-        BodyOwner::Address(number)
+    fn caller(number: u128) -> CallerKey {
+        CallerKey::Address(number)
     }
 
     #[actix_web::test]

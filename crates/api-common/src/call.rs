@@ -18,11 +18,11 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
-use crate::address::address_group;
 use crate::answer::Answer;
 use crate::body::{self, AnonymousBodies, ReadBody};
-use crate::body_budget::{BodyOwner, BodyRoom};
+use crate::body_budget::BodyRoom;
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
+use crate::caller_key::CallerKey;
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
 use crate::failure::Failure;
@@ -148,17 +148,14 @@ impl Call {
         limit: usize,
         check: impl Fn() -> Result<(), Problem>,
     ) -> Result<ReadBody, Failure> {
-        let owner = match self.caller.user() {
-            Some(user) => BodyOwner::User(user.id),
-            None => BodyOwner::Address(self.address_group()),
-        };
+        let owner = self.caller_key();
         let patience = &self.state.config.patience;
         Ok(body::read(payload, limit, patience, (&self.state.bodies, owner), check).await?)
     }
 
-    /// What the address of the client is counted as.
-    fn address_group(&self) -> u128 {
-        address_of(&self.state, &self.request).map_or(0, address_group)
+    /// What the caller is counted as.
+    fn caller_key(&self) -> CallerKey {
+        CallerKey::new(&self.caller, address_of(&self.state, &self.request))
     }
 }
 
@@ -177,7 +174,7 @@ pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
 
 async fn run_on<T, E>(
     hub: Hub,
-    pool: &Pool,
+    (pool, caller): (&Pool, CallerKey),
     id: &RequestId,
     work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
 ) -> Result<T, Failure>
@@ -185,7 +182,7 @@ where
     T: Send + 'static,
     E: Into<Refusal>,
 {
-    let ended = pool.run(move || work(&hub).map_err(Into::into)).await;
+    let ended = pool.run(caller, move || work(&hub).map_err(Into::into)).await;
     if let Err(PoolError::Lost) = &ended {
         tracing::error!(request_id = id.as_str(), "a call was lost to a panic");
     }
@@ -407,7 +404,7 @@ impl Call {
         T: Send + 'static,
         E: Into<Refusal>,
     {
-        run_on(self.state.hub.clone(), pool, &self.id, work).await
+        run_on(self.state.hub.clone(), (pool, self.caller_key()), &self.id, work).await
     }
 
     /// Runs a use case on a pool, to be waited for later: the request need not wait to see it end.
@@ -420,8 +417,8 @@ impl Call {
         T: Send + 'static,
         E: Into<Refusal>,
     {
-        let (hub, pool, id) = (self.state.hub.clone(), pool.clone(), self.id.clone());
-        actix_web::rt::spawn(async move { run_on(hub, &pool, &id, work).await })
+        let (hub, pool, caller, id) = (self.state.hub.clone(), pool.clone(), self.caller_key(), self.id.clone());
+        actix_web::rt::spawn(async move { run_on(hub, (&pool, caller), &id, work).await })
     }
 
     /// The idempotency key of the request, claimed for this caller.
@@ -526,11 +523,7 @@ impl Call {
     /// # Errors
     /// 429 when there is none.
     pub fn read_slot(&self) -> Result<ReadSlot, Failure> {
-        let caller = match self.caller.user() {
-            Some(user) => format!("user {}", user.id),
-            None => format!("address {:x}", self.address_group()),
-        };
-        self.state.sql_slots.take(caller).ok_or_else(|| {
+        self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
             let limit = self.state.config.sql.max_concurrent_reads_per_caller;
             let detail = format!("{limit} reads of yours are running; wait for one to finish");
             Problem::new(ErrorCode::RateLimited, detail).retry_after(1).into()

@@ -10,6 +10,7 @@ use branchyard_problem_details::Problem;
 
 use crate::address::client_address;
 use crate::call::explain;
+use crate::caller_key::CallerKey;
 use crate::failure::Failure;
 use crate::last_use;
 use crate::manners::Credentials;
@@ -79,7 +80,7 @@ pub(crate) async fn caller_of(
         Some(known) => Some(known),
         None => {
             let hub = state.hub.clone();
-            let looked_up = state.reads.run(move || hub.tokens().check(&hash)).await?;
+            let looked_up = state.reads.run(CallerKey::of_address(address), move || hub.tokens().check(&hash)).await?;
             looked_up.map_err(|fault| explain(fault.into(), id))?
         }
     };

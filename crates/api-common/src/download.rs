@@ -117,7 +117,7 @@ impl<T> DownloadWriter<T> {
             Err(mpsc::error::TrySendError::Full(piece)) => piece,
         };
         let send = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
-        matches!(lanes::idle(&self.runtime, || self.runtime.block_on(send)), Ok(Ok(())))
+        matches!(lanes::idle(|| self.runtime.block_on(send)), Ok(Ok(())))
     }
 }
 

@@ -4,21 +4,23 @@
 //! thread now and then; once the call, or all that run the like of its statement together, has computed for a while it leaves its place
 //! to the next one, lowers the priority of its thread and takes turns with the other long ones. A statement like one that went that way
 //! lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn.
+//! A call that does not ask, because it is within something that cannot be stopped, is made a long one by the one who watches it
+//! ([`LaneCall::make_long`]); one that waits for memory becomes one by itself ([`LongLane::pause`]).
 //! A long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too
 //! long in coming, the call is refused: the server is overloaded.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::ports::{Canceled, Flow};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
-use tokio::runtime::Handle;
 
 use crate::pool::PoolPlace;
-use crate::threads;
+use crate::threads::{self, ThreadOfCall};
 
 /// How often one who waits looks whether anybody still wants its result.
 const LOOK: Duration = Duration::from_millis(50);
@@ -108,7 +110,7 @@ thread_local! {
 
 /// The call of this thread.
 struct Call {
-    place: Place,
+    place: Arc<Placed>,
     /// Processor time of the thread when it began.
     began: Duration,
     shape: Option<u64>,
@@ -145,9 +147,60 @@ impl Drop for Counted {
     }
 }
 
+/// The place of a call, which another thread may change.
+struct Placed {
+    place: Mutex<Place>,
+    thread: ThreadOfCall,
+}
+
 enum Place {
     Short(PoolPlace),
     Long(Stay),
+    /// The call has ended.
+    None,
+}
+
+impl Placed {
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the place back, and nobody takes the thread for the call's any more.
+    fn end(&self) {
+        let mut place = self.lock();
+        if matches!(*place, Place::Long(_)) {
+            threads::gave_way();
+        }
+        *place = Place::None;
+    }
+}
+
+/// A call of a lane, for whoever watches it from another thread.
+pub struct LaneCall {
+    lane: LongLane,
+    place: Arc<Placed>,
+}
+
+impl fmt::Debug for LaneCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LaneCall").finish_non_exhaustive()
+    }
+}
+
+impl LaneCall {
+    /// Makes a short call a long one with a turn, unless there are too many already; its place is the next one's. For a call that does not
+    /// ask by itself. Does not block.
+    pub fn make_long(&self) {
+        // Locked, it is waiting for something, and computes nothing.
+        let Ok(mut place) = self.place.place.try_lock() else { return };
+        if let Place::Short(_) = *place
+            && let Some(stay) = self.lane.join(Joining::AtOnce)
+        {
+            *place = Place::Long(stay);
+            // While the place is locked, the thread still has this call.
+            threads::push_aside(self.place.thread);
+        }
+    }
 }
 
 /// Processor time this thread has used.
@@ -165,6 +218,17 @@ struct Stay {
     turn_began: Option<Instant>,
 }
 
+/// When a call that becomes a long one has its first turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Joining {
+    /// After those who wait for theirs.
+    InTurn,
+    /// It computes, whatever others do.
+    AtOnce,
+    /// Not before it asks.
+    Later,
+}
+
 /// Somebody who waits for its first turn.
 struct First {
     ticket: u64,
@@ -179,28 +243,31 @@ pub(crate) fn run<T>(place: PoolPlace, work: impl FnOnce() -> T) -> T {
     struct Left;
     impl Drop for Left {
         fn drop(&mut self) {
-            CALL.take();
+            if let Some(call) = CALL.take() {
+                call.place.end();
+            }
         }
     }
-    CALL.set(Some(Call { place: Place::Short(place), began: computed(), shape: None, counted: None }));
+    let place = Arc::new(Placed { place: Mutex::new(Place::Short(place)), thread: ThreadOfCall::current() });
+    CALL.set(Some(Call { place, began: computed(), shape: None, counted: None }));
     let _left = Left;
     work()
 }
 
 /// Runs something that waits for a client; others compute meanwhile. Blocks after it until the call may compute again; a long one is
 /// asked to wait when it next asks.
-pub(crate) fn idle<T>(runtime: &Handle, wait: impl FnOnce() -> T) -> T {
-    CALL.with_borrow_mut(|call| match call.as_mut().map(|call| &mut call.place) {
-        Some(Place::Short(place)) => place.pause(),
-        Some(Place::Long(stay)) => stay.end_turn(),
-        None => {}
-    });
+pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
+    let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
+    let Some(place) = place else { return wait() };
+    match &mut *place.lock() {
+        Place::Short(place) => place.pause(),
+        Place::Long(stay) => stay.end_turn(),
+        Place::None => {}
+    }
     let result = wait();
-    CALL.with_borrow_mut(|call| {
-        if let Some(Call { place: Place::Short(place), .. }) = call {
-            place.resume(runtime);
-        }
-    });
+    if let Place::Short(place) = &mut *place.lock() {
+        place.resume();
+    }
     result
 }
 
@@ -229,13 +296,35 @@ impl LongLane {
     /// To be asked by a call on its own thread now and then while it computes. Calls that did not come through a pool may go on.
     pub fn go_on(&self, canceled: &Canceled) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
-        let is_long = match call.place {
-            Place::Short(_) => self.has_become_long(&mut call),
-            Place::Long(_) => true,
-        };
+        let is_short = matches!(*call.place.lock(), Place::Short(_));
+        let is_long = !is_short || self.has_become_long(&mut call);
         let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
         CALL.set(Some(call));
         flow
+    }
+
+    /// To be called on the thread of a call before it waits for what long calls hold: it leaves its place, or ends its turn, and has the next
+    /// turn when it asks for one. [`Flow::Stop`] when there are too many long calls.
+    pub fn pause(&self) -> Flow {
+        let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
+        let Some(place) = place else { return Flow::Continue };
+        let mut place = place.lock();
+        match &mut *place {
+            Place::Long(stay) => stay.end_turn(),
+            Place::None => {}
+            Place::Short(_) => {
+                let Some(stay) = self.join(Joining::Later) else { return Flow::Stop };
+                threads::give_way();
+                *place = Place::Long(stay);
+            }
+        }
+        Flow::Continue
+    }
+
+    /// The call of this thread, if it came through a pool.
+    pub fn call(&self) -> Option<LaneCall> {
+        let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)))?;
+        Some(LaneCall { lane: self.clone(), place })
     }
 
     fn knows(&self, shape: u64) -> bool {
@@ -258,23 +347,33 @@ impl LongLane {
     }
 
     fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
-        if let Place::Short(_) = call.place {
-            let Some(stay) = self.join() else { return Flow::Stop };
+        let mut place = call.place.lock();
+        call.counted = None;
+        if let Place::Short(_) = *place {
+            let Some(stay) = self.join(Joining::InTurn) else { return Flow::Stop };
             // From here on short ones go before it at the processor, and its place is the next one's.
             threads::give_way();
-            call.place = Place::Long(stay);
-            call.counted = None;
+            *place = Place::Long(stay);
         }
-        match &mut call.place {
+        match &mut *place {
             Place::Long(stay) => stay.take_turn(canceled),
-            Place::Short(_) => Flow::Continue,
+            Place::Short(_) | Place::None => Flow::Continue,
         }
     }
 
     /// `None` when there are too many, or so many are before it that its turn would not come in time.
-    fn join(&self) -> Option<Stay> {
+    fn join(&self, joining: Joining) -> Option<Stay> {
         let LongLaneSizes { places, calls, wait, turn, .. } = self.0.sizes;
         let mut state = self.lock();
+        if joining != Joining::InTurn {
+            if state.calls >= calls {
+                return None;
+            }
+            state.calls += 1;
+            let computes = joining == Joining::AtOnce;
+            state.computing += usize::from(computes);
+            return Some(Stay { lane: self.clone(), first: None, turn_began: computes.then(Instant::now) });
+        }
         // Those who compute now have up to a whole turn before them.
         let turns = u32::try_from((state.computing + state.first.len()) / places.max(1)).unwrap_or(u32::MAX);
         // Turns end a little late, so one that is due at the very end of the wait would come after it.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use branchyard_domain::entities::{LastUse, Token};
 use branchyard_domain::values::{Timestamp, TokenId};
 
+use crate::caller_key::CallerKey;
 use crate::state::AppState;
 
 /// Tokens remembered; beyond that those noted longest ago are forgotten, and at worst noted once more.
@@ -49,11 +50,11 @@ pub(crate) fn note(state: &AppState, token: &Token, address: String, user_agent:
     if !state.last_uses.due(token, now) {
         return;
     }
-    let (state, id) = (state.clone(), token.id);
+    let (state, id, user) = (state.clone(), token.id, CallerKey::User(token.user_id));
     let last_use = LastUse { at: now, address, user_agent };
     actix_web::rt::spawn(async move {
         let hub = state.hub.clone();
-        match state.writes.run(move || hub.tokens().touch(id, &last_use)).await {
+        match state.writes.run(user, move || hub.tokens().touch(id, &last_use)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "the last use of a token was not noted")

@@ -1,13 +1,14 @@
 //! Bounded places for blocking calls, so that no worker of the server ever blocks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
+use crate::caller_key::CallerKey;
 use crate::lanes;
 use crate::threads::Threads;
-use tokio::runtime::Handle;
-use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Why a call did not run, or did not come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -23,38 +24,155 @@ pub enum PoolError {
     Lost,
 }
 
-/// A number of places for blocking calls, with a bounded queue before them.
+/// A number of places for blocking calls, with a bounded queue before them. Of those who wait, the caller with the fewest calls under way is next, so
+/// that one who asks for much does not keep the others waiting.
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
-    places: Arc<Semaphore>,
-    /// A permit for each call that may compute at the same time.
-    computing: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
-    refused: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+    wait: Duration,
+}
+
+struct Shared {
     size: usize,
     queue: usize,
-    wait: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    free: usize,
+    /// Calls more that may compute at the same time.
+    permits: usize,
+    /// Who waits for a place, in the order in which they came.
+    waiting: VecDeque<Waiting>,
+    /// Who has a place and waits for a permit. They come first.
+    resuming: VecDeque<mpsc::Sender<()>>,
+    under_way: HashMap<CallerKey, usize>,
+    refused: u64,
+}
+
+struct Waiting {
+    caller: CallerKey,
+    tell: oneshot::Sender<(PoolPlace, UnderWay)>,
 }
 
 /// What a call holds while it is short: a place, and while it waits for nobody a permit to compute.
 pub struct PoolPlace {
-    _place: OwnedSemaphorePermit,
-    permit: Option<OwnedSemaphorePermit>,
-    computing: Arc<Semaphore>,
+    shared: Arc<Shared>,
+    has_permit: bool,
+}
+
+/// One of the calls of a caller, short or long, for as long as it is under way.
+pub struct UnderWay {
+    shared: Arc<Shared>,
+    caller: CallerKey,
 }
 
 impl PoolPlace {
     /// Lets another one compute.
     pub(crate) fn pause(&mut self) {
-        self.permit = None;
+        if std::mem::take(&mut self.has_permit) {
+            self.shared.give_back(|state| state.permits += 1);
+        }
     }
 
     /// Waits until it may compute again; blocks. There is no limit, because those who compute are short: they end, pause or become long ones.
-    pub(crate) fn resume(&mut self, runtime: &Handle) {
-        if self.permit.is_none() {
-            self.permit = runtime.block_on(Arc::clone(&self.computing).acquire_owned()).ok();
+    pub(crate) fn resume(&mut self) {
+        if self.has_permit {
+            return;
         }
+        let (tell, told) = mpsc::channel();
+        self.shared.give_back(|state| state.resuming.push_back(tell));
+        // The other side is kept until it is told.
+        self.has_permit = told.recv().is_ok();
+    }
+}
+
+impl Drop for PoolPlace {
+    fn drop(&mut self) {
+        let permits = usize::from(self.has_permit);
+        self.shared.give_back(|state| {
+            state.free += 1;
+            state.permits += permits;
+        });
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        if let Some(count) = state.under_way.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                state.under_way.remove(&self.caller);
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and gives what is free then to those who wait.
+    fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        let mut granted = Vec::new();
+        while state.permits > 0 {
+            if let Some(tell) = state.resuming.pop_front() {
+                state.permits -= 1;
+                // A thread that has ended meanwhile gave its place back.
+                let _ = tell.send(());
+            } else if let Some(next) = state.take_next() {
+                let place = self.enter(&mut state, next.caller);
+                granted.push((next.tell, place));
+            } else {
+                break;
+            }
+        }
+        drop(state);
+        for (tell, place) in granted {
+            // Who does not wait any more returns the place, which is given to the next one then.
+            drop(tell.send(place));
+        }
+    }
+
+    fn enter(self: &Arc<Self>, state: &mut State, caller: CallerKey) -> (PoolPlace, UnderWay) {
+        state.free -= 1;
+        state.permits -= 1;
+        *state.under_way.entry(caller).or_default() += 1;
+        let place = PoolPlace { shared: Arc::clone(self), has_permit: true };
+        (place, UnderWay { shared: Arc::clone(self), caller })
+    }
+}
+
+impl State {
+    fn take_next(&mut self) -> Option<Waiting> {
+        if self.free == 0 {
+            return None;
+        }
+        let load = |waiting: &Waiting| self.under_way.get(&waiting.caller).copied().unwrap_or_default();
+        let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.tell.is_closed());
+        let (next, _) = waiting.min_by_key(|(_, waiting)| load(waiting))?;
+        self.waiting.remove(next)
+    }
+
+    /// Makes room in a full queue for a caller: the last of the caller that has most in it, if that is more than this one would have, is refused.
+    fn make_room(&mut self, caller: CallerKey) -> bool {
+        let mut counts: HashMap<CallerKey, usize> = HashMap::new();
+        for waiting in &self.waiting {
+            *counts.entry(waiting.caller).or_default() += 1;
+        }
+        let own = counts.get(&caller).copied().unwrap_or_default();
+        let Some((most, count)) = counts.into_iter().max_by_key(|(_, count)| *count) else { return false };
+        let last = self.waiting.iter().rposition(|waiting| waiting.caller == most);
+        if count <= own + 1 {
+            return false;
+        }
+        self.refused += 1;
+        last.and_then(|last| self.waiting.remove(last)).is_some()
     }
 }
 
@@ -71,45 +189,36 @@ pub struct PoolLoad {
     pub refused: u64,
 }
 
-/// Counts a waiting call for as long as it lives.
-struct Waiting(Arc<AtomicUsize>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Pool {
     /// `size` places; `queue` calls wait for one, each at most `wait`.
     pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
         let size = size.max(1);
-        let semaphore = || Arc::new(Semaphore::new(size));
-        Self {
-            threads: Threads::default(),
-            places: semaphore(),
-            computing: semaphore(),
-            waiting: Arc::default(),
-            refused: Arc::default(),
-            size,
-            queue,
-            wait,
-        }
+        let state = State {
+            free: size,
+            permits: size,
+            waiting: VecDeque::new(),
+            resuming: VecDeque::new(),
+            under_way: HashMap::new(),
+            refused: 0,
+        };
+        Self { threads: Threads::default(), shared: Arc::new(Shared { size, queue, state: Mutex::new(state) }), wait }
     }
 
     /// Only so many of those who have a place compute at once: the others wait for their clients.
     #[must_use]
     pub fn computing(self, most: usize) -> Self {
-        Self { computing: Arc::new(Semaphore::new(most.max(1))), ..self }
+        self.shared.lock().permits = most.max(1);
+        self
     }
 
     /// How it does now.
     pub fn load(&self) -> PoolLoad {
+        let state = self.shared.lock();
         PoolLoad {
-            size: self.size,
-            busy: self.size - self.places.available_permits().min(self.size),
-            queued: self.waiting.load(Ordering::Relaxed).min(self.queue),
-            refused: self.refused.load(Ordering::Relaxed),
+            size: self.shared.size,
+            busy: self.shared.size - state.free,
+            queued: state.waiting.iter().filter(|waiting| !waiting.tell.is_closed()).count(),
+            refused: state.refused,
         }
     }
 
@@ -122,16 +231,20 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError`].
-    pub async fn run<T, F>(&self, work: F) -> Result<T, PoolError>
+    pub async fn run<T, F>(&self, caller: CallerKey, work: F) -> Result<T, PoolError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let place = self.place().await?;
+        let (place, under_way) = self.place(caller).await?;
         let (tell, told) = oneshot::channel();
+        let work = move || {
+            let _under_way = under_way;
+            lanes::run(place, work)
+        };
         // Nobody may be there any more to be told.
-        if !self.threads.run(move || drop(tell.send(lanes::run(place, work)))) {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+        if !self.threads.run(move || drop(tell.send(work()))) {
+            self.shared.lock().refused += 1;
             return Err(PoolError::Full);
         }
         told.await.map_err(|_| PoolError::Lost)
@@ -141,62 +254,57 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn place(&self) -> Result<PoolPlace, PoolError> {
-        if let Some(place) = self.free_place() {
-            return Ok(place);
-        }
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(Arc::clone(&self.waiting));
-        if before >= self.queue {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(PoolError::Full);
-        }
-        match tokio::time::timeout(self.wait, self.next_place()).await {
+    pub async fn place(&self, caller: CallerKey) -> Result<(PoolPlace, UnderWay), PoolError> {
+        let told = {
+            let mut state = self.shared.lock();
+            if state.free > 0 && state.permits > 0 {
+                return Ok(self.shared.enter(&mut state, caller));
+            }
+            state.waiting.retain(|waiting| !waiting.tell.is_closed());
+            if state.waiting.len() >= self.shared.queue && !state.make_room(caller) {
+                state.refused += 1;
+                return Err(PoolError::Full);
+            }
+            let (tell, told) = oneshot::channel();
+            state.waiting.push_back(Waiting { caller, tell });
+            told
+        };
+        match tokio::time::timeout(self.wait, told).await {
             Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) | Err(_) => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
+            // Counted where room was made.
+            Ok(Err(_)) => Err(PoolError::Full),
+            Err(_) => {
+                self.shared.lock().refused += 1;
                 Err(PoolError::TooLong)
             }
         }
-    }
-
-    fn free_place(&self) -> Option<PoolPlace> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        let permit = Arc::clone(&self.computing).try_acquire_owned().ok()?;
-        Some(self.taken(place, permit))
-    }
-
-    async fn next_place(&self) -> Result<PoolPlace, AcquireError> {
-        let place = Arc::clone(&self.places).acquire_owned().await?;
-        let permit = Arc::clone(&self.computing).acquire_owned().await?;
-        Ok(self.taken(place, permit))
-    }
-
-    fn taken(&self, place: OwnedSemaphorePermit, permit: OwnedSemaphorePermit) -> PoolPlace {
-        PoolPlace { _place: place, permit: Some(permit), computing: Arc::clone(&self.computing) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Pool, PoolError, PoolLoad};
+    use crate::caller_key::CallerKey;
     use crate::lanes;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::runtime::Handle;
     use tokio::sync::Notify;
 
+    const ONE: CallerKey = CallerKey::Address(1);
+    const TWO: CallerKey = CallerKey::Address(2);
+
     #[actix_web::test]
     async fn a_full_queue_refuses_at_once_and_waiting_ends() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
-        let held = pool.place().await.unwrap();
+        let held = pool.place(ONE).await.unwrap();
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 1, queued: 0, refused: 0 });
-        let (first, second) = tokio::join!(pool.run(|| 1), pool.run(|| 2));
+        let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!(first, Err(PoolError::TooLong));
         assert_eq!(second, Err(PoolError::Full));
         drop(held);
         assert_eq!(pool.load(), PoolLoad { size: 1, busy: 0, queued: 0, refused: 2 });
-        assert_eq!(pool.run(|| 3).await, Ok(3));
+        assert_eq!(pool.run(ONE, || 3).await, Ok(3));
     }
 
     #[actix_web::test]
@@ -204,18 +312,18 @@ mod tests {
         let pool = Pool::new(2, 8, Duration::from_millis(30)).computing(1);
         let (idle, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (runtime, is_idle, waits) = (Handle::current(), Arc::clone(&idle), Arc::clone(&goes_on));
-        let slow = pool.run(move || {
-            lanes::idle(&runtime, || {
+        let slow = pool.run(ONE, move || {
+            lanes::idle(|| {
                 is_idle.notify_one();
                 runtime.block_on(waits.notified());
             });
         });
         let others = async {
             idle.notified().await;
-            assert_eq!(pool.run(|| 1).await, Ok(1));
-            let second = pool.place().await.unwrap();
+            assert_eq!(pool.run(ONE, || 1).await, Ok(1));
+            let second = pool.place(ONE).await.unwrap();
             assert_eq!(pool.load(), PoolLoad { size: 2, busy: 2, queued: 0, refused: 0 });
-            assert_eq!(pool.run(|| 2).await, Err(PoolError::TooLong), "both places are taken");
+            assert_eq!(pool.run(ONE, || 2).await, Err(PoolError::TooLong), "both places are taken");
             goes_on.notify_one();
             tokio::time::sleep(Duration::from_millis(60)).await;
             assert_eq!(pool.load().busy, 2, "it waits until the other one has computed");
@@ -229,17 +337,67 @@ mod tests {
     #[actix_web::test]
     async fn those_past_the_ones_that_compute_wait_in_the_queue() {
         let pool = Pool::new(2, 1, Duration::from_millis(30)).computing(1);
-        let _held = pool.place().await.unwrap();
-        let (first, second) = tokio::join!(pool.run(|| 1), pool.run(|| 2));
+        let _held = pool.place(ONE).await.unwrap();
+        let (first, second) = tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2));
         assert_eq!((first, second), (Err(PoolError::TooLong), Err(PoolError::Full)));
         assert_eq!(pool.load(), PoolLoad { size: 2, busy: 1, queued: 0, refused: 2 });
     }
 
     #[actix_web::test]
+    async fn the_caller_with_the_fewest_calls_under_way_is_next() {
+        let pool = Pool::new(2, 8, Duration::from_secs(10));
+        let held = [pool.place(ONE).await.unwrap(), pool.place(ONE).await.unwrap()];
+        let order = std::cell::RefCell::new(Vec::new());
+        let enter = |caller| {
+            let (pool, order) = (&pool, &order);
+            async move {
+                let place = pool.place(caller).await.unwrap();
+                order.borrow_mut().push(caller);
+                drop(place);
+            }
+        };
+        let leave = async {
+            assert_eq!(pool.load().queued, 3);
+            let [first, second] = held;
+            drop(first);
+            tokio::task::yield_now().await;
+            drop(second);
+        };
+        tokio::join!(enter(ONE), enter(ONE), enter(TWO), leave);
+        assert_eq!(*order.borrow(), [TWO, ONE, ONE]);
+        assert!(pool.shared.lock().under_way.is_empty());
+    }
+
+    #[actix_web::test]
+    async fn who_fills_the_queue_makes_room_for_others() {
+        let pool = Pool::new(1, 2, Duration::from_secs(10));
+        let held = pool.place(ONE).await.unwrap();
+        let ended =
+            tokio::join!(pool.run(ONE, || 1), pool.run(ONE, || 2), pool.run(TWO, || 3), pool.run(ONE, || 4), async {
+                drop(held);
+            });
+        assert_eq!(ended.0, Ok(1));
+        assert_eq!(ended.1, Err(PoolError::Full), "it made room for the other caller");
+        assert_eq!(ended.2, Ok(3));
+        assert_eq!(ended.3, Err(PoolError::Full), "its caller has as many in the queue as the other one");
+        assert_eq!(pool.load().refused, 2);
+    }
+
+    #[actix_web::test]
+    async fn a_place_that_nobody_waits_for_any_more_is_the_next_ones() {
+        let pool = Pool::new(1, 8, Duration::from_millis(30));
+        let held = pool.place(ONE).await.unwrap();
+        assert_eq!(pool.place(TWO).await.err(), Some(PoolError::TooLong));
+        assert_eq!(pool.load().queued, 0);
+        let (entered, ()) = tokio::join!(pool.place(ONE), async { drop(held) });
+        assert!(entered.is_ok());
+    }
+
+    #[actix_web::test]
     async fn a_panic_frees_the_place() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
-        let lost: Result<(), _> = pool.run(|| panic!("expected by the test")).await;
+        let lost: Result<(), _> = pool.run(ONE, || panic!("expected by the test")).await;
         assert_eq!(lost, Err(PoolError::Lost));
-        assert_eq!(pool.run(|| 3).await, Ok(3));
+        assert_eq!(pool.run(ONE, || 3).await, Ok(3));
     }
 }

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::caller_key::CallerKey;
+
 /// Counts what each caller has running, and refuses above a limit. Holds only callers that have something running.
 #[derive(Clone)]
 pub struct Slots {
-    running: Arc<Mutex<HashMap<String, usize>>>,
+    running: Arc<Mutex<HashMap<CallerKey, usize>>>,
     limit: usize,
 }
 
 /// One running read; gives its place back when dropped.
 pub struct ReadSlot {
     slots: Slots,
-    caller: String,
+    caller: CallerKey,
 }
 
 impl Slots {
@@ -23,13 +25,13 @@ impl Slots {
     }
 
     /// A place for this caller, if there is one.
-    pub fn take(&self, caller: String) -> Option<ReadSlot> {
+    pub fn take(&self, caller: CallerKey) -> Option<ReadSlot> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let count = running.get(&caller).copied().unwrap_or_default();
         if count >= self.limit {
             return None;
         }
-        running.insert(caller.clone(), count + 1);
+        running.insert(caller, count + 1);
         Some(ReadSlot { slots: self.clone(), caller })
     }
 }
@@ -49,17 +51,18 @@ impl Drop for ReadSlot {
 #[cfg(test)]
 mod tests {
     use super::Slots;
+    use crate::caller_key::CallerKey;
 
     #[test]
     fn places_are_per_caller_and_come_back() {
         let slots = Slots::new(2);
-        let first = slots.take("a".into());
-        let second = slots.take("a".into());
+        let first = slots.take(CallerKey::Address(1));
+        let second = slots.take(CallerKey::Address(1));
         assert!(first.is_some() && second.is_some());
-        assert!(slots.take("a".into()).is_none());
-        assert!(slots.take("b".into()).is_some());
+        assert!(slots.take(CallerKey::Address(1)).is_none());
+        assert!(slots.take(CallerKey::Address(2)).is_some());
         drop(first);
-        assert!(slots.take("a".into()).is_some());
+        assert!(slots.take(CallerKey::Address(1)).is_some());
         drop(second);
         assert!(slots.running.lock().unwrap().is_empty());
     }

@@ -10,6 +10,7 @@ use branchyard_domain::Hub;
 
 use crate::body_budget::BodyBudget;
 use crate::caller::address_of;
+use crate::caller_key::CallerKey;
 use crate::config::HttpConfig;
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
@@ -93,6 +94,11 @@ impl AppState {
     /// The network address of the client, as far as proxies that are trusted tell it.
     pub fn client_address(&self, request: &HttpRequest) -> Option<IpAddr> {
         address_of(self, request)
+    }
+
+    /// What the client is counted as while nobody knows who it is.
+    pub fn address_key(&self, request: &HttpRequest) -> CallerKey {
+        CallerKey::of_address(self.client_address(request))
     }
 }
 

@@ -58,6 +58,41 @@ pub(crate) fn give_way() {
     }
 }
 
+/// Has this thread end after its job, since it has been pushed aside.
+pub(crate) fn gave_way() {
+    HAS_GIVEN_WAY.set(true);
+}
+
+/// A thread, for others to lower its priority.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadOfCall {
+    #[cfg(target_os = "linux")]
+    id: rustix::process::Pid,
+}
+
+impl ThreadOfCall {
+    pub(crate) fn current() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            id: rustix::thread::gettid(),
+        }
+    }
+}
+
+/// Has another thread give way, whatever it does. To be called only while it cannot end.
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
+pub(crate) fn push_aside(thread: ThreadOfCall) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getpriority_process, setpriority_process};
+
+        let lower = |priority: i32| setpriority_process(Some(thread.id), priority.saturating_add(GIVEN_WAY));
+        if let Err(error) = getpriority_process(Some(thread.id)).and_then(lower) {
+            tracing::debug!(%error, "a thread keeps its priority");
+        }
+    }
+}
+
 impl Threads {
     /// Runs a job on one of the threads. What it panics with is told by the hook of panics, and to nobody else. `false` when there is
     /// no thread for it and none can be had.

@@ -25,6 +25,19 @@ pub trait Turns: Send + Sync {
 
     /// A call has computed for [`Long::every`] again.
     fn go_on(&self, canceled: &Canceled) -> Flow;
+
+    /// A call is about to wait for memory, and computes nothing until it has asked [`Turns::go_on`].
+    fn pause(&self) -> Flow;
+
+    /// The call of this thread, for whoever watches it from another one.
+    fn call(&self) -> Option<Arc<dyn WatchedCall>>;
+}
+
+/// A call, watched from another thread.
+pub trait WatchedCall: fmt::Debug + Send + Sync {
+    /// The call should have asked [`Turns::go_on`] and did not: it is within something that cannot be stopped. Told again for as long as that
+    /// lasts, and perhaps once more after the call has ended. Must not block.
+    fn is_silent(&self);
 }
 
 impl fmt::Debug for Long {

@@ -1,8 +1,11 @@
 //! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a user, one for all such statements together.
 //!
-//! The engine knows only the first kind. For the others, its allocator is wrapped: what a thread allocates while a statement of a user runs
-//! on it counts against the [`Allowance`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine. The metadata
-//! store shares the allocator and not the pool, so statements cannot take its memory.
+//! The engine's allocator is wrapped. All that is allocated counts against the limit of the process; what a thread allocates while a statement of
+//! a user runs on it also counts against the [`Allowance`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine.
+//! The metadata store shares the allocator and not the pool, so statements cannot take its memory.
+//!
+//! The engine's own limit of the process is not used: it needs the engine's statistics of memory, and with them every allocation of every thread
+//! takes one lock. Where many threads allocate at once, those that have lowered their priority hold up all others, the metadata store included.
 //!
 //! The wrapper also ends what nothing else ends: once the time of a statement is over, it gets no more memory. Within one call of a function,
 //! and while a statement is prepared, the engine asks no progress handler; hardly anything there goes on for long without allocating.
@@ -23,6 +26,11 @@ use crate::watchdog::Deadline;
 const UNLIMITED: i64 = i64::MAX;
 /// Allowances take from the pool in pieces of this size, so that few allocations have to lock it.
 const PIECE: i64 = 256 << 10;
+/// A statement that holds no more than this may take the last [`RESERVE`] of the pool, so that a few large ones do not keep small ones waiting.
+const SMALL: i64 = 2 << 20;
+/// What large statements leave in the pool: this part of it, and at most so much.
+const RESERVED_PART: i64 = 8;
+const RESERVE: i64 = 32 << 20;
 /// How long a statement waits for memory that other statements hold.
 pub(crate) const WAIT: Duration = Duration::from_secs(5);
 /// How often a statement that waits looks whether its caller is still there.
@@ -43,10 +51,16 @@ struct Stock {
 
 static STOCK: OnceLock<Stock> = OnceLock::new();
 
+/// Bytes that everything in the process that uses SQLite holds, and the most it may.
+static HELD: AtomicI64 = AtomicI64::new(0);
+static MOST_HELD: AtomicI64 = AtomicI64::new(UNLIMITED);
+
 /// Memory that all running statements of an engine share.
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
     all: i64,
+    /// Of it, for small statements only.
+    reserve: i64,
     left: Mutex<i64>,
     given_back: Condvar,
 }
@@ -55,16 +69,23 @@ impl MemoryPool {
     /// `None` = as much as there is.
     pub(crate) fn new(bytes: Option<usize>) -> Self {
         let all = bytes.map_or(UNLIMITED, whole);
-        Self { all, left: Mutex::new(all), given_back: Condvar::new() }
+        let reserve = bytes.map_or(0, |_| (all / RESERVED_PART).min(RESERVE));
+        Self { all, reserve, left: Mutex::new(all), given_back: Condvar::new() }
+    }
+
+    /// What has to stay in the pool when a statement is to hold so much.
+    fn kept_from(&self, holds: i64) -> i64 {
+        if holds <= SMALL { 0 } else { self.reserve }
     }
 
     fn lock(&self) -> MutexGuard<'_, i64> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, bytes: i64) -> bool {
+    /// Takes `bytes` for a statement that holds so much already.
+    fn take(&self, bytes: i64, held: i64) -> bool {
         let mut left = self.lock();
-        let fits = *left >= bytes;
+        let fits = *left - self.kept_from(held.saturating_add(bytes)) >= bytes;
         if fits {
             *left -= bytes;
         }
@@ -80,9 +101,10 @@ impl MemoryPool {
 
     /// Waits until `bytes` are free; returns `false` if they are not within `wait`, or the caller has gone.
     pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &Canceled) -> bool {
-        let (bytes, until) = (bytes.min(self.all), Instant::now() + wait);
+        let (kept, until) = (self.kept_from(bytes), Instant::now() + wait);
+        let bytes = bytes.min(self.all - kept);
         let mut left = self.lock();
-        while *left < bytes {
+        while *left - kept < bytes {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() || canceled.is_canceled() {
                 return false;
@@ -131,7 +153,7 @@ impl Count {
 impl Allowance {
     pub(crate) fn new(bytes: usize, pool: &Arc<MemoryPool>, deadline: Arc<Deadline>) -> Self {
         // More than the pool has can never be had.
-        let all = whole(bytes).min(pool.all);
+        let all = whole(bytes).min(pool.all - pool.kept_from(whole(bytes)));
         let left = Count::default();
         left.set(all);
         let pool = Arc::clone(pool);
@@ -163,12 +185,13 @@ impl Allowance {
         (self.exceeded.get() > 0).then_some(self.all)
     }
 
-    /// Returns all memory to the pool and waits until the pool has what was lacking; returns `false` if it does not within `wait`.
+    /// Returns all memory to the pool and waits until the pool has what was lacking; returns `false` if it does not within `wait`, or too many
+    /// wait.
     pub(crate) fn wait_for_room(&self, wait: Duration) -> bool {
         let needed = self.taken.get().saturating_add(self.lacked.get());
         self.renew();
         self.lacked.set(0);
-        self.deadline.stopped(|| self.pool.wait_for(needed, wait, self.deadline.canceled()))
+        self.deadline.pause() && self.deadline.stopped(|| self.pool.wait_for(needed, wait, self.deadline.canceled()))
     }
 
     /// Makes it lack memory for good.
@@ -202,7 +225,7 @@ impl Allowance {
             let lacking = bytes - self.unused.get();
             if lacking > 0 {
                 let whole = lacking.saturating_add(PIECE - 1) / PIECE * PIECE;
-                let piece = [whole, lacking].into_iter().find(|piece| self.pool.take(*piece));
+                let piece = [whole, lacking].into_iter().find(|piece| self.pool.take(*piece, self.taken.get()));
                 let Some(piece) = piece else {
                     self.lacked.set(lacking);
                     return false;
@@ -248,6 +271,18 @@ fn take(bytes: i64) -> bool {
     current(|allowance| allowance.take(bytes)).unwrap_or(true)
 }
 
+/// Takes memory from what the process may hold, and from what the statement on this thread may; negative to give back.
+fn take_held(bytes: i64) -> bool {
+    let held = HELD.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+    let fits = bytes <= 0 || (held <= MOST_HELD.load(Ordering::Relaxed) && take(bytes));
+    if !fits {
+        HELD.fetch_sub(bytes, Ordering::Relaxed);
+    } else if bytes <= 0 {
+        take(bytes);
+    }
+    fits
+}
+
 /// Whether the time of the statement that runs on this thread is over. Functions of ours ask while they compute.
 pub(crate) fn is_overdue() -> bool {
     current(|allowance| allowance.deadline.is_over()).unwrap_or(false)
@@ -270,18 +305,22 @@ impl Drop for Charge {
     }
 }
 
-/// Sets the limit of the process and wraps the allocator, once. Both hold for all of SQLite in the process.
+/// Sets the limit of the process, and wraps the allocator, once. Both hold for all of SQLite in the process.
 ///
-/// Wrapping works only before anything in the process has used SQLite; otherwise the limit of the process stands alone.
+/// Wrapping works only before anything in the process has used SQLite; otherwise there are no limits but the engine's own one of the process.
 pub(crate) fn set_up(process: Option<u64>) {
-    static DONE: OnceLock<()> = OnceLock::new();
-    DONE.get_or_init(|| {
+    static IS_WRAPPED: OnceLock<bool> = OnceLock::new();
+    let is_wrapped = *IS_WRAPPED.get_or_init(|| {
         return_freed_memory();
-        if !wrap_allocator() {
+        let is_wrapped = wrap_allocator();
+        if !is_wrapped {
             tracing::warn!("SQLite was in use before the engine was opened: no memory limit for single statements");
         }
+        is_wrapped
     });
-    if let Some(bytes) = process.and_then(|bytes| i64::try_from(bytes).ok()) {
+    let Some(bytes) = process.and_then(|bytes| i64::try_from(bytes).ok()) else { return };
+    MOST_HELD.store(bytes, Ordering::Relaxed);
+    if !is_wrapped {
         // SAFETY: takes and gives plain numbers, and may be called at any time from any thread.
         unsafe {
             ffi::sqlite3_hard_heap_limit64(bytes);
@@ -332,18 +371,24 @@ fn wrap_allocator() -> bool {
     methods.xRealloc = Some(counted_realloc);
     // SAFETY: this option copies the struct. The functions in it live as long as the process, stand on the ones they replace, and answer
     // null where those might; the engine refuses the option (MISUSE) when it was used already.
-    unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK }
+    let is_wrapped = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK };
+    if is_wrapped {
+        // SAFETY: this option takes a number. What was allowed before it is allowed still: nothing has used the engine since.
+        let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
+        debug_assert_eq!(got, ffi::SQLITE_OK, "the engine counts memory under a lock");
+    }
+    is_wrapped
 }
 
 unsafe extern "C" fn counted_malloc(bytes: c_int) -> *mut c_void {
     let Some(stock) = STOCK.get() else { return std::ptr::null_mut() };
-    if !take(i64::from(bytes)) {
+    if !take_held(i64::from(bytes)) {
         return std::ptr::null_mut();
     }
     // SAFETY: the engine's own arguments, passed on.
     let got = unsafe { (stock.malloc)(bytes) };
     if got.is_null() {
-        take(-i64::from(bytes));
+        take_held(-i64::from(bytes));
     }
     got
 }
@@ -352,7 +397,7 @@ unsafe extern "C" fn counted_free(memory: *mut c_void) {
     let Some(stock) = STOCK.get() else { return };
     if !memory.is_null() {
         // SAFETY: memory of the stock allocator, as all memory the engine gets.
-        take(-i64::from(unsafe { (stock.size)(memory) }));
+        take_held(-i64::from(unsafe { (stock.size)(memory) }));
     }
     // SAFETY: as above.
     unsafe { (stock.free)(memory) }
@@ -362,13 +407,32 @@ unsafe extern "C" fn counted_realloc(memory: *mut c_void, bytes: c_int) -> *mut 
     let Some(stock) = STOCK.get() else { return std::ptr::null_mut() };
     // SAFETY: memory of the stock allocator; the engine never asks to resize null.
     let more = i64::from(bytes) - i64::from(unsafe { (stock.size)(memory) });
-    if !take(more) {
+    if !take_held(more) {
         return std::ptr::null_mut();
     }
     // SAFETY: as above.
     let got = unsafe { (stock.realloc)(memory, bytes) };
     if got.is_null() {
-        take(-more);
+        take_held(-more);
     }
     got
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MemoryPool;
+
+    const MIB: i64 = 1 << 20;
+
+    #[test]
+    fn large_statements_leave_a_part_to_small_ones() {
+        let pool = MemoryPool::new(Some(64 << 20));
+        assert!(!pool.take(57 * MIB, 0), "an eighth is kept");
+        assert!(pool.take(56 * MIB, 0));
+        assert!(!pool.take(1, 2 * MIB), "one that holds more than 2 MiB is a large one");
+        assert!(pool.take(1, 2 * MIB - 1) && (0..4).all(|_| pool.take(2 * MIB - 1, 0)));
+        assert!((0..3).all(|_| pool.take(1, 0)) && !pool.take(1, 0), "nothing is left");
+        pool.give_back(64 * MIB);
+        assert!(pool.take(56 * MIB, 0));
+    }
 }

@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{Canceled, EngineError, Flow};
 use rusqlite::InterruptHandle;
 
-use crate::long::Long;
+use crate::long::{Long, WatchedCall};
 use crate::memory::{Allowance, MemoryPool};
 
 const STOPPED: u64 = u64::MAX;
 /// How often it looks while it watches anything.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
+/// How much later than it should a call may ask whether it may go on.
+const SILENCE: Duration = Duration::from_millis(40);
 /// How often an overdue statement is interrupted again: an interrupt between two statements is lost.
 const AGAIN: Duration = Duration::from_millis(10);
 
@@ -31,6 +33,7 @@ pub(crate) struct Deadline {
     expired: AtomicBool,
     canceled: Canceled,
     long: Option<Long>,
+    call: Option<Arc<dyn WatchedCall>>,
     asks_nanos: AtomicU64,
     refused: AtomicBool,
 }
@@ -44,6 +47,7 @@ impl Deadline {
             expired: AtomicBool::new(false),
             canceled,
             asks_nanos: AtomicU64::new(long.as_ref().map_or(STOPPED, |long| nanos(long.every))),
+            call: long.as_ref().and_then(|long| long.turns.call()),
             long,
             refused: AtomicBool::new(false),
         }
@@ -67,6 +71,20 @@ impl Deadline {
             self.expired.store(true, Ordering::Relaxed);
         }
         refused
+    }
+
+    /// To be called by who watches: tells of a call that computes and does not ask.
+    fn tell_of_silence(&self) {
+        if let Some(call) = &self.call
+            && nanos(self.computed()) > self.asks_nanos.load(Ordering::Relaxed).saturating_add(nanos(SILENCE))
+        {
+            call.is_silent();
+        }
+    }
+
+    /// Makes room for other calls while this one waits for memory; returns `false` if it may not wait.
+    pub(crate) fn pause(&self) -> bool {
+        self.long.as_ref().is_none_or(|long| long.turns.pause() == Flow::Continue)
     }
 
     /// What ends the call early.
@@ -155,6 +173,7 @@ impl Shared {
                     handle.interrupt();
                     wait = wait.min(AGAIN);
                 } else {
+                    deadline.tell_of_silence();
                     // A stopped clock may start again at any time, and so may the wish to cancel: look from time to time.
                     wait = wait.min(deadline.remaining().clamp(Duration::from_millis(1), LOOK));
                 }

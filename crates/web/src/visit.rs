@@ -8,7 +8,7 @@ use actix_web::dev::Payload;
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, web};
 use askama::Template;
-use branchyard_api_common::{AppState, Call};
+use branchyard_api_common::{AppState, Call, CallerKey};
 use branchyard_auth::PlainSecret;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Session, User};
@@ -66,7 +66,7 @@ impl Visit {
         let known = match &sent {
             Some(secret) => {
                 let (hub, hash) = (state.hub.clone(), secret.hash());
-                let found = state.reads.run(move || hub.sessions().check(&hash)).await?;
+                let found = state.reads.run(state.address_key(request), move || hub.sessions().check(&hash)).await?;
                 found.map_err(|fault| Stop::refused(fault.into(), request))?
             }
             None => None,
@@ -104,7 +104,11 @@ impl Visit {
         let (state, session, client) = (self.state.clone(), session.clone(), self.client());
         actix_web::rt::spawn(async move {
             let hub = state.hub.clone();
-            match state.writes.run(move || hub.sessions().touch(&session, client)).await {
+            match state
+                .writes
+                .run(CallerKey::User(session.user_id), move || hub.sessions().touch(&session, client))
+                .await
+            {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "the use of a session was not noted")

@@ -6,8 +6,11 @@ use std::time::Duration;
 use branchyard_domain::ports::{Canceled, Flow};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{LongLane, LongLaneSizes, idle, run};
+use super::{Joining, LongLane, LongLaneSizes, idle, run};
+use crate::caller_key::CallerKey;
 use crate::pool::{Pool, PoolPlace};
+
+const CALLER: CallerKey = CallerKey::Address(1);
 
 fn lane(places: usize, calls: usize) -> LongLane {
     let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
@@ -19,6 +22,12 @@ fn is_empty(lane: &LongLane) -> bool {
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
+/// Long calls, and those that compute.
+fn counts(lane: &LongLane) -> (usize, usize) {
+    let state = lane.lock();
+    (state.calls, state.computing)
+}
+
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().unwrap()
 }
@@ -28,7 +37,7 @@ fn pool() -> Pool {
 }
 
 fn place(pool: &Pool) -> PoolPlace {
-    runtime().block_on(pool.place()).unwrap()
+    runtime().block_on(pool.place(CALLER)).unwrap().0
 }
 
 /// Runs `work` as a call that came through a pool of its own.
@@ -76,7 +85,6 @@ fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends(
 fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
     let lane = lane(1, 8);
     let (entered, was_entered) = mpsc::channel();
-    let runtime = runtime();
     thread::scope(|scope| {
         call(|| {
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
@@ -88,10 +96,10 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
-                    assert_eq!(idle(runtime.handle(), || lane.go_on(&Canceled::default())), Flow::Continue);
+                    assert_eq!(idle(|| lane.go_on(&Canceled::default())), Flow::Continue);
                 });
             });
-            idle(runtime.handle(), || assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
+            idle(|| assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
             assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
         });
     });
@@ -183,12 +191,12 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
     let let_in = |wait| {
         let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
         let canceled = Canceled::default();
-        let computing = [lane.join(), lane.join()].map(|stay| {
+        let computing = [lane.join(Joining::InTurn), lane.join(Joining::InTurn)].map(|stay| {
             let mut stay = stay.expect("a place is free");
             assert_eq!(stay.take_turn(&canceled), Flow::Continue);
             stay
         });
-        let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
         let let_in = waiting.len();
         drop((computing, waiting));
         assert!(is_empty(&lane));
@@ -205,7 +213,7 @@ fn turns_that_last_longer_than_they_should_let_in_fewer() {
     let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
     let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
     let let_in = || {
-        let waiting: Vec<_> = std::iter::from_fn(|| lane.join()).take(64).collect();
+        let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
         waiting.len()
     };
     assert_eq!(let_in(), 20, "one for whom a place is free, and those who wait less than 2 s");
@@ -233,12 +241,74 @@ fn who_is_new_comes_before_who_had_a_turn() {
 fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_not() {
     let (lane, pool) = (lane(1, 1), pool());
     let priority = || rustix::process::getpriority_process(None).unwrap();
-    let long = pool.run(move || {
+    let long = pool.run(CALLER, move || {
         let before = priority();
         assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
         (before, priority())
     });
     let (before, during) = runtime().block_on(long).unwrap();
     assert!(during > before || before == 19, "{before} {during}");
-    assert_eq!(runtime().block_on(pool.run(priority)), Ok(before));
+    assert_eq!(runtime().block_on(pool.run(CALLER, priority)), Ok(before));
+}
+
+#[test]
+fn a_call_that_does_not_ask_is_made_a_long_one() {
+    let (lane, pool) = (lane(1, 1), pool());
+    let mut watched = None;
+    run(place(&pool), || {
+        let call = lane.call().unwrap();
+        call.make_long();
+        assert_eq!(pool.load().busy, 0, "its place is the next one's");
+        assert_eq!(counts(&lane), (1, 1));
+        run_beside(|| {
+            let other = lane.call().unwrap();
+            other.make_long();
+            assert_eq!(lane.lock().calls, 1, "there are as many as there may be");
+        });
+        call.make_long();
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue, "it has its turn");
+        watched = Some(call);
+    });
+    assert!(is_empty(&lane));
+    watched.unwrap().make_long();
+    assert!(is_empty(&lane), "it has ended");
+    assert!(lane.call().is_none(), "there is no call on this thread");
+}
+
+/// Runs `work` as a call on a thread of its own.
+fn run_beside(work: impl FnOnce() + Send) {
+    thread::scope(|scope| scope.spawn(|| call(work)).join()).unwrap();
+}
+
+#[test]
+fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards() {
+    let (lane, pool) = (lane(1, 1), pool());
+    run(place(&pool), || {
+        assert_eq!(lane.pause(), Flow::Continue);
+        assert_eq!(pool.load().busy, 0);
+        assert_eq!(counts(&lane), (1, 0));
+        run_beside(|| assert_eq!(lane.pause(), Flow::Stop, "too many wait"));
+        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.lock().computing, 1);
+        assert_eq!(lane.pause(), Flow::Continue, "it ends its turn");
+        assert_eq!(lane.lock().computing, 0);
+    });
+    assert!(is_empty(&lane));
+    assert_eq!(lane.pause(), Flow::Continue, "what did not come through a pool may wait");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_thread_of_a_call_that_does_not_ask_is_pushed_aside_and_not_used_again() {
+    let (lane, pool) = (lane(1, 1), pool());
+    let seen = pool.run(CALLER, move || {
+        let call = lane.call().unwrap();
+        thread::scope(|scope| scope.spawn(move || call.make_long()).join()).unwrap();
+        rustix::process::getpriority_process(None).unwrap()
+    });
+    let priority = runtime().block_on(seen).unwrap();
+    let next = pool.run(CALLER, || rustix::process::getpriority_process(None).unwrap());
+    let own = rustix::process::getpriority_process(None).unwrap();
+    assert!(priority > own || own == 19, "{priority} {own}");
+    assert_eq!(runtime().block_on(next), Ok(own));
 }

@@ -79,8 +79,9 @@ pub(crate) async fn put_part(
     let expected = content_md5(&request)?;
     let (body, mut reader) = upload_channel(payload);
     let hub = state.hub.clone();
-    let stored =
-        state.uploads.run(move || hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from));
+    let stored = state.uploads.run(state.address_key(&request), move || {
+        hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from)
+    });
     let patience = &state.config.patience;
     let (stored, pumped) = join(stored, body.pump(patience)).await;
     if pumped == Pumped::TooSlow {

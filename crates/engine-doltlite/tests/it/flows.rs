@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{Canceled, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{Canceled, Column, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Long, Options, Turns};
+use branchyard_engine_doltlite::{DoltliteEngine, Long, Options, Turns, WatchedCall};
 
 use crate::support::{LONG, Taken, Yard, ada, id, text};
 
@@ -250,6 +250,14 @@ impl Turns for Strict {
         self.refused.store(self.shape.load(Ordering::Relaxed), Ordering::Relaxed);
         Flow::Stop
     }
+
+    fn pause(&self) -> Flow {
+        Flow::Continue
+    }
+
+    fn call(&self) -> Option<Arc<dyn WatchedCall>> {
+        None
+    }
 }
 
 #[test]
@@ -274,6 +282,103 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     assert!(matches!(ended, Err(EngineError::Busy)), "{ended:?}");
     assert_eq!(asked.load(Ordering::Relaxed), 3, "it did not begin");
     yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
+}
+
+/// Lets every call go on, and counts what it is told.
+#[derive(Debug, Default)]
+struct Counting {
+    pauses: AtomicU32,
+    silences: Arc<Silences>,
+}
+
+#[derive(Debug, Default)]
+struct Silences(AtomicU32);
+
+impl WatchedCall for Silences {
+    fn is_silent(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Turns for Counting {
+    fn begin(&self, _: u64, _: &Canceled) -> Flow {
+        Flow::Continue
+    }
+
+    fn go_on(&self, _: &Canceled) -> Flow {
+        // Waiting for the answer is no silence.
+        thread::sleep(Duration::from_millis(100));
+        Flow::Continue
+    }
+
+    fn pause(&self) -> Flow {
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        Flow::Stop
+    }
+
+    fn call(&self) -> Option<Arc<dyn WatchedCall>> {
+        Some(self.silences.clone())
+    }
+}
+
+#[test]
+fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
+    let counting = Arc::new(Counting::default());
+    let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
+    let yard = Yard::with(Options { long: Some(long), ..Options::default() });
+    let read = |sql: &str| yard.engine.read(id(1), &yard.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
+    // Each call of a function is longer than the one before, up to many times what is told of on any machine.
+    let is_told = (18..=26).any(|power| {
+        let bytes = 1 << power;
+        read(&format!("select length(replace(hex(zeroblob({bytes})), '0', '1'))")).unwrap();
+        counting.silences.0.load(Ordering::Relaxed) > 0
+    });
+    assert!(is_told);
+    assert_eq!(counting.pauses.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
+    let counting = Arc::new(Counting::default());
+    let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
+    let options = Options { long: Some(long), total_memory: Some(64 << 20), ..Options::default() };
+    let yard = Yard::with(options);
+    let large = |rows: u32| {
+        let q = format!(
+            "with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows})
+             select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y"
+        );
+        let mut inner = None;
+        let mut during = OnRow(|| {
+            inner.get_or_insert_with(|| {
+                let q = q.as_str();
+                thread::scope(|scope| {
+                    let read = || yard.engine.read(id(1), &yard.base, &ReadQuery::new(q, LONG), &mut Taken::default());
+                    scope.spawn(read).join().unwrap().map(drop)
+                })
+            });
+        });
+        let outer = yard.engine.read(id(1), &yard.base, &ReadQuery::new(&q, LONG), &mut during);
+        (outer.map(drop), inner.unwrap())
+    };
+    let (outer, inner) = large(40);
+    outer.unwrap();
+    assert!(matches!(inner, Err(EngineError::Busy)), "{inner:?}");
+    assert_eq!(counting.pauses.load(Ordering::Relaxed), 1);
+}
+
+/// Does something at each row.
+struct OnRow<F>(F);
+
+impl<F: FnMut()> RowSink for OnRow<F> {
+    fn columns(&mut self, _: &[Column]) -> Flow {
+        Flow::Continue
+    }
+
+    fn row(&mut self, _: &[ValueRef<'_>]) -> Flow {
+        (self.0)();
+        Flow::Continue
+    }
 }
 
 #[test]

@@ -18,7 +18,12 @@ use crate::support::{LONG, Taken, Yard, ada, id};
 /// Runs what may never end if a limit does not hold.
 fn ends<T: Send + 'static>(what: &str, yard: &Arc<Yard>, call: impl FnOnce(&Yard) -> T + Send + 'static) -> T {
     let (yard, (give, take)) = (Arc::clone(yard), mpsc::channel());
-    thread::spawn(move || drop(give.send(call(&yard))));
+    thread::spawn(move || {
+        let result = call(&yard);
+        // Whoever takes the result may take the yard apart.
+        drop(yard);
+        drop(give.send(result));
+    });
     take.recv_timeout(4 * AMPLE).unwrap_or_else(|_| panic!("{what} does not end"))
 }
 

@@ -79,7 +79,8 @@ fn the_worst_callers_do_not_hold_up_others() {
     report(&seen, seconds);
     let log = scene.stop();
     let mut findings = seen.findings.clone();
-    findings.extend(log.lines().filter(|line| line.contains("panicked at")).map(str::to_owned));
+    let faults = log.lines().filter(|line| line.contains("panicked at") || line.contains("ERROR"));
+    findings.extend(faults.map(|line| format!("in the log: {line:.1000}")));
     for times in [&seen.before, &seen.during, &seen.after] {
         findings.extend(times.failures.iter().map(|failure| format!("to others: {failure}")));
     }
@@ -91,7 +92,7 @@ fn the_worst_callers_do_not_hold_up_others() {
     }
     let limit = if seconds.is_some() { CALM } else { CALM_AT_LAST };
     if seen.calm_after > limit {
-        findings.push(format!("calm after {:?}", seen.calm_after));
+        findings.push(format!("calm after {:?}: {}", seen.calm_after, left_behind(&seen.idle, &seen.end).join("; ")));
     }
     if seconds.is_some() {
         findings.extend(late(&seen.during));
@@ -148,7 +149,7 @@ fn play(scene: &Scene, seed: u64, seconds: Option<Duration>) -> Seen {
     });
     let over = Instant::now();
     let mut end = scene.measures();
-    while !is_calm(&idle, &end) && over.elapsed() < CALM_AT_LAST + Duration::from_secs(1) {
+    while !left_behind(&idle, &end).is_empty() && over.elapsed() < CALM_AT_LAST + Duration::from_secs(1) {
         thread::sleep(Duration::from_millis(20));
         end = scene.measures();
     }
@@ -157,17 +158,27 @@ fn play(scene: &Scene, seed: u64, seconds: Option<Duration>) -> Seen {
     Seen { before, during, after, tally, findings, idle, end, calm_after }
 }
 
-/// Nothing is left of the requests: no read runs or waits, no body is held, connections and threads are gone.
-fn is_calm(idle: &Measures, now: &Measures) -> bool {
-    let pools = ["reads", "writes", "uploads", "sql"];
-    let busy = |pool: &&str| {
-        now.value(&format!("branchyard_pool_places{{pool=\"{pool}\",state=\"busy\"}}"))
-            + now.value(&format!("branchyard_pool_queued{{pool=\"{pool}\"}}"))
+/// What is left of the requests: reads that run or wait, bodies that are held, connections and threads.
+fn left_behind(idle: &Measures, now: &Measures) -> Vec<String> {
+    let mut left = Vec::new();
+    let mut look = |what: String, value: f64, most: f64| {
+        if value > most {
+            left.push(format!("{what} {value}, at most {most}"));
+        }
     };
-    pools.iter().map(busy).sum::<f64>() < 1.0
-        && now.value("branchyard_http_bodies_in_flight_bytes") < 1.0
-        && now.files <= idle.files + MORE_FILES
-        && now.threads <= idle.threads + MORE_THREADS
+    for pool in ["reads", "writes", "uploads", "sql"] {
+        for series in [
+            format!("branchyard_pool_places{{pool=\"{pool}\",state=\"busy\"}}"),
+            format!("branchyard_pool_queued{{pool=\"{pool}\"}}"),
+        ] {
+            let value = now.value(&series);
+            look(series, value, 0.0);
+        }
+    }
+    look("bytes of bodies".to_owned(), now.value("branchyard_http_bodies_in_flight_bytes"), 0.0);
+    look("files".to_owned(), now.files as f64, (idle.files + MORE_FILES) as f64);
+    look("threads".to_owned(), now.threads as f64, (idle.threads + MORE_THREADS) as f64);
+    left
 }
 
 /// Which attack comes next: first each one once, in an order of the seed's, then any, until the time is over.
