@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +27,7 @@ pub(crate) struct Connection {
     /// What statements of ours may take while the time is limited.
     memory: Mutex<Option<Arc<Allowance>>>,
     scope: Mutex<Option<Arc<Scope>>>,
+    held: AtomicI64,
 }
 
 /// What a connection is for.
@@ -63,7 +65,7 @@ impl Connection {
         };
         raw.execute_batch(settings)?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
     /// Opens a file in SQLite's own format, which nobody else has open, for reading.
@@ -77,7 +79,7 @@ impl Connection {
              PRAGMA mmap_size = 0;",
         )?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
     /// Opens an existing file for a session: on a branch, or on the default branch.
@@ -107,7 +109,17 @@ impl Connection {
             |_| Ok(()),
         )?;
         let guard = Guard::install_for_session(&raw, Arc::clone(modules))?;
-        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default() })
+        Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
+    }
+
+    /// Notes by how much it grew since [`memory::net`] was `before` on this thread.
+    pub(crate) fn grew_since(&self, before: i64) {
+        self.held.fetch_add(memory::net() - before, Ordering::Relaxed);
+    }
+
+    /// Bytes it holds, its caches above all, as far as it was weighed.
+    pub(crate) fn held(&self) -> i64 {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// The connection itself, for statements of ours.

@@ -20,7 +20,7 @@ use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, Purpose};
 use crate::fetch::Remotes;
 use crate::files::Files;
-use crate::memory::MemoryPool;
+use crate::memory::{self, MemoryPool};
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
@@ -72,7 +72,7 @@ impl DoltliteEngine {
     /// # Errors
     /// [`EngineError`] when the folder cannot be used.
     pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
-        crate::memory::set_up(options.process_memory);
+        memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
         if let Some(folder) = &options.temporary_folder {
             set_temporary_folder(folder).map_err(|error| errors::fault("set the folder of temporary files", error))?;
@@ -83,9 +83,10 @@ impl DoltliteEngine {
         let watchdog = Arc::new(watchdog);
         let modules = Arc::new(all_modules().map_err(|error| errors::fault("ask for the engine's modules", error))?);
         Ok(Self {
-            readers: Pool::new(options.idle_readers),
-            writers: Pool::new(options.idle_writers),
-            sessions: Arc::new(Pool::new(options.idle_sessions)),
+            readers: Pool::new(options.idle_readers, options.idle_memory),
+            writers: Pool::new(options.idle_writers, options.idle_memory),
+            // Their threads change, so they cannot be weighed; their caches are small.
+            sessions: Arc::new(Pool::new(options.idle_sessions, usize::MAX)),
             options,
             files,
             queues: WriteQueues::default(),
@@ -173,7 +174,7 @@ impl DoltliteEngine {
         guarded: bool,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let generation = self.readers.generation();
+        let (generation, before) = (self.readers.generation(), memory::net());
         let mut key = ReaderKey { at: at.cloned(), wrapped: guarded };
         let mut pooled = self.readers.take(database, &key);
         if guarded && pooled.is_none() {
@@ -198,7 +199,9 @@ impl DoltliteEngine {
         if !key.wrapped {
             connection.limit_to(None);
         }
-        match connection.roll_back() {
+        let rolled_back = connection.roll_back();
+        connection.grew_since(before);
+        match rolled_back {
             Ok(()) => self.readers.put(database, key, connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }
@@ -231,7 +234,7 @@ impl DoltliteEngine {
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let database = turn.database();
-        let generation = self.writers.generation();
+        let (generation, before) = (self.writers.generation(), memory::net());
         let connection = match self.writers.take(database, &()) {
             Some(connection) => connection,
             None => self.open_connection(database, Purpose::Write)?,
@@ -240,7 +243,9 @@ impl DoltliteEngine {
         if connection.is_wrapped() {
             return result;
         }
-        match connection.roll_back() {
+        let rolled_back = connection.roll_back();
+        connection.grew_since(before);
+        match rolled_back {
             Ok(()) => self.writers.put(database, (), connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }

@@ -1,16 +1,17 @@
 //! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a user, one for all such statements together.
 //!
-//! The engine's allocator is wrapped. All that is allocated counts against the limit of the process; what a thread allocates while a statement of
+//! The engine gets its memory from the Rust allocator of the process, through functions that count. All that is allocated counts against the limit of the process; what a thread allocates while a statement of
 //! a user runs on it also counts against the [`Allowance`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine.
 //! The metadata store shares the allocator and not the pool, so statements cannot take its memory.
 //!
 //! The engine's own limit of the process is not used: it needs the engine's statistics of memory, and with them every allocation of every thread
 //! takes one lock. Where many threads allocate at once, those that have lowered their priority hold up all others, the metadata store included.
 //!
-//! The wrapper also ends what nothing else ends: once the time of a statement is over, it gets no more memory. Within one call of a function,
+//! They also end what nothing else ends: once the time of a statement is over, it gets no more memory. Within one call of a function,
 //! and while a statement is prepared, the engine asks no progress handler; hardly anything there goes on for long without allocating.
 #![expect(unsafe_code, reason = "neither the limit of the process nor the allocator has a safe wrapper")]
 
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -39,17 +40,9 @@ const LOOK: Duration = Duration::from_millis(100);
 thread_local! {
     /// The allowance of the statement that runs on this thread; null while none does.
     static CURRENT: Cell<*const Allowance> = const { Cell::new(ptr::null()) };
+    /// What the thread has allocated, less what it has freed.
+    static NET: Cell<i64> = const { Cell::new(0) };
 }
-
-/// What the wrapped allocator stands on.
-struct Stock {
-    malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void),
-    realloc: unsafe extern "C" fn(*mut c_void, c_int) -> *mut c_void,
-    size: unsafe extern "C" fn(*mut c_void) -> c_int,
-}
-
-static STOCK: OnceLock<Stock> = OnceLock::new();
 
 /// Bytes that everything in the process that uses SQLite holds, and the most it may.
 static HELD: AtomicI64 = AtomicI64::new(0);
@@ -277,10 +270,19 @@ fn take_held(bytes: i64) -> bool {
     let fits = bytes <= 0 || (held <= MOST_HELD.load(Ordering::Relaxed) && take(bytes));
     if !fits {
         HELD.fetch_sub(bytes, Ordering::Relaxed);
-    } else if bytes <= 0 {
+        return false;
+    }
+    if bytes <= 0 {
         take(bytes);
     }
-    fits
+    // As for the allowance: a thread that ends may be without its locals.
+    let _ = NET.try_with(|net| net.set(net.get() + bytes));
+    true
+}
+
+/// What this thread has allocated, less what it has freed, in bytes: two looks tell by how much a connection grew between them.
+pub(crate) fn net() -> i64 {
+    NET.get()
 }
 
 /// Whether the time of the statement that runs on this thread is over. Functions of ours ask while they compute.
@@ -305,22 +307,22 @@ impl Drop for Charge {
     }
 }
 
-/// Sets the limit of the process, and wraps the allocator, once. Both hold for all of SQLite in the process.
+/// Sets the limit of the process, and replaces the allocator, once. Both hold for all of SQLite in the process.
 ///
-/// Wrapping works only before anything in the process has used SQLite; otherwise there are no limits but the engine's own one of the process.
+/// Replacing works only before anything in the process has used SQLite; otherwise there are no limits but the engine's own one of the process.
 pub(crate) fn set_up(process: Option<u64>) {
-    static IS_WRAPPED: OnceLock<bool> = OnceLock::new();
-    let is_wrapped = *IS_WRAPPED.get_or_init(|| {
+    static IS_REPLACED: OnceLock<bool> = OnceLock::new();
+    let is_replaced = *IS_REPLACED.get_or_init(|| {
         return_freed_memory();
-        let is_wrapped = wrap_allocator();
-        if !is_wrapped {
+        let is_replaced = replace_allocator();
+        if !is_replaced {
             tracing::warn!("SQLite was in use before the engine was opened: no memory limit for single statements");
         }
-        is_wrapped
+        is_replaced
     });
     let Some(bytes) = process.and_then(|bytes| i64::try_from(bytes).ok()) else { return };
     MOST_HELD.store(bytes, Ordering::Relaxed);
-    if !is_wrapped {
+    if !is_replaced {
         // SAFETY: takes and gives plain numbers, and may be called at any time from any thread.
         unsafe {
             ffi::sqlite3_hard_heap_limit64(bytes);
@@ -353,69 +355,117 @@ fn return_freed_memory() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn return_freed_memory() {}
 
-fn wrap_allocator() -> bool {
+fn replace_allocator() -> bool {
     // SAFETY: a struct of nullable function pointers and a pointer; all null is a valid value.
     let mut methods: ffi::sqlite3_mem_methods = unsafe { std::mem::zeroed() };
     // SAFETY: this option takes a pointer to such a struct and fills it.
     let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_GETMALLOC, &raw mut methods) };
-    let (Some(malloc), Some(free), Some(realloc), Some(size)) =
-        (methods.xMalloc, methods.xFree, methods.xRealloc, methods.xSize)
-    else {
-        return false;
-    };
-    if got != ffi::SQLITE_OK || STOCK.set(Stock { malloc, free, realloc, size }).is_err() {
+    if got != ffi::SQLITE_OK {
         return false;
     }
-    methods.xMalloc = Some(counted_malloc);
-    methods.xFree = Some(counted_free);
-    methods.xRealloc = Some(counted_realloc);
-    // SAFETY: this option copies the struct. The functions in it live as long as the process, stand on the ones they replace, and answer
-    // null where those might; the engine refuses the option (MISUSE) when it was used already.
-    let is_wrapped = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK };
-    if is_wrapped {
+    methods.xMalloc = Some(malloc);
+    methods.xFree = Some(free);
+    methods.xRealloc = Some(realloc);
+    methods.xSize = Some(size);
+    // SAFETY: this option copies the struct. The functions in it live as long as the process; the engine refuses the option (MISUSE) when it has
+    // been used already, so it frees nothing with them that it has from others.
+    let is_replaced = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MALLOC, &raw const methods) == ffi::SQLITE_OK };
+    if is_replaced {
         // SAFETY: this option takes a number. What was allowed before it is allowed still: nothing has used the engine since.
         let got = unsafe { ffi::sqlite3_config(ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
         debug_assert_eq!(got, ffi::SQLITE_OK, "the engine counts memory under a lock");
     }
-    is_wrapped
+    is_replaced
 }
 
-unsafe extern "C" fn counted_malloc(bytes: c_int) -> *mut c_void {
-    let Some(stock) = STOCK.get() else { return std::ptr::null_mut() };
-    if !take_held(i64::from(bytes)) {
-        return std::ptr::null_mut();
+/// Bytes before each block, which hold its size.
+const HEADER: usize = size_of::<usize>();
+
+/// The layout of a block with its header, and its size; `None` if there are no such blocks.
+fn layout(bytes: c_int) -> Option<(Layout, usize)> {
+    let bytes = usize::try_from(bytes).ok()?;
+    // The engine wants its memory aligned to 8 bytes.
+    Some((Layout::from_size_align(bytes.checked_add(HEADER)?, 8).ok()?, bytes))
+}
+
+/// The beginning of the header of a block, and the size in it.
+///
+/// # Safety
+/// `memory` has to come from [`malloc`] or [`realloc`], and not to have been freed.
+unsafe fn header(memory: *mut c_void) -> (*mut u8, usize) {
+    // SAFETY: before the block is its header, which is aligned as the block is.
+    unsafe {
+        let header = memory.cast::<u8>().sub(HEADER);
+        (header, header.cast::<usize>().read())
     }
-    // SAFETY: the engine's own arguments, passed on.
-    let got = unsafe { (stock.malloc)(bytes) };
+}
+
+/// Writes the header of a block; returns what follows it.
+///
+/// # Safety
+/// `block` has to be null, or long enough and aligned to 8 bytes.
+unsafe fn with_header(block: *mut u8, bytes: usize) -> *mut c_void {
+    if block.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: as this function asks for.
+    unsafe {
+        block.cast::<usize>().write(bytes);
+        block.add(HEADER).cast()
+    }
+}
+
+unsafe extern "C" fn malloc(bytes: c_int) -> *mut c_void {
+    let Some((layout, bytes)) = layout(bytes).filter(|(_, bytes)| take_held(whole(*bytes))) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: the layout has a size, that of the header at least, and is that of such a block.
+    let got = unsafe { with_header(std::alloc::alloc(layout), bytes) };
     if got.is_null() {
-        take_held(-i64::from(bytes));
+        take_held(-whole(bytes));
     }
     got
 }
 
-unsafe extern "C" fn counted_free(memory: *mut c_void) {
-    let Some(stock) = STOCK.get() else { return };
-    if !memory.is_null() {
-        // SAFETY: memory of the stock allocator, as all memory the engine gets.
-        take_held(-i64::from(unsafe { (stock.size)(memory) }));
+unsafe extern "C" fn free(memory: *mut c_void) {
+    if memory.is_null() {
+        return;
     }
-    // SAFETY: as above.
-    unsafe { (stock.free)(memory) }
+    // SAFETY: the engine frees what it got, once.
+    let (block, bytes) = unsafe { header(memory) };
+    take_held(-whole(bytes));
+    if let Ok(layout) = Layout::from_size_align(bytes + HEADER, 8) {
+        // SAFETY: the block was allocated with this layout.
+        unsafe { std::alloc::dealloc(block, layout) }
+    }
 }
 
-unsafe extern "C" fn counted_realloc(memory: *mut c_void, bytes: c_int) -> *mut c_void {
-    let Some(stock) = STOCK.get() else { return std::ptr::null_mut() };
-    // SAFETY: memory of the stock allocator; the engine never asks to resize null.
-    let more = i64::from(bytes) - i64::from(unsafe { (stock.size)(memory) });
+/// The engine never asks to resize null.
+unsafe extern "C" fn realloc(memory: *mut c_void, bytes: c_int) -> *mut c_void {
+    // SAFETY: the engine resizes what it got and did not free.
+    let (block, before) = unsafe { header(memory) };
+    let (Some((layout, bytes)), Ok(old)) = (layout(bytes), Layout::from_size_align(before + HEADER, 8)) else {
+        return ptr::null_mut();
+    };
+    let more = whole(bytes) - whole(before);
     if !take_held(more) {
-        return std::ptr::null_mut();
+        return ptr::null_mut();
     }
-    // SAFETY: as above.
-    let got = unsafe { (stock.realloc)(memory, bytes) };
+    // SAFETY: the block was allocated with the old layout, and the new one has a size; what comes back is such a block.
+    let got = unsafe { with_header(std::alloc::realloc(block, old, layout.size()), bytes) };
     if got.is_null() {
         take_held(-more);
     }
     got
+}
+
+unsafe extern "C" fn size(memory: *mut c_void) -> c_int {
+    if memory.is_null() {
+        return 0;
+    }
+    // SAFETY: the engine asks about what it got and did not free.
+    let (_, bytes) = unsafe { header(memory) };
+    c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }
 
 #[cfg(test)]

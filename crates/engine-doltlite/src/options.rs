@@ -14,6 +14,9 @@ pub struct Options {
     pub idle_writers: usize,
     /// Idle sessions of a deployment's clients kept open, over all databases, branches and callers.
     pub idle_sessions: usize,
+    /// The most memory the idle connections for reads may hold together, in bytes, and those for writes as much again: their caches outlive the
+    /// statements.
+    pub idle_memory: usize,
     /// Page cache of each session, in KiB.
     pub session_cache_kib: usize,
     /// The most memory one statement of a stranger may take, in bytes.
@@ -50,6 +53,7 @@ impl Default for Options {
             idle_readers: 64,
             idle_writers: 16,
             idle_sessions: 16,
+            idle_memory: 48 << 20,
             session_cache_kib: 4000,
             statement_memory: 256 << 20,
             total_memory: None,

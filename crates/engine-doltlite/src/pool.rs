@@ -1,4 +1,4 @@
-//! Idle connections, a bounded number of each kind, the least recently used dropped first.
+//! Idle connections, a bounded number of each kind with a bounded amount of memory, the least recently used dropped first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,12 +18,15 @@ struct Idle<K> {
 pub(crate) struct Pool<K> {
     idle: Mutex<VecDeque<Idle<K>>>,
     most: usize,
+    most_bytes: i64,
     generation: AtomicU64,
 }
 
 impl<K: PartialEq> Pool<K> {
-    pub(crate) fn new(most: usize) -> Self {
-        Self { idle: Mutex::default(), most, generation: AtomicU64::new(0) }
+    /// At most so many connections, which hold at most so many bytes together.
+    pub(crate) fn new(most: usize, most_bytes: usize) -> Self {
+        let most_bytes = i64::try_from(most_bytes).unwrap_or(i64::MAX);
+        Self { idle: Mutex::default(), most, most_bytes, generation: AtomicU64::new(0) }
     }
 
     /// The generation a connection opened from now on belongs to.
@@ -43,14 +46,25 @@ impl<K: PartialEq> Pool<K> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Gives a connection back; it is closed when files were exchanged since `generation`.
+    /// Gives a connection back; it is closed when it holds more than all may, or files were exchanged since `generation`.
     pub(crate) fn put(&self, database: DatabaseId, key: K, connection: Connection, generation: u64) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if generation != self.generation() {
+        if generation != self.generation() || connection.held() > self.most_bytes {
+            drop(idle);
             return;
         }
         idle.push_back(Idle { database, key, connection });
-        let surplus = if idle.len() > self.most { idle.pop_front() } else { None };
+        let (mut count, mut bytes) = (idle.len(), idle.iter().map(|entry| entry.connection.held()).sum::<i64>());
+        let surplus: Vec<_> = std::iter::from_fn(|| {
+            if count <= self.most && bytes <= self.most_bytes {
+                return None;
+            }
+            let oldest = idle.pop_front()?;
+            count -= 1;
+            bytes -= oldest.connection.held();
+            Some(oldest)
+        })
+        .collect();
         drop(idle);
         // Closing takes a while: not under the lock.
         drop(surplus);

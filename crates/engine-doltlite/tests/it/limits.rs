@@ -324,3 +324,24 @@ fn statements_share_their_memory_and_wait_for_it() {
     );
     yard.write(&at, "insert into t values (2, 'b')");
 }
+
+#[test]
+fn idle_connections_hold_a_bounded_amount_of_memory() {
+    let idle = |idle_memory: usize| {
+        let yard = Yard::with(Options { idle_memory, ..Options::default() });
+        let rows = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000)
+            select x, 'value ' || x from n";
+        let first =
+            yard.write(&yard.base, &format!("create table t(id integer primary key, v text); insert into t {rows}"));
+        let others = (1..=4).map(|id| yard.write(&first, &format!("delete from t where id = {id}")));
+        let commits: Vec<CommitHash> = others.collect();
+        for at in &commits {
+            // A look at every row fills the cache of its connection.
+            assert_eq!(yard.read(at, "select count(*), max(v) from t")[0][0], Cell::Integer(19_999));
+        }
+        let (readers, _) = yard.engine.idle_connections();
+        assert_eq!(yard.read(&commits[0], "select count(*) from t where v = 'value 1'"), [[Cell::Integer(0)]]);
+        readers
+    };
+    assert_eq!((idle(64 << 20), idle(256 << 10)), (4, 0));
+}
