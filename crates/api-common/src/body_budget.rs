@@ -4,6 +4,7 @@
 //! room, as long as it is still arriving: callers that hold little are never refused because another caller sends much and slowly.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::caller_key::CallerKey;
 
-/// How long a body waits for room.
+/// How long a body waits for room, all its waits together: bodies that wait for each other again and again would hold their room for long.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Why a body got no room.
@@ -52,6 +53,7 @@ pub struct BodyRoom {
     budget: Arc<BodyBudget>,
     id: u64,
     evicted: Arc<Notify>,
+    waited_micros: AtomicU64,
 }
 
 impl BodyBudget {
@@ -73,7 +75,7 @@ impl BodyBudget {
         let id = books.next;
         books.next += 1;
         books.bodies.insert(id, Body { owner, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
-        BodyRoom { budget: Arc::clone(self), id, evicted }
+        BodyRoom { budget: Arc::clone(self), id, evicted, waited_micros: AtomicU64::new(0) }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -133,9 +135,20 @@ impl Books {
 }
 
 impl BodyRoom {
-    /// Reserves room for more bytes; waits a second at most.
+    /// Reserves room for more bytes; waits until it has waited for a second in all.
     pub(crate) async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
-        let until = Instant::now() + WAIT;
+        let begun = Instant::now();
+        let grown = self.grow_until(begun + self.wait_left(), bytes).await;
+        let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.waited_micros.fetch_add(waited, Ordering::Relaxed);
+        grown
+    }
+
+    fn wait_left(&self) -> Duration {
+        WAIT.saturating_sub(Duration::from_micros(self.waited_micros.load(Ordering::Relaxed)))
+    }
+
+    async fn grow_until(&self, until: Instant, bytes: usize) -> Result<(), NoRoom> {
         loop {
             let freed = self.budget.freed.notified();
             let mut freed = std::pin::pin!(freed);
@@ -177,6 +190,23 @@ mod tests {
 
     fn caller(number: u128) -> CallerKey {
         CallerKey::Address(number)
+    }
+
+    #[actix_web::test]
+    async fn all_waits_of_a_body_together_have_a_limit() {
+        tokio::time::pause();
+        let budget = BodyBudget::new(400, 10);
+        let (one, two) = (budget.open(caller(1)), budget.open(caller(1)));
+        assert_eq!(one.grow(100).await, Ok(()));
+        let began = tokio::time::Instant::now();
+        let free = async {
+            tokio::time::sleep(super::WAIT / 4 * 3).await;
+            drop(one);
+        };
+        let (grown, ()) = tokio::join!(two.grow(60), free);
+        assert_eq!(grown, Ok(()));
+        assert_eq!(two.grow(60).await, Err(NoRoom::Share));
+        assert!(began.elapsed() < super::WAIT / 8 * 9, "{:?}", began.elapsed());
     }
 
     #[actix_web::test]

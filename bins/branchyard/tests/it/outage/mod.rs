@@ -35,8 +35,8 @@ const MEMORY_MIB: u64 = 512;
 const CALM: Duration = Duration::from_secs(2);
 /// For the short run, on any machine.
 const CALM_AT_LAST: Duration = Duration::from_secs(120);
-/// Files and threads that may stay after an attack: idle connections to database files, threads that wait for the next call.
-const MORE_FILES: u64 = 200;
+/// Connections and threads that may stay after an attack: those of the measuring itself, and threads that wait for the next call.
+const MORE_SOCKETS: u64 = 20;
 const MORE_THREADS: u64 = 64;
 
 const SHORT: Size = Size { rows: 500, connections: 12, file: 100 << 10, patience: Duration::from_millis(1_500) };
@@ -176,7 +176,7 @@ fn left_behind(idle: &Measures, now: &Measures) -> Vec<String> {
         }
     }
     look("bytes of bodies".to_owned(), now.value("branchyard_http_bodies_in_flight_bytes"), 0.0);
-    look("files".to_owned(), now.files as f64, (idle.files + MORE_FILES) as f64);
+    look("sockets".to_owned(), now.sockets as f64, (idle.sockets + MORE_SOCKETS) as f64);
     look("threads".to_owned(), now.threads as f64, (idle.threads + MORE_THREADS) as f64);
     left
 }
@@ -225,8 +225,8 @@ fn report(seen: &Seen, seconds: Option<Duration>) {
     let Seen { idle, end, calm_after, .. } = seen;
     println!("memory: {} MiB before, {} MiB at most", idle.peak_mib, end.peak_mib);
     println!(
-        "calm after {calm_after:?}: {} threads ({} before), {} files ({})",
-        end.threads, idle.threads, end.files, idle.files
+        "calm after {calm_after:?}: {} threads ({} before), {} sockets ({})",
+        end.threads, idle.threads, end.sockets, idle.sockets
     );
     for state in ["running", "queued"] {
         let left = end.value(&format!("branchyard_operations{{state=\"{state}\"}}"));

@@ -198,7 +198,7 @@ impl Scene {
         Measures {
             series: text.lines().filter_map(series).collect(),
             threads: number("Threads"),
-            files: std::fs::read_dir(format!("{folder}/fd")).unwrap().count() as u64,
+            sockets: sockets(&folder),
             peak_mib: number("VmHWM") >> 10,
         }
     }
@@ -219,12 +219,20 @@ pub(super) fn account(number: usize) -> String {
     format!("mallory{number}")
 }
 
+/// Counts the open sockets of a process, by its folder in `/proc`.
+fn sockets(process: &str) -> u64 {
+    let files = std::fs::read_dir(format!("{process}/fd")).unwrap();
+    // One may be closed meanwhile.
+    let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count() as u64
+}
+
 /// Metrics, and what the kernel knows of the process.
 pub(super) struct Measures {
     series: BTreeMap<String, f64>,
     pub(super) threads: u64,
-    /// Open files and sockets.
-    pub(super) files: u64,
+    /// Open sockets. Files are not counted: operations that were accepted have databases open.
+    pub(super) sockets: u64,
     /// The most memory it had.
     pub(super) peak_mib: u64,
 }
