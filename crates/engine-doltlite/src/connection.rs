@@ -12,7 +12,7 @@ use branchyard_domain::values::CommitHash;
 use rusqlite::{OpenFlags, Params, Row};
 
 use crate::guard::{self, Entered, Guard, Mode, Seen};
-use crate::memory::{self, Allowance};
+use crate::memory::{self, Allocated, Allowance};
 use crate::reach::Scope;
 use crate::sql::errors;
 use crate::watchdog::{Follower, Watch, Watchdog};
@@ -112,9 +112,11 @@ impl Connection {
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
-    /// Notes by how much it grew since [`memory::net`] was `before` on this thread.
-    pub(crate) fn grew_since(&self, before: i64) {
-        self.held.fetch_add(memory::net() - before, Ordering::Relaxed);
+    /// Notes by how much it grew since then, on this thread; returns whether it may be used again. Not every part of the engine puts up with a
+    /// refusal: one that loses a part of its list of branches takes our branch for deleted from then on.
+    pub(crate) fn is_sound_since(&self, before: Allocated) -> bool {
+        self.held.fetch_add(before.grown(), Ordering::Relaxed);
+        !before.was_refused()
     }
 
     /// Bytes it holds, its caches above all, as far as it was weighed.

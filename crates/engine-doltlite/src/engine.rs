@@ -20,7 +20,7 @@ use crate::commits::{self, AncestorCache};
 use crate::connection::{Connection, Purpose};
 use crate::fetch::Remotes;
 use crate::files::Files;
-use crate::memory::{self, MemoryPool};
+use crate::memory::{self, Allocated, MemoryPool};
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::queue::{Turn, WriteQueues};
@@ -174,7 +174,7 @@ impl DoltliteEngine {
         guarded: bool,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let (generation, before) = (self.readers.generation(), memory::net());
+        let (generation, before) = (self.readers.generation(), Allocated::now());
         let mut key = ReaderKey { at: at.cloned(), wrapped: guarded };
         let mut pooled = self.readers.take(database, &key);
         if guarded && pooled.is_none() {
@@ -200,8 +200,9 @@ impl DoltliteEngine {
             connection.limit_to(None);
         }
         let rolled_back = connection.roll_back();
-        connection.grew_since(before);
+        let is_sound = connection.is_sound_since(before);
         match rolled_back {
+            Ok(()) if !is_sound => {}
             Ok(()) => self.readers.put(database, key, connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }
@@ -234,7 +235,7 @@ impl DoltliteEngine {
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let database = turn.database();
-        let (generation, before) = (self.writers.generation(), memory::net());
+        let (generation, before) = (self.writers.generation(), Allocated::now());
         let connection = match self.writers.take(database, &()) {
             Some(connection) => connection,
             None => self.open_connection(database, Purpose::Write)?,
@@ -244,8 +245,9 @@ impl DoltliteEngine {
             return result;
         }
         let rolled_back = connection.roll_back();
-        connection.grew_since(before);
+        let is_sound = connection.is_sound_since(before);
         match rolled_back {
+            Ok(()) if !is_sound => {}
             Ok(()) => self.writers.put(database, (), connection, generation),
             Err(error) => tracing::warn!(%database, %error, "a connection is given up"),
         }

@@ -42,6 +42,8 @@ thread_local! {
     static CURRENT: Cell<*const Allowance> = const { Cell::new(ptr::null()) };
     /// What the thread has allocated, less what it has freed.
     static NET: Cell<i64> = const { Cell::new(0) };
+    /// How often the thread got no memory.
+    static REFUSED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Bytes that everything in the process that uses SQLite holds, and the most it may.
@@ -268,21 +270,40 @@ fn take(bytes: i64) -> bool {
 fn take_held(bytes: i64) -> bool {
     let held = HELD.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
     let fits = bytes <= 0 || (held <= MOST_HELD.load(Ordering::Relaxed) && take(bytes));
+    // As for the allowance: a thread that ends may be without its locals.
     if !fits {
         HELD.fetch_sub(bytes, Ordering::Relaxed);
+        let _ = REFUSED.try_with(|refused| refused.set(refused.get() + 1));
         return false;
     }
     if bytes <= 0 {
         take(bytes);
     }
-    // As for the allowance: a thread that ends may be without its locals.
     let _ = NET.try_with(|net| net.set(net.get() + bytes));
     true
 }
 
-/// What this thread has allocated, less what it has freed, in bytes: two looks tell by how much a connection grew between them.
-pub(crate) fn net() -> i64 {
-    NET.get()
+/// What the engine has allocated on this thread. Two looks tell what a connection did between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allocated {
+    net: i64,
+    refused: u64,
+}
+
+impl Allocated {
+    pub(crate) fn now() -> Self {
+        Self { net: NET.get(), refused: REFUSED.get() }
+    }
+
+    /// Bytes allocated since, less those freed.
+    pub(crate) fn grown(self) -> i64 {
+        NET.get() - self.net
+    }
+
+    /// Whether memory was refused since, for whatever reason.
+    pub(crate) fn was_refused(self) -> bool {
+        REFUSED.get() != self.refused
+    }
 }
 
 /// Whether the time of the statement that runs on this thread is over. Functions of ours ask while they compute.

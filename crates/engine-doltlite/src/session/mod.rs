@@ -16,6 +16,7 @@ use branchyard_domain::ports::{
 
 use crate::connection::Connection;
 use crate::engine::{DoltliteEngine, missing};
+use crate::memory::Allocated;
 use crate::pool::Pool;
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
@@ -99,6 +100,14 @@ impl EngineSession {
             .ok_or_else(|| SessionError::Engine(EngineError::Unavailable("the session has lost its connection".into())))
     }
 
+    /// Runs `work`; nobody else gets a connection whose work was refused memory (see [`Connection::is_sound_since`]).
+    fn weighed<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = Allocated::now();
+        let result = work(self);
+        self.changed |= before.was_refused();
+        result
+    }
+
     /// Notes what a statement left behind.
     fn note(&mut self, wrote: bool) {
         if self.is_autocommit() {
@@ -127,15 +136,15 @@ impl Session for EngineSession {
         bounds: &StatementBounds,
         sink: &mut dyn RowSink,
     ) -> Result<StatementReport, SessionError> {
-        run::run(self, sql, arguments, bounds, sink)
+        self.weighed(|session| run::run(session, sql, arguments, bounds, sink))
     }
 
     fn step(&mut self, sql: &str, bounds: &StatementBounds) -> Result<(usize, StatementReport), SessionError> {
-        run::step(self, sql, bounds)
+        self.weighed(|session| run::step(session, sql, bounds))
     }
 
     fn describe(&mut self, sql: &str) -> Result<StatementDescription, SessionError> {
-        run::describe(self, sql)
+        self.weighed(|session| run::describe(session, sql))
     }
 
     fn is_autocommit(&self) -> bool {

@@ -12,7 +12,7 @@ use branchyard_domain::ports::{
 use branchyard_domain::values::CommitHash;
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 
-use crate::support::{LONG, Taken, Yard, ada, id};
+use crate::support::{LONG, Taken, Yard, ada, id, text};
 
 /// Far longer than what a limit allows takes, on a machine that is slow and busy.
 pub(crate) const AMPLE: Duration = Duration::from_secs(300);
@@ -323,6 +323,32 @@ fn statements_share_their_memory_and_wait_for_it() {
         matches!(read(&yard, &at, &sql), Err(EngineError::Sql { failure: SqlFailure::Engine(text), .. }) if text == "out of memory")
     );
     yard.write(&at, "insert into t values (2, 'b')");
+}
+
+/// A connection that was refused memory, or whose time was over, is not used again: the engine may have lost its list of branches.
+#[test]
+fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
+    let insert = |rows: usize| {
+        format!(
+            "insert into t (v) with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows})
+             select hex(randomblob(400)) from n;"
+        )
+    };
+    let mut failed = 0;
+    for (kib, millis) in [200, 700, 1_500, 3_000].into_iter().flat_map(|kib| [3, 6, 12, 25, 60_000].map(|ms| (kib, ms)))
+    {
+        let yard = Yard::with(Options { statement_memory: kib << 10, ..Options::default() });
+        let mut at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
+        for round in 0..3 {
+            let script: String = (0..12).map(|n| insert(kib / 8 + n * 37)).collect();
+            let ended = yard.try_write(id(1), &at, &script, Duration::from_millis(millis));
+            failed += u32::from(ended.is_err());
+            let _ = read(&yard, &at, "select max(a.v || b.v) from t a, (select * from t order by v) b where a.id < 3");
+            at = yard.write(&at, &format!("insert into t values ({}, 'a')", 1_000_000 + round));
+            assert_eq!(yard.read(&at, "select max(v) from t"), [[text("a")]], "{kib} KiB, {millis} ms");
+        }
+    }
+    assert!(failed > 0);
 }
 
 #[test]
