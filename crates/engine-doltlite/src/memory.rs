@@ -341,7 +341,7 @@ pub(crate) fn set_up(process: Option<u64>) {
         }
         is_replaced
     });
-    let Some(bytes) = process.and_then(|bytes| i64::try_from(bytes).ok()) else { return };
+    let Some(bytes) = process.filter(|bytes| *bytes > 0).and_then(|bytes| i64::try_from(bytes).ok()) else { return };
     MOST_HELD.store(bytes, Ordering::Relaxed);
     if !is_replaced {
         // SAFETY: takes and gives plain numbers, and may be called at any time from any thread.

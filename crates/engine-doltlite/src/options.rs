@@ -24,7 +24,7 @@ pub struct Options {
     /// The most memory all running statements may take together, in bytes; `None` = as much as there is. A statement that finds no room waits for
     /// up to 5 s and then ends with [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
     pub total_memory: Option<usize>,
-    /// The most memory everything in the process that uses SQLite may take together, in bytes: the last line of defence.
+    /// The most memory everything in the process that uses SQLite may take together, in bytes, 0 for no limit: the last line of defence.
     pub process_memory: Option<u64>,
     /// The folder for temporary files of everything in the process that uses SQLite; `None` for the system's. Set once.
     pub temporary_folder: Option<PathBuf>,
