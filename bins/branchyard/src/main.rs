@@ -31,3 +31,27 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    /// Memory of the process in KiB.
+    fn resident_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_freed_goes_back_to_the_system_at_once() {
+        super::return_freed_memory();
+        let hold = |blocks: usize| (0..blocks).map(|_| std::hint::black_box(vec![1_u8; 2 << 20])).collect::<Vec<_>>();
+        drop(hold(1));
+        let before = resident_kib();
+        let held = hold(20);
+        let during = resident_kib();
+        assert!(during > before + (30 << 10), "{before} {during}");
+        drop(held);
+        let kept = resident_kib().saturating_sub(before);
+        assert!(kept < 8 << 10, "{kept} KiB of 40 MiB were kept");
+    }
+}
