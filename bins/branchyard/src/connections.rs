@@ -4,8 +4,10 @@
 //! later head has begun and does not end, and one whose client takes nothing of what it is sent.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::net::{IpAddr, Shutdown};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +15,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
-use actix_web::dev::{Extensions, ServiceRequest, ServiceResponse};
+use actix_web::dev::{Extensions, Payload, ServiceRequest, ServiceResponse};
+use actix_web::error::PayloadError;
+use actix_web::http::header::TRANSFER_ENCODING;
 use actix_web::middleware::Next;
 use actix_web::web::{Bytes, Data};
-use actix_web::{Error, HttpResponse};
+use actix_web::{Error, HttpMessage as _, HttpResponse};
 use branchyard_api_common::{AppState, Proxies, rate_limited};
+use futures_util::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{SockRef, Socket};
@@ -185,17 +190,44 @@ impl Drop for UnderWay {
     }
 }
 
+/// The body of a request, kept until its answer has been sent, whoever has read it or not.
+///
+/// Where the answer comes before the end of a body in chunks that nobody reads any more, the HTTP library goes on to read the rest for the sake of
+/// the connection, but where its buffer is full then it waits for somebody to read: for ever, also when the client has gone. While somebody
+/// might still read, it closes the connection after [`LINGER`] instead, as for bodies whose length is known.
+#[derive(Clone)]
+struct Kept(Rc<RefCell<Payload>>);
+
+impl Stream for Kept {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_next(context)
+    }
+}
+
+/// Keeps the body of a request that comes in chunks.
+fn keep_body(request: &mut ServiceRequest) -> Option<Kept> {
+    if !request.headers().contains_key(TRANSFER_ENCODING) {
+        return None;
+    }
+    let kept = Kept(Rc::new(RefCell::new(request.take_payload())));
+    request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
+    Some(kept)
+}
+
 /// Records that a request is under way; refuses it if its client has too many.
 pub(crate) async fn note(
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
+    let request_body = keep_body(&mut request);
     let under_way = request.conn_data::<Connection>().map(UnderWay::begin);
     let (answer, open) = match enter(&request) {
         Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
         Err(refusal) => (request.into_response(*refusal), None),
     };
-    Ok(answer.map_body(|_, body| Noted { body, held: Held { under_way, open } }))
+    Ok(answer.map_body(|_, body| Noted { body, held: Held { under_way, open, request_body } }))
 }
 
 /// Takes a place for a request, where requests are counted.
@@ -219,10 +251,13 @@ struct Held {
     under_way: Option<UnderWay>,
     #[expect(dead_code, reason = "held until the answer has been sent")]
     open: Option<Open>,
+    #[expect(dead_code, reason = "held until the answer has been sent")]
+    request_body: Option<Kept>,
 }
 
 struct Noted {
     body: BoxBody,
+    #[expect(dead_code, reason = "held until the answer has been sent")]
     held: Held,
 }
 
@@ -237,8 +272,5 @@ impl MessageBody for Noted {
         Pin::new(&mut self.body).poll_next(context)
     }
 
-    fn try_into_bytes(self) -> Result<Bytes, Self> {
-        let Self { body, held } = self;
-        body.try_into_bytes().map_err(|body| Self { body, held })
-    }
+    // Not `try_into_bytes`: what is held is held until the bytes have been sent.
 }

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::process::Server;
+use crate::process::{Server, succeed};
 
 /// Connections of one address, below its limit.
 const CONNECTIONS: usize = 240;
@@ -55,5 +55,47 @@ fn forms_that_never_end_hold_little_memory_and_are_ended() {
         assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "a form is still open");
     }
     assert!(began.elapsed() < PATIENCE);
+    server.terminate();
+}
+
+fn sockets(server: &Server) -> usize {
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
+    let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
+}
+
+/// Bodies in chunks, too many for one caller, so that most are refused while they are being sent.
+#[cfg(target_os = "linux")]
+#[test]
+fn bodies_in_chunks_that_were_refused_leave_no_connection() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path());
+    let data = dir.path();
+    succeed(data, &["user", "create", "ada", "--email", "ada@example.test"]);
+    let token = succeed(data, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
+    let address = server.origin.strip_prefix("http://").unwrap().to_owned();
+    let before = sockets(&server);
+    let head = format!(
+        "POST /api/v2/databases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
+         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n100000\r\n"
+    );
+    let request = [head.as_bytes(), vec![b'a'; 1 << 20].as_slice(), b"\r\n"].concat();
+    let open: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let patience = Instant::now() + Duration::from_millis(2_500);
+    thread::scope(|scope| {
+        for mut stream in open {
+            let request = &request;
+            scope.spawn(move || {
+                stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+                let _ = stream.write_all(request);
+                thread::sleep(patience.saturating_duration_since(Instant::now()));
+            });
+        }
+    });
+    let began = Instant::now();
+    while sockets(&server) > before {
+        assert!(began.elapsed() < PATIENCE, "{} sockets, {before} before", sockets(&server));
+        thread::sleep(Duration::from_millis(100));
+    }
     server.terminate();
 }
