@@ -8,6 +8,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use branchyard_domain::Hub;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::EngineError;
 
 use crate::metrics::Metrics;
 
@@ -128,6 +130,11 @@ impl Crew {
                 false
             }
             Ok(Ok(None)) => true,
+            // Overload is no fault of ours.
+            Ok(Err(Fault::Engine(EngineError::Busy))) => {
+                tracing::warn!("an operation found no memory and is tried again");
+                true
+            }
             Ok(Err(error)) => {
                 tracing::error!(error = error as &dyn std::error::Error, "an operation met a fault");
                 true
