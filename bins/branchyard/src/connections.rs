@@ -190,11 +190,11 @@ impl Drop for UnderWay {
     }
 }
 
-/// The body of a request, kept until its answer has been sent, whoever has read it or not.
+/// A request body that stays alive until the response has been sent, even if the handler stopped reading it.
 ///
-/// Where the answer comes before the end of a body in chunks that nobody reads any more, the HTTP library goes on to read the rest for the sake of
-/// the connection, but where its buffer is full then it waits for somebody to read: for ever, also when the client has gone. While somebody
-/// might still read, it closes the connection after [`LINGER`] instead, as for bodies whose length is known.
+/// If a handler drops a chunked body before its end, the HTTP library drains the rest to keep the connection open. If its read buffer is full at that
+/// moment, the connection stalls for good, even after the client disconnects. As long as the body is alive, the library closes the connection after
+/// [`LINGER`] instead, as it does for bodies with a known length.
 #[derive(Clone)]
 struct Kept(Rc<RefCell<Payload>>);
 
@@ -206,7 +206,7 @@ impl Stream for Kept {
     }
 }
 
-/// Keeps the body of a request that comes in chunks.
+/// Keeps a chunked request body alive; returns `None` for other bodies.
 fn keep_body(request: &mut ServiceRequest) -> Option<Kept> {
     if !request.headers().contains_key(TRANSFER_ENCODING) {
         return None;
@@ -272,5 +272,5 @@ impl MessageBody for Noted {
         Pin::new(&mut self.body).poll_next(context)
     }
 
-    // Not `try_into_bytes`: what is held is held until the bytes have been sent.
+    // `try_into_bytes` is not implemented: it would drop `held` before the bytes have been sent.
 }

@@ -153,9 +153,10 @@ impl Call {
         Ok(body::read(payload, limit, patience, (&self.state.bodies, owner), check).await?)
     }
 
-    /// What the caller is counted as.
+    /// Returns the key by which limits count this caller.
     fn caller_key(&self) -> CallerKey {
-        CallerKey::new(&self.caller, address_of(&self.state, &self.request))
+        let user = self.caller.user();
+        user.map_or_else(|| self.state.address_key(&self.request), |user| CallerKey::User(user.id))
     }
 }
 

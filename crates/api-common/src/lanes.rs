@@ -165,7 +165,7 @@ impl Placed {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the place back, and nobody takes the thread for the call's any more.
+    /// Returns the place. Afterwards [`LaneCall::make_long`] leaves the thread alone, which may already run another call.
     fn end(&self) {
         let mut place = self.lock();
         if matches!(*place, Place::Long(_)) {
@@ -175,7 +175,7 @@ impl Placed {
     }
 }
 
-/// A call of a lane, for whoever watches it from another thread.
+/// A handle with which another thread makes a call a long one.
 pub struct LaneCall {
     lane: LongLane,
     place: Arc<Placed>,
@@ -321,7 +321,7 @@ impl LongLane {
         Flow::Continue
     }
 
-    /// The call of this thread, if it came through a pool.
+    /// Returns a handle to the call of this thread, or `None` if the thread runs no call of a pool.
     pub fn call(&self) -> Option<LaneCall> {
         let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)))?;
         Some(LaneCall { lane: self.clone(), place })

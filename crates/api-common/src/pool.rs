@@ -43,9 +43,9 @@ struct State {
     free: usize,
     /// Calls more that may compute at the same time.
     permits: usize,
-    /// Who waits for a place, in the order in which they came.
+    /// Calls waiting for a place, in order of arrival.
     waiting: VecDeque<Waiting>,
-    /// Who has a place and waits for a permit. They come first.
+    /// Calls that have a place and wait for a permit. They are served before new calls.
     resuming: VecDeque<mpsc::Sender<()>>,
     under_way: HashMap<CallerKey, usize>,
     refused: u64,
@@ -83,7 +83,7 @@ impl PoolPlace {
         }
         let (tell, told) = mpsc::channel();
         self.shared.give_back(|state| state.resuming.push_back(tell));
-        // The other side is kept until it is told.
+        // The sender stays in the queue until it is used, so this fails only if the pool is gone.
         self.has_permit = told.recv().is_ok();
     }
 }
@@ -134,7 +134,7 @@ impl Shared {
         }
         drop(state);
         for (tell, place) in granted {
-            // Who does not wait any more returns the place, which is given to the next one then.
+            // If the call has stopped waiting, dropping the place passes it to the next one.
             drop(tell.send(place));
         }
     }

@@ -96,7 +96,7 @@ impl AppState {
         address_of(self, request)
     }
 
-    /// What the client is counted as while nobody knows who it is.
+    /// Returns the key by which limits count a client before it is authenticated.
     pub fn address_key(&self, request: &HttpRequest) -> CallerKey {
         CallerKey::of_address(self.client_address(request))
     }

@@ -58,12 +58,12 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Has this thread end after its job, since it has been pushed aside.
+/// Marks this thread, whose priority [`push_aside`] has lowered, to end after its job.
 pub(crate) fn gave_way() {
     HAS_GIVEN_WAY.set(true);
 }
 
-/// A thread, for others to lower its priority.
+/// Identifies a thread to [`push_aside`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadOfCall {
     #[cfg(target_os = "linux")]
@@ -79,7 +79,7 @@ impl ThreadOfCall {
     }
 }
 
-/// Has another thread give way, whatever it does. To be called only while it cannot end.
+/// Lowers the priority of another thread. The caller ensures that the thread does not end meanwhile.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
 pub(crate) fn push_aside(thread: ThreadOfCall) {
     #[cfg(target_os = "linux")]

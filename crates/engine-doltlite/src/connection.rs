@@ -112,8 +112,8 @@ impl Connection {
         Ok(Self { raw, guard, memory: Mutex::default(), scope: Mutex::default(), held: AtomicI64::new(0) })
     }
 
-    /// Notes by how much it grew since then, on this thread; returns whether it may be used again. Not every part of the engine puts up with a
-    /// refusal: one that loses a part of its list of branches takes our branch for deleted from then on.
+    /// Records the memory that this connection allocated on this thread since `before`, and returns whether the connection can be reused. After a
+    /// refused allocation it cannot: the engine may have lost part of its list of branches, and would treat our branch as deleted.
     pub(crate) fn is_sound_since(&self, before: Allocated) -> bool {
         self.held.fetch_add(before.grown(), Ordering::Relaxed);
         !before.was_refused()

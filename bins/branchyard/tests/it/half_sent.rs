@@ -58,12 +58,6 @@ fn forms_that_never_end_hold_little_memory_and_are_ended() {
     server.terminate();
 }
 
-fn sockets(server: &Server) -> usize {
-    let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap();
-    let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-    names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
-}
-
 /// Bodies in chunks, too many for one caller, so that most are refused while they are being sent.
 #[cfg(target_os = "linux")]
 #[test]
@@ -74,7 +68,7 @@ fn bodies_in_chunks_that_were_refused_leave_no_connection() {
     succeed(data, &["user", "create", "ada", "--email", "ada@example.test"]);
     let token = succeed(data, &["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
     let address = server.origin.strip_prefix("http://").unwrap().to_owned();
-    let before = sockets(&server);
+    let before = server.sockets();
     let head = format!(
         "POST /api/v2/databases HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\
          content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n100000\r\n"
@@ -93,8 +87,8 @@ fn bodies_in_chunks_that_were_refused_leave_no_connection() {
         }
     });
     let began = Instant::now();
-    while sockets(&server) > before {
-        assert!(began.elapsed() < PATIENCE, "{} sockets, {before} before", sockets(&server));
+    while server.sockets() > before {
+        assert!(began.elapsed() < PATIENCE, "{} sockets, {before} before", server.sockets());
         thread::sleep(Duration::from_millis(100));
     }
     server.terminate();

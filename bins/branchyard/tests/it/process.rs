@@ -87,6 +87,15 @@ impl Server {
         self.child.id()
     }
 
+    /// Counts the open sockets of the process.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap();
+        // A file may be closed before its link is read.
+        let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count()
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

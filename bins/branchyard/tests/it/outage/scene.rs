@@ -198,7 +198,7 @@ impl Scene {
         Measures {
             series: text.lines().filter_map(series).collect(),
             threads: number("Threads"),
-            sockets: sockets(&folder),
+            sockets: self.server.sockets() as u64,
             peak_mib: number("VmHWM") >> 10,
         }
     }
@@ -217,14 +217,6 @@ impl Scene {
 
 pub(super) fn account(number: usize) -> String {
     format!("mallory{number}")
-}
-
-/// Counts the open sockets of a process, by its folder in `/proc`.
-fn sockets(process: &str) -> u64 {
-    let files = std::fs::read_dir(format!("{process}/fd")).unwrap();
-    // One may be closed meanwhile.
-    let names = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
-    names.filter(|name| name.as_os_str().as_encoded_bytes().starts_with(b"socket:")).count() as u64
 }
 
 /// Metrics, and what the kernel knows of the process.
