@@ -15,6 +15,7 @@ use zip::write::{SimpleFileOptions, StreamWriter, ZipWriter};
 
 use crate::csv::{csv_header, csv_row};
 use crate::download::{DownloadWriter, Ending};
+use crate::row_out::RowOut;
 
 /// The file of a table: its name but for what would lead out of the archive's folder or cannot be printed.
 fn file_name(table: &str) -> String {
@@ -102,7 +103,7 @@ impl Archive {
         // How long a table is shows only at its end.
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).large_file(true);
         self.zip.start_file(file_name(table), options).map_err(io::Error::other)?;
-        Ok(TableFile { archive: &mut self.zip, line: Vec::new(), gone: false })
+        Ok(TableFile { archive: &mut self.zip, buffer: Vec::new(), gone: false })
     }
 
     /// Gives the archive up. Nothing is written any more: an archive that is dropped writes its directory, with which half of it
@@ -123,29 +124,32 @@ impl Archive {
 /// The file of one table.
 struct TableFile<'a> {
     archive: &'a mut ZipWriter<StreamWriter<Pipe>>,
-    line: Vec<u8>,
+    buffer: Vec<u8>,
     /// The client is gone.
     gone: bool,
 }
 
-impl TableFile<'_> {
-    fn write_line(&mut self) -> Flow {
-        let written = self.archive.write_all(&self.line);
-        self.line.clear();
+impl RowOut for TableFile<'_> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    fn flush_if_due(&mut self) -> bool {
+        let written = self.archive.write_all(&self.buffer);
+        self.buffer.clear();
         self.gone |= written.is_err();
-        if self.gone { Flow::Stop } else { Flow::Continue }
+        !self.gone
     }
 }
 
 impl RowSink for TableFile<'_> {
     fn columns(&mut self, columns: &[Column]) -> Flow {
-        csv_header(&mut self.line, columns);
-        self.write_line()
+        csv_header(&mut self.buffer, columns);
+        if self.flush_if_due() { Flow::Continue } else { Flow::Stop }
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        csv_row(&mut self.line, row);
-        self.write_line()
+        if csv_row(self, row) { Flow::Continue } else { Flow::Stop }
     }
 }
 

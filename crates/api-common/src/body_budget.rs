@@ -68,6 +68,11 @@ impl BodyBudget {
         self.books().used
     }
 
+    /// Returns the bytes that one caller may have.
+    pub(crate) fn share(&self) -> usize {
+        self.share
+    }
+
     /// Opens the room of a body, which is empty.
     pub(crate) fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
         let evicted = Arc::new(Notify::new());

@@ -19,6 +19,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
 use crate::answer::Answer;
+use crate::answer_room::NoEffect;
 use crate::body::{self, AnonymousBodies, ReadBody};
 use crate::body_budget::BodyRoom;
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
@@ -104,7 +105,7 @@ impl Call {
     pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, Failure> {
         caller::count(&state, request, &caller)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-        Ok(Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None })
+        Ok(Self::new(state, caller, request, id))
     }
 
     /// A request whose body the handler takes itself.
@@ -115,7 +116,14 @@ impl Call {
         let state = state_of(request)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
         let caller = caller_of(&state, request, &id, &Manners::of(request).credentials).await?;
-        Ok(Self { body: Bytes::new(), state, caller, request: request.clone(), id, room: None })
+        Ok(Self::new(state, caller, request, id))
+    }
+
+    fn new(state: AppState, caller: Caller, request: &HttpRequest, id: RequestId) -> Self {
+        if let Some(user) = caller.user() {
+            request.extensions_mut().insert(CallerKey::User(user.id));
+        }
+        Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None }
     }
 
     async fn read_json(&self, payload: Payload) -> Result<ReadBody, Failure> {
@@ -227,6 +235,11 @@ impl Call {
     /// Whether the method only reads (`GET` or `HEAD`).
     pub fn is_read(&self) -> bool {
         matches!(*self.request.method(), Method::GET | Method::HEAD)
+    }
+
+    /// Notes that this request has no effect although its method is not `GET`: its answer may be refused.
+    pub fn has_no_effect(&self) {
+        self.request.extensions_mut().insert(NoEffect);
     }
 
     /// The network address of the client.

@@ -4,6 +4,7 @@ use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde_json::value::RawValue;
 
 use crate::cells::{cell_text, storage_class};
+use crate::row_out::{RowOut, write_json_text};
 
 /// Bytes kept free for what stands around rows and columns.
 const AROUND: usize = 4 << 10;
@@ -73,34 +74,41 @@ impl JsonRows {
         }
     }
 
-    fn write_row(&mut self, row: &[ValueRef<'_>]) {
-        let rows = &mut self.rows;
+    /// Writes a row; returns `false` as soon as there is no room for it.
+    fn write_row(&mut self, row: &[ValueRef<'_>]) -> bool {
+        let rows = &mut Limited { rows: &mut self.rows, most: self.budget };
         match self.shape {
             RowShape::Arrays => {
-                rows.push(b'[');
+                rows.buffer().push(b'[');
                 for (index, value) in row.iter().enumerate() {
                     if index > 0 {
-                        rows.push(b',');
+                        rows.buffer().push(b',');
                     }
-                    write_cell(rows, *value);
+                    if !write_cell(rows, *value) {
+                        return false;
+                    }
                 }
-                rows.push(b']');
+                rows.buffer().push(b']');
             }
             RowShape::Objects => {
-                rows.push(b'{');
+                rows.buffer().push(b'{');
                 for (index, (key, place)) in self.keys.iter().enumerate() {
                     if index > 0 {
-                        rows.push(b',');
+                        rows.buffer().push(b',');
                     }
-                    rows.extend_from_slice(key.as_bytes());
-                    rows.push(b':');
-                    write_cell(rows, row.get(*place).copied().unwrap_or(ValueRef::Null));
+                    rows.buffer().extend_from_slice(key.as_bytes());
+                    rows.buffer().push(b':');
+                    if !write_cell(rows, row.get(*place).copied().unwrap_or(ValueRef::Null)) {
+                        return false;
+                    }
                 }
-                rows.push(b'}');
+                rows.buffer().push(b'}');
             }
         }
+        let fits = rows.flush_if_due();
         self.replaced |=
             row.iter().any(|value| matches!(value, ValueRef::Text(bytes) if std::str::from_utf8(bytes).is_err()));
+        fits
     }
 
     fn note_kinds(&mut self, row: &[ValueRef<'_>]) {
@@ -123,9 +131,29 @@ impl JsonRows {
     }
 }
 
-fn write_cell(rows: &mut Vec<u8>, value: ValueRef<'_>) {
+/// Rows, and how many bytes there may be of them.
+struct Limited<'a> {
+    rows: &'a mut Vec<u8>,
+    most: usize,
+}
+
+impl RowOut for Limited<'_> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        self.rows
+    }
+
+    fn flush_if_due(&mut self) -> bool {
+        self.rows.len() <= self.most
+    }
+}
+
+fn write_cell(rows: &mut Limited<'_>, value: ValueRef<'_>) -> bool {
+    if let ValueRef::Text(text) = value {
+        return write_json_text(rows, text);
+    }
     // Writing to a vector cannot fail.
-    let _ = serde_json::to_writer(rows, &cell_text(value));
+    let _ = serde_json::to_writer(rows.buffer(), &cell_text(value));
+    true
 }
 
 /// Each name once, as JSON, with the place of its last value.
@@ -179,8 +207,7 @@ impl RowSink for JsonRows {
         if self.count > 0 {
             self.rows.push(b',');
         }
-        self.write_row(row);
-        if self.rows.len() > self.budget {
+        if !self.write_row(row) {
             self.rows.truncate(before);
             self.cut = true;
             return Flow::Stop;

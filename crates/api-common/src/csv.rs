@@ -1,50 +1,61 @@
 //! Comma-separated values, the same in every version of the API (v2 §6.3, §6.5): every line ends in LF.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use branchyard_domain::ports::{Column, ValueRef};
 
 use crate::cells::cell_text;
+use crate::row_out::{RowOut, write_base64, write_pieces};
 
-/// The names of the columns and a line end.
+/// Writes the names of the columns and a line end.
 pub fn csv_header(buffer: &mut Vec<u8>, columns: &[Column]) {
     for (index, column) in columns.iter().enumerate() {
         if index > 0 {
             buffer.push(b',');
         }
-        csv_text(buffer, &column.name);
+        csv_text(buffer, column.name.as_bytes());
     }
     buffer.push(b'\n');
 }
 
-/// A row and its line end. NULL is an empty field, the empty text `""`, a blob base64.
-pub fn csv_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
+/// Writes a row and its line end: NULL as an empty field, the empty text as `""`, a blob as base64. Returns `false` if the output wants no more.
+pub fn csv_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
     for (index, value) in row.iter().enumerate() {
         if index > 0 {
-            buffer.push(b',');
+            out.buffer().push(b',');
         }
-        match value {
-            ValueRef::Null => {}
-            ValueRef::Text(bytes) => csv_text(buffer, &String::from_utf8_lossy(bytes)),
-            ValueRef::Blob(bytes) => buffer.extend_from_slice(STANDARD.encode(bytes).as_bytes()),
+        let goes_on = match value {
+            ValueRef::Null => true,
+            ValueRef::Text(bytes) => csv_text(out, bytes),
+            ValueRef::Blob(bytes) => write_base64(out, bytes),
             ValueRef::Integer(_) | ValueRef::Real(_) => {
-                buffer.extend_from_slice(cell_text(*value).unwrap_or_default().as_bytes());
+                out.buffer().extend_from_slice(cell_text(*value).unwrap_or_default().as_bytes());
+                true
             }
+        };
+        if !goes_on {
+            return false;
         }
     }
-    buffer.push(b'\n');
+    out.buffer().push(b'\n');
+    out.flush_if_due()
 }
 
-fn csv_text(buffer: &mut Vec<u8>, text: &str) {
-    let quoted =
-        text.is_empty() || text.starts_with(' ') || text.ends_with(' ') || text.contains([',', '"', '\r', '\n']);
-    if !quoted {
-        buffer.extend_from_slice(text.as_bytes());
-        return;
+fn csv_text(out: &mut impl RowOut, text: &[u8]) -> bool {
+    let is_special = |byte: &u8| matches!(byte, b',' | b'"' | b'\r' | b'\n');
+    let is_quoted = text.is_empty() || text.starts_with(b" ") || text.ends_with(b" ") || text.iter().any(is_special);
+    if is_quoted {
+        out.buffer().push(b'"');
     }
-    buffer.push(b'"');
-    buffer.extend_from_slice(text.replace('"', "\"\"").as_bytes());
-    buffer.push(b'"');
+    let goes_on = write_pieces(out, text, |buffer, piece| {
+        if is_quoted {
+            buffer.extend_from_slice(piece.replace('"', "\"\"").as_bytes());
+        } else {
+            buffer.extend_from_slice(piece.as_bytes());
+        }
+    });
+    if is_quoted {
+        out.buffer().push(b'"');
+    }
+    goes_on
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
 use crate::csv::{csv_header, csv_row};
 use crate::download::DownloadWriter;
+use crate::row_out::RowOut as _;
 
 /// Writes rows to a download.
 pub struct CsvFile<T> {
@@ -30,8 +31,7 @@ impl<T> RowSink for CsvFile<T> {
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        csv_row(self.writer.buffer(), row);
-        self.gone = !self.writer.flush_if_due();
+        self.gone = !csv_row(&mut self.writer, row);
         if self.gone { Flow::Stop } else { Flow::Continue }
     }
 }

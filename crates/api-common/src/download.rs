@@ -11,10 +11,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::lanes;
+use crate::row_out::RowOut;
 
 /// Chunks under way between the two sides.
 const CHUNKS: usize = 4;
-/// Bytes of a chunk, about.
+/// Bytes of a chunk, at most.
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long what was written waits for its chunk to fill.
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
@@ -84,26 +85,6 @@ pub fn download_channel<T>(stall: Duration, canceled: &Canceled) -> (DownloadWri
 }
 
 impl<T> DownloadWriter<T> {
-    /// Where to write.
-    pub fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.buffer
-    }
-
-    /// Sends what was written when it is enough for a chunk or has waited a while; returns `false` if the client takes no more. The time before
-    /// the first bytes does not count: a short body that had to wait for its turn still comes whole, and so with its entity tag.
-    pub fn flush_if_due(&mut self) -> bool {
-        if self.buffer.is_empty() {
-            return !self.pieces.is_closed();
-        }
-        let waits_since = *self.waits_since.get_or_insert_with(Instant::now);
-        if self.buffer.len() < CHUNK_BYTES && waits_since.elapsed() < CHUNK_WAIT {
-            return true;
-        }
-        let piece = Piece::Bytes(Bytes::from(std::mem::take(&mut self.buffer)));
-        self.waits_since = None;
-        self.send(piece)
-    }
-
     /// Ends the body.
     pub fn end(mut self, ending: Ending<T>) {
         let rest = Bytes::from(std::mem::take(&mut self.buffer));
@@ -118,6 +99,33 @@ impl<T> DownloadWriter<T> {
         };
         let send = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
         matches!(lanes::idle(|| self.runtime.block_on(send)), Ok(Ok(())))
+    }
+}
+
+impl<T> RowOut for DownloadWriter<T> {
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
+    }
+
+    /// Sends what was written when it is enough for a chunk or has waited a while; returns `false` if the client takes no more. The time before
+    /// the first bytes does not count: a short body that had to wait for its turn still comes whole, and so with its entity tag.
+    fn flush_if_due(&mut self) -> bool {
+        if self.buffer.is_empty() {
+            return !self.pieces.is_closed();
+        }
+        let waits_since = *self.waits_since.get_or_insert_with(Instant::now);
+        if self.buffer.len() < CHUNK_BYTES && waits_since.elapsed() < CHUNK_WAIT {
+            return true;
+        }
+        let mut bytes = Bytes::from(std::mem::take(&mut self.buffer));
+        self.waits_since = None;
+        while !bytes.is_empty() {
+            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            if !self.send(Piece::Bytes(chunk)) {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -153,6 +161,7 @@ mod tests {
     use branchyard_domain::ports::Canceled;
 
     use super::{Download, DownloadWriter, Ending, First, download_channel};
+    use crate::row_out::RowOut as _;
     use futures_util::StreamExt as _;
     use std::time::Duration;
 

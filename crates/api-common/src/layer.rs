@@ -12,6 +12,7 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, web};
 use branchyard_problem_details::{ErrorCode, PROBLEM_MEDIA_TYPE, Problem};
 
+use crate::answer_room::with_room;
 use crate::caller::address_of;
 use crate::coding;
 use crate::failure::Failure;
@@ -45,6 +46,7 @@ pub async fn layer(
     let about = About::of(&request, &state, id);
     // Routing needs the request to itself, so it is not kept here; handlers and extractors give responses for their errors.
     let response = next.call(request).await?.map_into_boxed_body();
+    let response = with_room(&state, response, |failure| HttpResponse::from_error(failure)).await;
     Ok(about.finish(&state, response))
 }
 

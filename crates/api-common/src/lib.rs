@@ -20,6 +20,7 @@
 
 mod address;
 mod answer;
+mod answer_room;
 mod archive;
 mod body;
 mod body_budget;
@@ -60,6 +61,7 @@ mod request_id;
 mod results;
 mod routes;
 mod row_key;
+mod row_out;
 mod slots;
 mod state;
 mod threads;
@@ -69,6 +71,7 @@ mod urls;
 
 pub use address::address_group;
 pub use answer::{Answer, etag_of};
+pub use answer_room::{NoEffect, with_room};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
 pub use body_budget::{BodyBudget, BodyRoom};
@@ -106,6 +109,7 @@ pub use request_id::RequestId;
 pub use results::Results;
 pub use routes::Endpoint;
 pub use row_key::{RowKey, changed_rows_from};
+pub use row_out::{RowOut, write_base64, write_json_text};
 pub use slots::{ReadSlot, Slots};
 pub use state::{AppState, MAX_FORM_BYTES};
 pub use time::{parse_http_seconds, rfc3339};

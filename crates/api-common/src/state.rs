@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use actix_web::HttpRequest;
 use branchyard_domain::Hub;
 
+use crate::answer_room::answer_budget;
 use crate::body_budget::BodyBudget;
 use crate::caller::address_of;
 use crate::caller_key::CallerKey;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub draining: AtomicBool,
     /// Memory of the bodies of requests.
     pub bodies: Arc<BodyBudget>,
+    /// Memory of long answers that are being sent.
+    pub answers: Arc<BodyBudget>,
     pub(crate) in_flight: InFlight,
     pub(crate) last_uses: LastUses,
     pub(crate) rates: Rates,
@@ -76,6 +79,7 @@ impl AppState {
             keys,
             draining: AtomicBool::new(false),
             bodies: BodyBudget::new(config.max_bytes_in_flight, config.max_json_body_bytes.max(MAX_FORM_BYTES)),
+            answers: answer_budget(config.max_bytes_in_flight, config.sql.max_response_bytes),
             in_flight: InFlight::default(),
             sign_ins: Attempts::new(config.sign_ins),
             rates: Rates::new(config.rate_limits.as_ref()),

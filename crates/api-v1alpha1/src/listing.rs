@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{Call, Ending, Failure, First, Refusal, download_channel};
+use branchyard_api_common::{Call, Ending, Failure, First, Refusal, RowOut as _, download_channel};
 use branchyard_domain::Hub;
 use branchyard_domain::ports::Canceled;
 use branchyard_problem_details::Problem;

@@ -1,8 +1,8 @@
 //! Whole results as NDJSON or CSV, row by row (v2 §6.5).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use branchyard_api_common::{DownloadWriter, csv_header, csv_row, real, storage_class};
+use branchyard_api_common::{
+    DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_json_text,
+};
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde::Serialize;
 
@@ -114,13 +114,11 @@ impl RowSink for StreamSink {
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
         self.write_head(Some(row));
-        let buffer = self.writer.buffer();
-        match self.format {
-            Format::Csv => csv_row(buffer, row),
-            Format::Json | Format::Ndjson => ndjson_row(buffer, row),
-        }
+        let taken = match self.format {
+            Format::Csv => csv_row(&mut self.writer, row),
+            Format::Json | Format::Ndjson => ndjson_row(&mut self.writer, row),
+        };
         self.rows += 1;
-        let taken = self.writer.flush_if_due();
         if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
     }
 }
@@ -130,22 +128,36 @@ fn json(buffer: &mut Vec<u8>, value: &impl Serialize) {
     let _ = serde_json::to_writer(buffer, value);
 }
 
-fn ndjson_row(buffer: &mut Vec<u8>, row: &[ValueRef<'_>]) {
-    buffer.push(b'[');
+fn ndjson_row(out: &mut impl RowOut, row: &[ValueRef<'_>]) -> bool {
+    out.buffer().push(b'[');
     for (index, value) in row.iter().enumerate() {
         if index > 0 {
-            buffer.push(b',');
+            out.buffer().push(b',');
         }
-        match value {
-            ValueRef::Null => buffer.extend_from_slice(b"null"),
-            ValueRef::Integer(number) => buffer.extend_from_slice(number.to_string().as_bytes()),
-            ValueRef::Real(number) if number.is_finite() => buffer.extend_from_slice(real(*number).as_bytes()),
-            ValueRef::Real(number) => json(buffer, &real(*number)),
-            ValueRef::Text(bytes) => json(buffer, &String::from_utf8_lossy(bytes)),
-            ValueRef::Blob(bytes) => json(buffer, &STANDARD.encode(bytes)),
+        if !ndjson_value(out, *value) {
+            return false;
         }
     }
-    buffer.extend_from_slice(b"]\n");
+    out.buffer().extend_from_slice(b"]\n");
+    out.flush_if_due()
+}
+
+fn ndjson_value(out: &mut impl RowOut, value: ValueRef<'_>) -> bool {
+    let buffer = out.buffer();
+    match value {
+        ValueRef::Null => buffer.extend_from_slice(b"null"),
+        ValueRef::Integer(number) => buffer.extend_from_slice(number.to_string().as_bytes()),
+        ValueRef::Real(number) if number.is_finite() => buffer.extend_from_slice(real(number).as_bytes()),
+        ValueRef::Real(number) => json(buffer, &real(number)),
+        ValueRef::Text(bytes) => return write_json_text(out, bytes),
+        ValueRef::Blob(bytes) => {
+            buffer.push(b'"');
+            let goes_on = write_base64(out, bytes);
+            out.buffer().push(b'"');
+            return goes_on;
+        }
+    }
+    true
 }
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
 //! What surrounds all pages, and the headers of every response.
 
-use actix_web::Error;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
+use actix_web::{Error, HttpResponse, web};
+use branchyard_api_common::{AppState, with_room};
 
 use crate::assets;
 use crate::csrf;
-use crate::error_page;
+use crate::error_page::{self, Stop};
 use crate::format::Markup;
 use crate::session::{self, Jar};
 use crate::visit::Visit;
@@ -110,7 +111,12 @@ pub(crate) async fn dress(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
-    let mut response = error_page::show(next.call(request).await?.map_into_boxed_body());
+    let state = request.app_data::<web::Data<AppState>>().cloned();
+    let mut response = next.call(request).await?.map_into_boxed_body();
+    if let Some(state) = state {
+        response = with_room(&state, response, |failure| HttpResponse::from_error(Stop::Failure(failure))).await;
+    }
+    let mut response = error_page::show(response);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

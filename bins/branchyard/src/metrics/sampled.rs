@@ -36,6 +36,7 @@ pub(super) struct Sampled {
     pool_queued: Levels<1>,
     pool_refused: Family<Labels<1>, Counter>,
     bodies: Level,
+    answers: Level,
     operations: Levels<1>,
     pull_fetches_due: Level,
     oldest_fetch_due: Level,
@@ -61,6 +62,8 @@ impl Sampled {
         ours.register("pool_refused", "Calls turned away for want of a place", made.pool_refused.clone());
         let (name, help) = ("http_bodies_in_flight", "Bodies of requests in memory");
         ours.register_with_unit(name, help, Unit::Bytes, made.bodies.clone());
+        let (name, help) = ("http_answers_in_flight", "Long answers in memory");
+        ours.register_with_unit(name, help, Unit::Bytes, made.answers.clone());
         ours.register("operations", "Operations that are not settled", made.operations.clone());
         ours.register("pull_fetches_due", "Pulls whose commits wait to be fetched", made.pull_fetches_due.clone());
         let (name, help) = ("pull_fetch_oldest_due", "How long the oldest of them has been due");
@@ -94,6 +97,7 @@ impl Sampled {
             self.pool_refused.get_or_create(&[pool()]).inner().store(load.refused, Ordering::Relaxed);
         }
         self.bodies.set(float(state.bodies.used()));
+        self.answers.set(float(state.answers.used()));
         let connections = metadata.connections();
         for (purpose, load) in [("read", connections.readers), ("write", connections.writers)] {
             let of = |word: &str| [("purpose", purpose.to_owned()), ("state", word.to_owned())];

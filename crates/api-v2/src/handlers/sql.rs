@@ -68,6 +68,7 @@ pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
 }
 
 async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
+    call.has_no_effect();
     let asked = match asked {
         Ok(asked) => asked,
         Err(failure) => {

@@ -133,10 +133,10 @@ fn a_body_that_stops_is_refused_wherever_it_goes() {
     });
 }
 
-/// Bytes of bodies in memory.
-fn in_flight(server: &Server) -> f64 {
-    let (metrics, line) = (server.metrics(), "branchyard_http_bodies_in_flight_bytes ");
-    let value = metrics.lines().find_map(|found| found.strip_prefix(line));
+/// Bytes of bodies or of long answers in memory.
+fn in_flight(server: &Server, what: &str) -> f64 {
+    let (metrics, line) = (server.metrics(), format!("branchyard_http_{what}_in_flight_bytes "));
+    let value = metrics.lines().find_map(|found| found.strip_prefix(line.as_str()));
     value.unwrap_or_else(|| panic!("no {line}in {metrics}")).parse().unwrap()
 }
 
@@ -161,7 +161,7 @@ fn bodies_share_a_budget_and_those_that_never_end_make_room() {
     ada.database("rivers");
     let headers = format!("{}\r\n{JSON}\r\ncontent-length: {LARGE}", bearer(&ada));
     let endless = begin(&server, "POST /api/v2/databases", &headers, &vec![b' '; LARGE - 1]);
-    until("the body arrives", || in_flight(&server) > 4_194_302.0);
+    until("the body arrives", || in_flight(&server, "bodies") > 4_194_302.0);
     // Another body of the same caller finds no room and waits for its own.
     let body = json!({"name": "a", "from": {"branch": "main"}});
     let refused = ada.post("/databases/ada/rivers/branches", &body).expect(429);
@@ -172,5 +172,49 @@ fn bodies_share_a_budget_and_those_that_never_end_make_room() {
     assert_eq!(status(&evicted), "503", "{evicted}");
     assert!(evicted.contains("\r\nretry-after: 1\r\n"), "{evicted}");
     ada.post("/databases/ada/rivers/branches", &body).expect(201);
-    until("all room is given back", || in_flight(&server) < 1.0);
+    until("all room is given back", || in_flight(&server, "bodies") < 1.0);
+}
+
+/// Asks for a JSON answer of some MiB, of which nothing is taken.
+fn ask(server: &Server, who: &Actor, mib: usize) -> TcpStream {
+    let body = json!({"q": format!("select hex(zeroblob({}))", mib << 19)}).to_string();
+    let headers = format!("{}\r\n{JSON}\r\ncontent-length: {}", bearer(who), body.len());
+    begin(server, "POST /api/v2/databases/ada/rivers/sql", &headers, body.as_bytes())
+}
+
+/// Each of these answers is longer than what the kernel holds of it.
+#[test]
+fn answers_that_are_not_taken_share_a_budget_and_make_room() {
+    const MIB: f64 = 1_048_576.0;
+    let server = Server::start_with(|config| {
+        config.metrics.listen = Some("127.0.0.1:0".to_owned());
+        config.http.max_bytes_in_flight = 30 << 20;
+    });
+    let [ada, bob, cleo] = ["ada", "bob", "cleo"].map(|name| server.user(name));
+    ada.database("rivers");
+    let answers = || in_flight(&server, "answers") / MIB;
+    let first = ask(&server, &ada, 14);
+    until("the first answer is held", || answers() >= 14.0);
+    // Another one of the same caller finds no room, a short one needs none.
+    let refused = answer(ask(&server, &ada, 14));
+    assert_eq!(status(&refused), "429", "{refused}");
+    assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
+    ada.get("/databases/ada/rivers").expect(200);
+    let second = ask(&server, &bob, 14);
+    until("the second answer is held", || answers() >= 28.0);
+    // Nobody holds more than this caller asks for.
+    let refused = answer(ask(&server, &cleo, 14));
+    assert_eq!(status(&refused), "503", "{refused}");
+    // Both of the others hold more than this: one of them makes room.
+    let taken = answer(ask(&server, &cleo, 5));
+    assert_eq!(status(&taken), "200");
+    assert!(taken.len() > 5 << 20);
+    let ends = [first, second].map(|mut held| {
+        let mut all = Vec::new();
+        // One that is broken off ends early, or with an error.
+        let _ = held.read_to_end(&mut all);
+        all.len() > 14 << 20
+    });
+    assert_ne!(ends[0], ends[1], "one of the two is broken off");
+    until("all room is given back", || answers() == 0.0);
 }
