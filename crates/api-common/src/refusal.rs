@@ -53,6 +53,7 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
             | EngineError::TableExists(_)
             | EngineError::CannotMerge(_)
             | EngineError::Damaged(_)
+            | EngineError::DamagedCommit { .. }
             | EngineError::Fault { .. } => false,
         },
         Fault::Blobs(error) => error.full,

@@ -32,7 +32,7 @@ impl PrivateCopy {
     ) -> Result<Option<Self>, EngineError> {
         match Self::try_of(engine, database, commits, most) {
             // The file may have been exchanged or cut off at the wrong moment.
-            Err(EngineError::NoSuchCommit(_) | EngineError::Damaged(_)) => {
+            Err(EngineError::NoSuchCommit(_) | EngineError::Damaged(_) | EngineError::DamagedCommit { .. }) => {
                 Self::try_of(engine, database, commits, most)
             }
             taken => taken,

@@ -42,7 +42,9 @@ pub(crate) fn verify(
     drop(turn);
     match checked {
         Ok(lines) => problems.extend(lines.into_iter().filter(|line| line != "ok")),
-        Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => problems.push(error.to_string()),
+        Err(error @ (EngineError::Damaged(_) | EngineError::DamagedCommit { .. } | EngineError::Fault { .. })) => {
+            problems.push(error.to_string())
+        }
         Err(EngineError::TimedOut(ms)) => problems.push(format!("the check did not end within {ms} ms")),
         Err(error) => return Err(error),
     }
@@ -58,7 +60,7 @@ pub(crate) fn verify(
             Err(EngineError::NoSuchCommit(_)) => {
                 problems.push(format!("commit {head} is not in the file: its end was lost"))
             }
-            Err(error @ (EngineError::Damaged(_) | EngineError::Fault { .. })) => {
+            Err(error @ (EngineError::Damaged(_) | EngineError::DamagedCommit { .. } | EngineError::Fault { .. })) => {
                 problems.push(format!("commit {head}: {error}"))
             }
             Err(EngineError::TimedOut(ms)) => {

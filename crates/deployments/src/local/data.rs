@@ -21,7 +21,9 @@ const GIB: u64 = 1 << 30;
 
 fn engine_error(context: &str) -> impl Fn(EngineError) -> ProvisionError {
     move |error| match error {
-        EngineError::NoSuchCommit(_) | EngineError::Damaged(_) => ProvisionError::Refused(error.to_string()),
+        EngineError::NoSuchCommit(_) | EngineError::Damaged(_) | EngineError::DamagedCommit { .. } => {
+            ProvisionError::Refused(error.to_string())
+        }
         error => unavailable(context, error),
     }
 }

@@ -82,6 +82,14 @@ pub enum EngineError {
     /// The file is damaged or a chunk of it is gone.
     #[error("the database file is damaged: {0}")]
     Damaged(String),
+    /// A commit cannot be read; the rest of the database may be sound.
+    #[error("commit {commit} cannot be read: {detail}")]
+    DamagedCommit {
+        /// The commit.
+        commit: CommitHash,
+        /// What was done, and what went wrong.
+        detail: String,
+    },
     /// No room left on disk, or another passing trouble.
     #[error("the engine is unavailable: {0}")]
     Unavailable(String),

@@ -69,7 +69,13 @@ pub(crate) fn is_no_commit(error: &Error) -> bool {
 
 /// An error of a statement of ours that names `commit`.
 pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> EngineError {
-    if is_missing_commit(&error) { EngineError::NoSuchCommit(commit.clone()) } else { fault(context, error) }
+    if is_missing_commit(&error) {
+        return EngineError::NoSuchCommit(commit.clone());
+    }
+    match fault(context, error) {
+        EngineError::Damaged(detail) => EngineError::DamagedCommit { commit: commit.clone(), detail },
+        other => other,
+    }
 }
 
 /// Why a stranger's statements came to nothing.
@@ -225,4 +231,26 @@ fn syntax_near(message: &str) -> Option<&str> {
         .strip_prefix("near \"")
         .and_then(|rest| rest.strip_suffix("\": syntax error"))
         .or_else(|| message.strip_prefix("unrecognized token: \"").and_then(|rest| rest.strip_suffix('"')))
+}
+
+#[cfg(test)]
+mod tests {
+    use branchyard_domain::ports::EngineError;
+    use branchyard_domain::values::CommitHash;
+    use rusqlite::{Error, ffi};
+
+    use super::{fault, fault_at};
+
+    fn corrupt() -> Error {
+        Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), None)
+    }
+
+    #[test]
+    fn a_damaged_commit_is_not_a_damaged_database() {
+        let named = CommitHash::parse(&"1".repeat(40)).unwrap();
+        let of_one = fault_at("read a table", &named, corrupt());
+        assert!(matches!(&of_one, EngineError::DamagedCommit { commit, .. } if *commit == named), "{of_one:?}");
+        assert!(!of_one.to_string().contains("database file is damaged"), "{of_one}");
+        assert!(matches!(fault("list the branches", corrupt()), EngineError::Damaged(_)));
+    }
 }
