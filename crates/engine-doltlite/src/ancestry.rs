@@ -44,10 +44,8 @@ impl Ancestry {
         let wanted = node(commit);
         let mut next: VecDeque<Node> = heads.iter().map(node).collect();
         let mut seen: HashSet<Node> = next.iter().copied().collect();
-        while let Some(at) = next.pop_front() {
-            if at == wanted {
-                return Ok(true);
-            }
+        while !seen.contains(&wanted) {
+            let Some(at) = next.pop_front() else { return Ok(false) };
             let parents = match self.kept(database, &at) {
                 Some(parents) => parents,
                 None => match parents_of(&hash(&at))? {
@@ -61,7 +59,12 @@ impl Ancestry {
                 }
             }
         }
-        Ok(false)
+        Ok(true)
+    }
+
+    /// Notes the parents of a commit that was just made.
+    pub(crate) fn note(&self, database: DatabaseId, commit: &CommitHash, parents: &[CommitHash]) {
+        self.keep(database, node(commit), parents);
     }
 
     /// Forgets a database whose file is exchanged.

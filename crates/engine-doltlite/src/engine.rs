@@ -42,7 +42,7 @@ pub struct DoltliteEngine {
     writers: Pool<()>,
     pub(crate) sessions: Arc<Pool<SessionRequest>>,
     modules: Arc<HashSet<String>>,
-    ancestry: Arc<Ancestry>,
+    pub(crate) ancestry: Arc<Ancestry>,
     reachability: OnceLock<Arc<dyn Reachability>>,
 }
 

@@ -40,6 +40,9 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         let rows_affected = connection.raw().total_changes().saturating_sub(before);
         Ok((finish(connection, job.base, job.message, job.author)?, rows_affected))
     })?;
+    if written != *job.base {
+        engine.ancestry.note(turn.database(), &written, std::slice::from_ref(job.base));
+    }
     let outcome = match job.then_merge {
         // The commit made above is garbage unless the merge succeeds: nobody knows its name.
         Some((theirs, message)) => crate::merge::merge(

@@ -46,6 +46,7 @@ mod members;
 mod migrations;
 mod next;
 mod operations;
+mod prepared;
 mod pulls;
 mod refs;
 mod releases;

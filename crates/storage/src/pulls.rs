@@ -11,6 +11,7 @@ use diesel::sql_types::{BigInt, Text};
 
 use crate::convert::{Read, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::Unreadable;
+use crate::prepared::{Parameter, Prepared};
 use crate::schema::{accounts, comments, databases, pulls};
 use crate::unit::SqlUnit;
 
@@ -145,12 +146,11 @@ impl ContentRow {
     }
 }
 
-/// Parameters are numbered as they appear, as SQLite counts them.
 const SOURCE_MOVED: &str = "\
-UPDATE pulls SET from_head = $1, fetch_tries = 0, version = version + 1,
-    fetch_due_at = CASE WHEN database_id = from_database_id THEN NULL ELSE $2 END,
+UPDATE pulls SET from_head = ?, fetch_tries = 0, version = version + 1,
+    fetch_due_at = CASE WHEN database_id = from_database_id THEN NULL ELSE ? END,
     to_head = COALESCE((SELECT head FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch), to_head)
-WHERE from_database_id = $3 AND from_branch = $4 AND state = 'open' AND (
+WHERE from_database_id = ? AND from_branch = ? AND state = 'open' AND (
     to_head IS NOT NULL OR EXISTS (SELECT 1 FROM branches AS b WHERE b.database_id = pulls.database_id AND b.name = pulls.to_branch)
 )";
 
@@ -365,12 +365,13 @@ impl PullRepository for SqlUnit {
         now: Timestamp,
     ) -> Result<u64> {
         self.run("move the heads of pulls", |conn| {
-            let moved = diesel::sql_query(SOURCE_MOVED)
-                .bind::<Text, _>(head.to_string())
-                .bind::<BigInt, _>(now.as_micros())
-                .bind::<Text, _>(database.to_string())
-                .bind::<Text, _>(branch.to_string())
-                .execute(conn)?;
+            let parameters = vec![
+                Parameter::Text(head.to_string()),
+                Parameter::Number(now.as_micros()),
+                Parameter::Text(database.to_string()),
+                Parameter::Text(branch.to_string()),
+            ];
+            let moved = Prepared::<()>::new(SOURCE_MOVED, parameters).execute(conn)?;
             if moved == 0 {
                 return Ok(0);
             }

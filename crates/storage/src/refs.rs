@@ -4,9 +4,10 @@ use branchyard_domain::entities::{Branch, Tag};
 use branchyard_domain::ports::{MetadataError, RefRepository};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Text};
+use diesel::sql_types::Text;
 
 use crate::convert::{Read, all, limit, one, read, time};
+use crate::prepared::{Parameter, Prepared};
 use crate::schema::{branches, tags};
 use crate::unit::SqlUnit;
 use crate::update::update;
@@ -53,30 +54,24 @@ impl TagRow {
     }
 }
 
-#[derive(QueryableByName)]
-struct HashRow {
-    #[diesel(sql_type = Text)]
-    hash: String,
-}
-
 /// Each arm is a range of an index, cut at the page size, so that a page costs the same wherever it is.
 const NAMED_COMMITS: &str = "\
 SELECT hash FROM (
-    SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = $1 AND head > $2 ORDER BY head LIMIT $3) AS b
+    SELECT * FROM (SELECT DISTINCT head AS hash FROM branches WHERE database_id = ? AND head > ? ORDER BY head LIMIT ?) AS b
     UNION
-    SELECT * FROM (SELECT DISTINCT commit_hash AS hash FROM tags WHERE database_id = $1 AND commit_hash > $2
-        ORDER BY commit_hash LIMIT $3) AS t
+    SELECT * FROM (SELECT DISTINCT commit_hash AS hash FROM tags WHERE database_id = ? AND commit_hash > ?
+        ORDER BY commit_hash LIMIT ?) AS t
     UNION
-    SELECT merged_commit FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_commit > $2
+    SELECT merged_commit FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_commit > ?
     UNION
-    SELECT merged_base FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_base > $2
+    SELECT merged_base FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_base > ?
     UNION
-    SELECT merged_source FROM pulls WHERE database_id = $1 AND state = 'merged' AND merged_source > $2
+    SELECT merged_source FROM pulls WHERE database_id = ? AND state = 'merged' AND merged_source > ?
     UNION
-    SELECT from_head FROM pulls WHERE database_id = $1 AND state <> 'merged' AND fetch_due_at IS NULL AND from_head > $2
+    SELECT from_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND from_head > ?
     UNION
-    SELECT to_head FROM pulls WHERE database_id = $1 AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > $2
-) AS named ORDER BY hash LIMIT $3";
+    SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
+) AS named ORDER BY hash LIMIT ?";
 
 impl RefRepository for SqlUnit {
     fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
@@ -215,12 +210,14 @@ impl RefRepository for SqlUnit {
         most: usize,
     ) -> Result<Vec<CommitHash>> {
         self.run("list named commits", |conn| {
-            let rows: Vec<HashRow> = diesel::sql_query(NAMED_COMMITS)
-                .bind::<Text, _>(database.to_string())
-                .bind::<Text, _>(after.map(CommitHash::as_str).unwrap_or_default().to_owned())
-                .bind::<BigInt, _>(limit(most))
-                .load(conn)?;
-            all(rows, |row| read("a named commit", row.hash))
+            let database = Parameter::Text(database.to_string());
+            let after = Parameter::Text(after.map(CommitHash::as_str).unwrap_or_default().to_owned());
+            let most = Parameter::Number(limit(most));
+            let refs = [&database, &after, &most].repeat(2);
+            let pulls = [&database, &after].repeat(5);
+            let parameters = refs.into_iter().chain(pulls).chain([&most]).cloned().collect();
+            let rows: Vec<String> = Prepared::<Text>::new(NAMED_COMMITS, parameters).load(conn)?;
+            all(rows, |hash| read("a named commit", hash))
         })
     }
 }

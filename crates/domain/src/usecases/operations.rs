@@ -159,14 +159,19 @@ impl<'a> Operations<'a> {
     /// database shows none; its file may be gone.
     fn shown(&self, mut operation: Operation, is_deleted: bool) -> Result<Operation, Fault> {
         let OperationStatus::Succeeded(outcome) = &mut operation.status else { return Ok(operation) };
-        let is_hidden = |commit: &Option<CommitHash>| match commit {
-            Some(hash) => Ok::<bool, Fault>(is_deleted || !revisions::held(self.0, operation.database_id, hash)?),
-            None => Ok(false),
-        };
-        if is_hidden(&outcome.previous)? {
-            outcome.previous = None;
+        let database = operation.database_id;
+        let held = |hash: &CommitHash| Ok::<bool, Fault>(!is_deleted && revisions::held(self.0, database, hash)?);
+        let holds_commit = outcome.commit.as_ref().map(held).transpose()?;
+        if let Some(previous) = &outcome.previous {
+            let holds_previous = match (&outcome.commit, holds_commit) {
+                (Some(commit), Some(true)) => revisions::held_with(self.0, database, commit, previous)?,
+                _ => held(previous)?,
+            };
+            if !holds_previous {
+                outcome.previous = None;
+            }
         }
-        if is_hidden(&outcome.commit)? {
+        if holds_commit == Some(false) {
             operation.conceal();
         }
         Ok(operation)

@@ -109,6 +109,19 @@ pub(super) fn held(inner: &Inner, database: DatabaseId, hash: &CommitHash) -> Re
     }
 }
 
+/// Returns what [`held`] does, without a look-up if `known`, which the database holds, descends from the commit.
+pub(super) fn held_with(
+    inner: &Inner,
+    database: DatabaseId,
+    known: &CommitHash,
+    hash: &CommitHash,
+) -> Result<bool, Fault> {
+    match inner.ports.engine.descends(database, std::slice::from_ref(known), hash) {
+        Ok(true) => Ok(true),
+        _ => held(inner, database, hash),
+    }
+}
+
 /// A database, unless it was deleted.
 pub(super) fn find_live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Option<Database>, Fault> {
     Ok(unit.database_get(id)?.filter(|database| database.deleted_at.is_none()))
