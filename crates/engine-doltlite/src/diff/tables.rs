@@ -108,15 +108,15 @@ fn count(
     };
     let fault = |error| errors::fault_at("count rows", to, error);
     let timed = at_to.limit_time(&engine.watchdog, left).map_err(fault)?;
-    let added = |table: &TableSchema| {
-        total(at_to, table).map_err(|error| match errors::cut_short(&error) {
-            true => timed.ended().unwrap_or_else(|| fault(error)),
-            false => fault(error),
-        })
+    let explain = |error| match errors::cut_short(&error) {
+        true => timed.ended().unwrap_or_else(|| fault(error)),
+        false => fault(error),
     };
-    // Whatever takes too long comes without counts.
+    let added = |table: &TableSchema| total(at_to, table).map_err(explain);
+    // Whatever takes too long or too much memory comes without counts.
     let counted = |counts: Result<(u64, u64, u64), EngineError>| match counts {
         Err(EngineError::TimedOut(_)) => Ok(None),
+        Err(_) if timed.memory().exceeded().is_some() => Ok(None),
         counts => counts.map(Some),
     };
     let (old, new) = match sides {
@@ -132,18 +132,15 @@ fn count(
     if !touched && (&old.columns, &old.create_statement) == (&new.columns, &new.create_statement) {
         return Ok(Some((0, 0, 0)));
     }
-    let stat = || -> rusqlite::Result<Option<(u64, u64, u64)>> {
+    let stat = || -> rusqlite::Result<(u64, u64, u64)> {
         let mut statement = at_to
             .raw()
             .prepare_cached("SELECT rows_added, rows_deleted, rows_modified FROM dolt_diff_stat(?, ?, ?)")?;
         let mut rows = statement.query([from.as_str(), to.as_str(), &new.name])?;
         match at_to.spend(|| rows.next())? {
-            Some(row) => Ok(Some((cells::count(row, 0)?, cells::count(row, 1)?, cells::count(row, 2)?))),
-            None => Ok(Some((0, 0, 0))),
+            Some(row) => Ok((cells::count(row, 0)?, cells::count(row, 1)?, cells::count(row, 2)?)),
+            None => Ok((0, 0, 0)),
         }
     };
-    match stat() {
-        Err(error) if errors::cut_short(&error) && timed.expired() => Ok(None),
-        other => other.map_err(fault),
-    }
+    counted(stat().map_err(explain))
 }

@@ -260,6 +260,17 @@ fn what_a_schema_computes_has_the_memory_of_a_statement() {
     assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((2, 0, 0)));
 }
 
+#[test]
+fn counts_that_take_too_much_memory_are_left_out() {
+    let mut yard = Yard::new();
+    let base = yard
+        .write(&yard.base, "create table t(id integer primary key, v); insert into t values (1, zeroblob(9000000))");
+    let ours = yard.write(&base, "update t set v = zeroblob(9000001)");
+    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, Some((0, 0, 1)));
+    confine(&mut yard, LONG, 4 << 20);
+    assert_eq!(yard.engine.changed_tables(id(1), &base, &ours).unwrap()[0].rows, None);
+}
+
 /// Says when the first row is there, and takes the next when it may.
 struct Paused {
     begun: mpsc::Sender<()>,
