@@ -544,6 +544,14 @@ impl Call {
         })
     }
 
+    /// Keeps a place until this request has an answer with room to be sent. An answer that waits for room takes up memory, and so counts as a read that
+    /// is running.
+    pub fn keep_slot(&self, slot: Option<ReadSlot>) {
+        if let Some(slot) = slot {
+            self.request.extensions_mut().insert(slot);
+        }
+    }
+
     /// The key a page begins after; `None` for the first page.
     ///
     /// # Errors

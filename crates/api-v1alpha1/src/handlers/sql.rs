@@ -1,5 +1,5 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, RowShape, Waiting};
+use branchyard_api_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, ReadSlot, RowShape, Waiting};
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
@@ -86,9 +86,9 @@ async fn run(asked: &Asked, place: &mut Place, at: Option<String>, commit_ref: &
         Err(Failure::Problem(problem)) if problem.code() == ErrorCode::NotFound => return Ok(Ended::NoSuchRef),
         Err(failure) => return Err(failure),
     };
-    let ended = rows(asked, call, access, commit, q).await;
-    drop(slot);
-    ended
+    let (ended, slot) = rows(asked, call, access, commit, q, slot).await?;
+    call.keep_slot(Some(slot));
+    Ok(ended)
 }
 
 async fn rows(
@@ -97,7 +97,8 @@ async fn rows(
     access: DatabaseAccess<Read>,
     commit: CommitHash,
     q: String,
-) -> Result<Ended, Failure> {
+    slot: ReadSlot,
+) -> Result<(Ended, ReadSlot), Failure> {
     let canceled = Canceled::default();
     // When the client goes away this future ends before its answer, and so shall the statement.
     let _waiting = Waiting::new(&canceled);
@@ -110,12 +111,11 @@ async fn rows(
     call.run(&call.state.sql, move |hub| {
         let mut rows = JsonRows::new(RowShape::Objects, limits);
         let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
-        Ok::<_, Said<branchyard_domain::errors::ReadError>>(
-            match hub.sql().read(&access, &commit, &query, &mut rows).map_err(Said)? {
-                ReadEnd::Done(_) => Ended::Rows(rows.finish()),
-                ReadEnd::Failed(failure) => Ended::Failed(failure),
-            },
-        )
+        let ended = match hub.sql().read(&access, &commit, &query, &mut rows).map_err(Said)? {
+            ReadEnd::Done(_) => Ended::Rows(rows.finish()),
+            ReadEnd::Failed(failure) => Ended::Failed(failure),
+        };
+        Ok::<_, Said<branchyard_domain::errors::ReadError>>((ended, slot))
     })
     .await
 }

@@ -167,7 +167,13 @@ impl Reading {
         let canceled = Canceled::default();
         // When the client goes away this future ends before its answer, and so shall the statement.
         let _waiting = Waiting::new(&canceled);
-        call.run(&call.state.sql, move |hub| self.answer(hub, known, canceled)).await
+        let answered = call.run(&call.state.sql, move |hub| {
+            let answer = self.answer(hub, known, canceled)?;
+            Ok::<_, Refusal>((answer, self.slot))
+        });
+        let (answer, slot) = answered.await?;
+        call.keep_slot(slot);
+        Ok(answer)
     }
 
     fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: Canceled) -> Result<Answer, Refusal> {

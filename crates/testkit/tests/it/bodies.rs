@@ -218,3 +218,26 @@ fn answers_that_are_not_taken_share_a_budget_and_make_room() {
     assert_ne!(ends[0], ends[1], "one of the two is broken off");
     until("all room is given back", || answers() == 0.0);
 }
+
+/// The caller may have one read running, and room for one long answer.
+#[test]
+fn an_answer_that_waits_for_room_counts_as_a_running_read() {
+    let server = Server::start_with(|config| {
+        config.metrics.listen = Some("127.0.0.1:0".to_owned());
+        config.http.max_bytes_in_flight = 16 << 20;
+        config.sql.max_concurrent_reads_per_caller = 1;
+    });
+    let ada = server.user("ada");
+    ada.database("rivers");
+    let held = ask(&server, &ada, 14);
+    until("an answer is held", || in_flight(&server, "answers") > 0.0);
+    // On a slow machine the second read may still be computing, or may be refused already.
+    until("a read is refused while another one waits", || {
+        let waits = ask(&server, &ada, 14);
+        thread::sleep(Duration::from_millis(500));
+        let refused = answer(ask(&server, &ada, 1));
+        drop(waits);
+        status(&refused) == "429" && refused.contains("reads of yours are running")
+    });
+    drop(held);
+}
