@@ -46,7 +46,7 @@ pub async fn layer(
     let about = About::of(&request, &state, id);
     // Routing needs the request to itself, so it is not kept here; handlers and extractors give responses for their errors.
     let response = next.call(request).await?.map_into_boxed_body();
-    let response = with_room(&state, response, |failure| HttpResponse::from_error(failure)).await;
+    let response = with_room(&state, response, HttpResponse::from_error).await;
     Ok(about.finish(&state, response))
 }
 
