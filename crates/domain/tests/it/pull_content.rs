@@ -293,6 +293,22 @@ fn making_a_base_public_closes_the_pulls_nobody_agreed_to_publish() {
 }
 
 #[test]
+fn reopening_asks_for_consent_anew() {
+    let world = forked();
+    world.world.invite(&world.ben, Role::Read);
+    let pull = world.offer(&world.ben, true).unwrap();
+    world.refresh();
+    let head = world.edges(&pull).unwrap().theirs;
+    world.see(DB, Visibility::Private).unwrap();
+    world.set(&world.ben, &pull, WantedState::Closed, false).unwrap();
+    let reopened = world.set(&world.ben, &pull, WantedState::Open, false).unwrap();
+    assert!(!reopened.content.is_published);
+    world.refresh();
+    world.see(DB, Visibility::Public).unwrap();
+    world.assert_hidden(&pull, &head, NotShown::HiddenWithSource);
+}
+
+#[test]
 fn reopening_needs_what_opening_needs() {
     let world = forked();
     world.share(&world.cleo, Role::Write);
