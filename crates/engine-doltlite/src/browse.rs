@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{
     Column, EngineError, Flow, ReadQuery, RowSink, RowTest, Selected, Selection, SqlFailure, Test, ValueRef,
 };
+use branchyard_sqlite_lexer::{quote_name, quote_text};
 
 use crate::connection::Connection;
 use crate::diff::Side;
 use crate::engine::DoltliteEngine;
 use crate::read::{read, read_with};
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 
 mod order;
 mod placed;
@@ -37,7 +38,7 @@ pub(crate) fn rows(
         let sql = format!(
             "SELECT {}* FROM {}{}{} LIMIT {}",
             order.selected(),
-            quote::name(&table.name),
+            quote_name(&table.name),
             all_of(&conditions),
             order.clause(),
             placed.looked_at(),
@@ -63,7 +64,7 @@ pub(crate) fn count(
     let table = found.ok_or_else(|| EngineError::NoSuchTable(table.to_owned()))?;
     let tests = tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
     let conditions: Vec<&str> = tests.iter().map(String::as_str).collect();
-    let sql = format!("SELECT count(*) FROM {}{}", quote::name(&table.name), all_of(&conditions));
+    let sql = format!("SELECT count(*) FROM {}{}", quote_name(&table.name), all_of(&conditions));
     let mut counted = Counted(0);
     read(engine, connection, &ReadQuery::new(&sql, timeout), &mut counted)?;
     Ok(counted.0)
@@ -91,13 +92,13 @@ fn all_of(conditions: &[&str]) -> String {
 }
 
 fn condition(test: &RowTest) -> Result<String, EngineError> {
-    let column = quote::name(&test.column);
+    let column = quote_name(&test.column);
     let value = || {
         let refused = || EngineError::Sql {
             failure: SqlFailure::Engine("a value to look for holds a NUL character".to_owned()),
             statement: 1,
         };
-        quote::text(&test.value).ok_or_else(refused)
+        quote_text(&test.value).ok_or_else(refused)
     };
     Ok(match test.test {
         Test::Equals => format!("{column} = {}", value()?),

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind};
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::types::ValueRef;
 
 use crate::cells;
 use crate::connection::Connection;
 use crate::objects::Objects;
 use crate::schema;
-use crate::sql::quote;
 
 /// Bytes of conflicts that are listed beyond those asked for, so that the next pages need no merge of their own.
 const MORE_BYTES: usize = 4 << 20;
@@ -140,7 +140,7 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
     let order = if key.is_empty() {
         "1".to_owned()
     } else {
-        let side = |side: &str, column: &str| quote::name(&format!("{side}_{column}"));
+        let side = |side: &str, column: &str| quote_name(&format!("{side}_{column}"));
         key.iter()
             .map(|column| {
                 format!("coalesce({}, {}, {})", side("our", column), side("their", column), side("base", column))
@@ -192,8 +192,8 @@ fn key_of(key: &[String], row: Option<&Row>) -> Row {
 /// The engine does not tell the row id of a conflict: a row that looks like it has one.
 fn row_id(connection: &Connection, table: &str, row: Option<&Row>) -> rusqlite::Result<Row> {
     let Some(row) = row else { return Ok(Vec::new()) };
-    let same = row.iter().map(|(name, _)| format!("{} IS ?", quote::name(name))).collect::<Vec<_>>().join(" AND ");
-    let sql = format!("SELECT rowid FROM {} WHERE {same} LIMIT 1", quote::name(table));
+    let same = row.iter().map(|(name, _)| format!("{} IS ?", quote_name(name))).collect::<Vec<_>>().join(" AND ");
+    let sql = format!("SELECT rowid FROM {} WHERE {same} LIMIT 1", quote_name(table));
     let mut statement = connection.raw().prepare(&sql)?;
     let mut rows = statement.query(rusqlite::params_from_iter(row.iter().map(|cell| cells::Param(&cell.1))))?;
     Ok(match connection.spend(|| rows.next())? {
@@ -205,7 +205,7 @@ fn row_id(connection: &Connection, table: &str, row: Option<&Row>) -> rusqlite::
 fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusqlite::Result<()> {
     let name = schema::history_table("dolt_constraint_violations_", table);
     let key = schema::key_names(&schema::columns(connection, table)?);
-    let order = if key.is_empty() { "1".to_owned() } else { quote::names(key.iter().map(String::as_str)) };
+    let order = if key.is_empty() { "1".to_owned() } else { quote_names(key.iter().map(String::as_str)) };
     let mut statement = connection.raw().prepare(&format!("SELECT * FROM {name} ORDER BY {order}"))?;
     // violation_type, the columns of the table, violation_info
     let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();

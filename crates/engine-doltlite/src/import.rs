@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use branchyard_domain::entities::{Cell, RowProblem, TableKind};
 use branchyard_domain::ports::{EngineError, FormatError, ImportJob, ImportTarget, RowSource};
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::{ErrorCode, Statement, params_from_iter};
 
 use crate::cells::Param;
@@ -13,7 +14,7 @@ use crate::engine::DoltliteEngine;
 use crate::guard::Mode;
 use crate::queue::Turn;
 use crate::schema;
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 use crate::write::{finish, set_down, start};
 
 /// How many bytes of rows are kept in memory before they are moved to the file.
@@ -83,7 +84,7 @@ fn fill(
         (ImportTarget::New { primary_key, .. }, present) => {
             if let Some((name, kind)) = present {
                 let what = if kind == TableKind::View { "VIEW" } else { "TABLE" };
-                let drop = format!("DROP {what} {}", quote::name(&name));
+                let drop = format!("DROP {what} {}", quote_name(&name));
                 connection.spend(|| connection.raw().execute_batch(&drop)).map_err(fault)?;
             }
             let create = create_statement(job, primary_key);
@@ -99,7 +100,7 @@ fn fill(
     let mut filler = match job.target {
         ImportTarget::Update => Filler::upsert(connection, job, &table, &key)?,
         ImportTarget::Replace => {
-            let delete = format!("DELETE FROM {}", quote::name(&table));
+            let delete = format!("DELETE FROM {}", quote_name(&table));
             connection
                 .spend(|| connection.preparing(&delete, || connection.raw().execute_batch(&delete)))
                 .map_err(fault)?;
@@ -149,13 +150,13 @@ fn create_statement(job: &ImportJob<'_>, primary_key: &[String]) -> String {
         .map(|column| {
             let not_null = if primary_key.contains(&column.name) { " NOT NULL" } else { "" };
             let space = if column.declared_type.is_empty() { "" } else { " " };
-            format!("{}{space}{}{not_null}", quote::name(&column.name), column.declared_type)
+            format!("{}{space}{}{not_null}", quote_name(&column.name), column.declared_type)
         })
         .collect();
     if !primary_key.is_empty() {
-        parts.push(format!("PRIMARY KEY ({})", quote::names(primary_key.iter().map(String::as_str))));
+        parts.push(format!("PRIMARY KEY ({})", quote_names(primary_key.iter().map(String::as_str))));
     }
-    format!("CREATE TABLE {} ({})", quote::name(job.table), parts.join(", "))
+    format!("CREATE TABLE {} ({})", quote_name(job.table), parts.join(", "))
 }
 
 /// Why a row could not be put.
@@ -191,8 +192,8 @@ impl<'a> Filler<'a> {
         let columns: Vec<String> = job.columns.iter().map(|column| column.name.clone()).collect();
         let sql = format!(
             "INSERT INTO {} ({}) VALUES ({})",
-            quote::name(table),
-            quote::names(columns.iter().map(String::as_str)),
+            quote_name(table),
+            quote_names(columns.iter().map(String::as_str)),
             vec!["?"; columns.len()].join(", ")
         );
         let returning = if refers {
@@ -228,11 +229,11 @@ impl<'a> Filler<'a> {
         };
         let others: Vec<usize> = (0..filler.columns.len()).filter(|at| !keys.contains(at)).collect();
         // Not ON CONFLICT: it would look at NOT NULL columns that the file does not have before it saw that the row exists.
-        let quoted = |at: &usize| quote::name(&filler.columns[*at]);
+        let quoted = |at: &usize| quote_name(&filler.columns[*at]);
         let set = if others.is_empty() { &keys } else { &others };
         let set = set.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(", ");
         let found = keys.iter().map(|at| format!("{} = ?{}", quoted(at), at + 1)).collect::<Vec<_>>().join(" AND ");
-        let sql = format!("UPDATE {} SET {set} WHERE {found}", quote::name(table));
+        let sql = format!("UPDATE {} SET {set} WHERE {found}", quote_name(table));
         let statement = connection
             .spend(|| connection.preparing(&sql, || connection.raw().prepare(&sql)))
             .map_err(|error| refused(errors::parts(&error).1))?;

@@ -12,8 +12,8 @@ use crate::connection::{Connection, Timed};
 use crate::engine::DoltliteEngine;
 use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
+use crate::sql::complexity;
 use crate::sql::errors::{self, Failed, Place};
-use crate::sql::tokens;
 
 pub(crate) fn read(
     engine: &DoltliteEngine,
@@ -132,17 +132,17 @@ pub(crate) fn no_nul(sql: &str) -> Result<(), SqlFailure> {
 /// Refuses a statement before the engine prepares it, as little of that can be stopped: the time may grow with the power of what is nested. Within
 /// one call of a JSON function, nothing is stopped either; the time is that of its document for each path.
 pub(crate) fn not_too_complex(sql: &str) -> Result<(), SqlFailure> {
-    if tokens::nesting(sql) > tokens::MAX_NESTING {
+    if complexity::nesting(sql) > complexity::MAX_NESTING {
         let text = format!(
             "parentheses, subqueries and joins are nested more than {} deep; take parentheses out, or name the inner parts with WITH or CREATE VIEW",
-            tokens::MAX_NESTING
+            complexity::MAX_NESTING
         );
         return Err(SqlFailure::Engine(text));
     }
-    if tokens::paths(sql) > tokens::MAX_PATHS {
+    if complexity::paths(sql) > complexity::MAX_PATHS {
         let text = format!(
             "a JSON function is called with more than {} paths; use several calls, in each other or side by side",
-            tokens::MAX_PATHS
+            complexity::MAX_PATHS
         );
         return Err(SqlFailure::Engine(text));
     }

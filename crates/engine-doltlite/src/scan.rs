@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use branchyard_domain::ports::{EngineError, Flow, RowSink, TableScan};
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 
 use crate::connection::Connection;
 use crate::diff::Side;
 use crate::engine::DoltliteEngine;
 use crate::read::{describe, give_rows};
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 
 pub(crate) fn scan(
     engine: &DoltliteEngine,
@@ -23,8 +24,8 @@ pub(crate) fn scan(
     let table = found.ok_or_else(|| EngineError::NoSuchTable(scan.table.to_owned()))?;
     let sql = format!(
         "SELECT {} FROM {} ORDER BY {}",
-        quote::names(table.columns.iter().map(String::as_str)),
-        quote::name(&table.name),
+        quote_names(table.columns.iter().map(String::as_str)),
+        quote_name(&table.name),
         table.order().join(", ")
     );
     let timed = connection.limit_time_or(&engine.watchdog, scan.timeout, scan.canceled.clone()).map_err(fault)?;

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use branchyard_domain::entities::{
     ForeignKey, Index, ObjectKind, SchemaObject, TableColumn, TableKind, TableSchema, Trigger,
 };
+use branchyard_sqlite_lexer::quote_name;
 use rusqlite::OptionalExtension;
 
 use crate::connection::Connection;
 use crate::guard::MAX_SQL;
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 
 /// Which entries of the schema are the user's: not the tables in which the modules that users may create tables of (`guard/lists.rs`) keep their
 /// content. `pragma_table_list` knows these as well, but prepares every view first, which may take for ever.
@@ -237,5 +238,5 @@ pub(crate) fn too_long(connection: &Connection) -> rusqlite::Result<Option<Strin
 
 /// A table's name for use in a statement of ours.
 pub(crate) fn history_table(prefix: &str, table: &str) -> String {
-    quote::name(&format!("{prefix}{table}"))
+    quote_name(&format!("{prefix}{table}"))
 }

@@ -8,6 +8,7 @@ use std::io::Read;
 use branchyard_domain::entities::{ImportMode, RowProblem, TableKind};
 use branchyard_domain::ports::{EngineError, FormatError, ScriptJob, SqlFailure};
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::quote_name;
 use rusqlite::limits::Limit;
 
 use self::statements::{Statement, Statements, Stopped};
@@ -20,7 +21,6 @@ use crate::queue::Turn;
 use crate::read::{no_nul, not_too_complex};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
-use crate::sql::quote;
 use crate::write::{finish, run_one, set_down, start};
 
 pub(crate) fn run_script(
@@ -66,10 +66,10 @@ fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineErr
     let change = match (mode, present) {
         (ImportMode::Create, Some((name, _))) => return Err(EngineError::TableExists(name)),
         (ImportMode::Create | ImportMode::Overwrite, None) => return Ok(()),
-        (ImportMode::Overwrite, Some((name, TableKind::View))) => format!("DROP VIEW {}", quote::name(&name)),
-        (ImportMode::Overwrite, Some((name, TableKind::Table))) => format!("DROP TABLE {}", quote::name(&name)),
+        (ImportMode::Overwrite, Some((name, TableKind::View))) => format!("DROP VIEW {}", quote_name(&name)),
+        (ImportMode::Overwrite, Some((name, TableKind::Table))) => format!("DROP TABLE {}", quote_name(&name)),
         (ImportMode::Update, Some((_, TableKind::Table))) => return Ok(()),
-        (ImportMode::Replace, Some((name, TableKind::Table))) => format!("DELETE FROM {}", quote::name(&name)),
+        (ImportMode::Replace, Some((name, TableKind::Table))) => format!("DELETE FROM {}", quote_name(&name)),
         (ImportMode::Update | ImportMode::Replace, None | Some((_, TableKind::View))) => {
             return Err(EngineError::NoSuchTable(table.to_owned()));
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, RowProblem};
 use branchyard_domain::ports::FormatError;
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 
 use crate::cells;
 use crate::connection::Connection;
@@ -22,7 +23,7 @@ use crate::files::Temporary;
 use crate::guard::Mode;
 use crate::memory::Allowance;
 use crate::schema;
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 use crate::watchdog::Watchdog;
 
 /// What every SQLite 3 file begins with.
@@ -107,7 +108,7 @@ fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Looked> {
         [],
         |row| row.get(0),
     )?;
-    let what = if virtual_tables { quote::name(table) } else { "1".to_owned() };
+    let what = if virtual_tables { quote_name(table) } else { "1".to_owned() };
     let found: String = connection.raw().query_row(&format!("PRAGMA integrity_check({what})"), [], |row| row.get(0))?;
     if found != "ok" {
         return Ok(Err(format!("the SQLite file is damaged: {found}")));
@@ -156,8 +157,8 @@ impl SqliteTable {
     /// [`FormatError`] when it cannot be opened again.
     pub fn rows(&self) -> Result<SqliteRows, FormatError> {
         let connection = self.opening.open()?;
-        let columns = quote::names(self.columns.iter().map(String::as_str));
-        let sql = format!("SELECT {columns} FROM {}", quote::name(&self.name));
+        let columns = quote_names(self.columns.iter().map(String::as_str));
+        let sql = format!("SELECT {columns} FROM {}", quote_name(&self.name));
         let (sender, receiver) = mpsc::sync_channel(1);
         let (opening, width) = (Arc::clone(&self.opening), self.columns.len());
         // A cursor borrows its statement, and that its connection: on a stack of their own they need not be kept together.

@@ -2,11 +2,12 @@
 
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_sqlite_lexer::quote_name;
 
 use crate::commits;
 use crate::engine::DoltliteEngine;
 use crate::schema;
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 
 pub(crate) fn verify(
     engine: &DoltliteEngine,
@@ -51,7 +52,7 @@ pub(crate) fn verify(
     for head in heads {
         let read = engine.reading_within(timeout, database, head, "read a head", |connection| {
             for table in schema::table_names(connection)? {
-                connection.spend_on_row(&format!("SELECT count(*) FROM {}", quote::name(&table)), [], |_| Ok(()))?;
+                connection.spend_on_row(&format!("SELECT count(*) FROM {}", quote_name(&table)), [], |_| Ok(()))?;
             }
             Ok(())
         });

@@ -3,6 +3,7 @@
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{EngineError, MergeJob, MergeOutcome, SqlFailure, WriteJob, Written};
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::{skip_to_statement, statement_length};
 use rusqlite::Batch;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::limits::Limit;
@@ -16,7 +17,7 @@ use crate::queue::Turn;
 use crate::read::{no_nul, not_too_complex};
 use crate::schema;
 use crate::sql::errors::{self, Failed, Place};
-use crate::sql::tokens;
+use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
 
 pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
     let (written, rows_affected) = engine.writing_at(turn, job.base, |connection| {
@@ -115,9 +116,9 @@ fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance
     no_nul(sql).map_err(|failure| (failure.into(), 1))?;
     let mut number = 0;
     let mut start = 0;
-    while !tokens::skip_blank(&sql[start..]).is_empty() {
+    while !skip_to_statement(&sql[start..]).is_empty() {
         number += 1;
-        let text = &sql[start..start + tokens::statement_length(&sql[start..])];
+        let text = &sql[start..start + statement_length(&sql[start..])];
         let place = Place { whole: sql, text, start, mode: Mode::Writer };
         not_too_complex(text).map_err(|failure| (failure.into(), number))?;
         run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
@@ -151,11 +152,11 @@ pub(crate) fn run_one(
     not_first: bool,
     memory: &Allowance,
 ) -> Result<(), Failed> {
-    if not_first && tokens::kind(place.text) == tokens::Kind::Alter {
+    if not_first && statement_kind(place.text) == StatementKind::Alter {
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
         set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;
     }
-    if !tokens::defines(place.text) {
+    if !defines(place.text) {
         return run_guarded(connection, place, memory);
     }
     // The engine reads what it is about to store. That it is too long is better said by us than found out by it.

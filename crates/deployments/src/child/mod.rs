@@ -11,7 +11,6 @@ mod keep;
 pub(crate) mod log;
 mod pipeline;
 mod procfs;
-mod redact;
 mod resources;
 mod slots;
 mod state;

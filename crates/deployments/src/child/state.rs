@@ -9,6 +9,7 @@ use branchyard_domain::ports::{
     Canceled, Clock, Ids, SessionCaller, SessionEngine, SqlCaller, SqlPower, StatementReport,
 };
 use branchyard_domain::values::{DatabaseId, Setting, Settings};
+use branchyard_sqlite_lexer::redact;
 use tokio::sync::{Notify, mpsc};
 
 use super::Tools;
@@ -17,7 +18,6 @@ use super::callers::Callers;
 use super::counters::Counters;
 use super::databases::Databases;
 use super::log::Level;
-use super::redact::redact;
 use super::slots::Slots;
 use crate::control::FromProcess;
 use crate::folder::InstanceFolder;

@@ -119,7 +119,7 @@ impl StatementError {
 impl From<&SessionError> for StatementError {
     fn from(error: &SessionError) -> Self {
         let code = match error {
-            SessionError::NeedsTurn => "SQLITE_BUSY",
+            SessionError::NeedsTurn { .. } => "SQLITE_BUSY",
             SessionError::NoStatement => "SQL_NO_STATEMENT",
             SessionError::SeveralStatements => "SQL_MANY_STATEMENTS",
             SessionError::Arguments(_) => "ARGS_INVALID",

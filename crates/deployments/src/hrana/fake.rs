@@ -10,8 +10,9 @@ use branchyard_domain::ports::{
     StatementBounds, StatementDescription, StatementReport, ValueRef,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_sqlite_lexer::skip_to_statement;
 
-/// `one` gives a row, `big` a long one, `write` writes, `fail` fails, `begin`, `commit`, `rollback` are what they are, `temp` leaves something behind.
+/// `one` gives a row, `big` a long one, `write` writes, `shrink` makes room, `fail` fails, `begin`, `commit`, `rollback` are what they are, `temp` leaves something behind.
 #[derive(Default)]
 pub(crate) struct FakeEngine {
     /// Rows written for good.
@@ -40,13 +41,17 @@ impl Session for FakeSession {
             source_table: String::new(),
         };
         let long = "x".repeat(1000);
-        match sql.trim_end_matches(';') {
+        let word = skip_to_statement(sql).trim_end_matches(';').to_ascii_lowercase();
+        match word.as_str() {
             word @ ("one" | "big") => {
                 if sink.columns(&[column(word)]) == Flow::Continue {
                     sink.row(&[ValueRef::Text(if word == "one" { b"1" } else { long.as_bytes() })]);
                 }
             }
-            "write" if !bounds.has_turn => return Err(SessionError::NeedsTurn),
+            "write" | "shrink" if !bounds.has_turn => {
+                return Err(SessionError::NeedsTurn { frees_space: word == "shrink" });
+            }
+            "shrink" => return Ok(StatementReport { wrote: true, ..StatementReport::default() }),
             "write" => {
                 match &mut self.open {
                     Some(rows) => *rows += 1,

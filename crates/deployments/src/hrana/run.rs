@@ -8,6 +8,7 @@ use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
     Arguments, Canceled, Flow, RowSink, SessionEngine, SessionError, StatementBounds, StatementReport,
 };
+use branchyard_sqlite_lexer::ends_transaction;
 use serde_json::json;
 
 use super::answer::{Collector, Lines, StepLines, error_json};
@@ -435,10 +436,8 @@ fn guarded(
     let session = stream.session(around.engine, limits.foreign_keys).map_err(failed)?;
     let outcome = work(session, &bounds);
     let is_autocommit = session.is_autocommit();
-    if matches!(outcome, Err(SessionError::NeedsTurn)) {
-        // What makes room is let through.
-        let makes_room = sql.to_ascii_lowercase().contains("dolt_gc") || first_word(sql) == "DROP";
-        if around.observer.is_full() && !makes_room {
+    if let Err(SessionError::NeedsTurn { frees_space }) = outcome {
+        if around.observer.is_full() && !frees_space {
             return Err(StatementError::full().into());
         }
         return Err(Stop::NeedsTurn);
@@ -466,15 +465,6 @@ fn guarded(
     };
     around.observer.ran(sql, now.elapsed(), outcome.as_ref());
     outcome.map_err(Stop::Error)
-}
-
-fn ends_transaction(sql: &str) -> bool {
-    matches!(&*first_word(sql), "COMMIT" | "END" | "ROLLBACK")
-}
-
-fn first_word(sql: &str) -> String {
-    let word: String = sql.trim_start().chars().take_while(char::is_ascii_alphabetic).collect();
-    word.to_ascii_uppercase()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -92,7 +92,10 @@ pub enum SessionError {
     /// It writes, and nothing of it ran: it is to be given again with [`StatementBounds::has_turn`]. One session at a time may have the
     /// turn of a database, and keeps it as long as a transaction is open.
     #[error("the statement has to wait for its turn to write")]
-    NeedsTurn,
+    NeedsTurn {
+        /// Whether the statement makes room: it drops something or collects garbage, and writes no rows.
+        frees_space: bool,
+    },
     /// The text holds no statement.
     #[error("the text holds no SQL statement")]
     NoStatement,

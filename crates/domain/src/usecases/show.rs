@@ -1,5 +1,7 @@
 //! The `SHOW` and `DESCRIBE` statements every API version answers on reads (v2 §6.1).
 
+use branchyard_sqlite_lexer::{TokenKind, tokenize};
+
 use crate::entities::{Database, Index, TableSchema};
 use crate::ports::{Column, Engine, EngineError, Flow, ReadReport, RowSink, SqlFailure, ValueRef};
 use crate::values::CommitHash;
@@ -15,16 +17,20 @@ pub(super) enum Show {
     Several,
 }
 
-/// `None` when the statement is none of these, so the engine's to answer.
+/// Recognizes a statement; `None` if the engine has to answer it.
 pub(super) fn parse(statement: &str) -> Option<Show> {
-    let (words, rest) = words(statement)?;
-    if !rest.is_empty() {
+    // A leading semicolon is an empty statement, which only the engine reports.
+    if !tokenize(statement).next()?.is_one_of(&["show", "describe", "desc"]) {
+        return None;
+    }
+    let (words, has_more) = words(statement)?;
+    if has_more {
         return Some(Show::Several);
     }
     let plain: Vec<String> =
-        words.iter().map(|w| if w.quoted { String::new() } else { w.text.to_ascii_lowercase() }).collect();
+        words.iter().map(|word| if word.quoted { String::new() } else { word.text.to_ascii_lowercase() }).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
-    let last = words.last().map(|w| w.text.clone());
+    let last = words.last().map(|word| word.text.clone());
     match (plain.as_slice(), last) {
         (["show", "tables"], _) => Some(Show::Tables),
         (["show", "columns", "from" | "in", _] | ["describe" | "desc", _], Some(table)) => Some(Show::Columns(table)),
@@ -39,65 +45,24 @@ struct Word {
     quoted: bool,
 }
 
-/// Words and quoted names of a statement that begins with one of our words, and what stands after its semicolon; `None` for all others, which are
-/// the engine's.
-fn words(statement: &str) -> Option<(Vec<Word>, &str)> {
-    let mut rest = skip_blank(statement)?;
-    let first = rest.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    if !["show", "describe", "desc"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
-        return None;
-    }
-    let mut words = Vec::new();
-    loop {
-        rest = skip_blank(rest)?;
-        let Some(start) = rest.chars().next() else { return Some((words, rest)) };
-        if start == ';' {
-            // Empty statements are none.
-            while let Some(after) = rest.strip_prefix(';') {
-                rest = skip_blank(after)?;
-            }
-            return Some((words, rest));
+/// Splits a statement into words, and says whether another statement follows. `None` if a quote is not closed, which the engine reports.
+fn words(statement: &str) -> Option<(Vec<Word>, bool)> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut end = None;
+    let mut tokens = tokenize(statement);
+    for token in tokens.by_ref().take_while(|token| !token.is(";")) {
+        if !token.is_terminated {
+            return None;
         }
-        let (text, quoted, tail) = if start == '`' || start == '"' {
-            let (text, tail) = quoted_name(&rest[1..], start)?;
-            (text, true, tail)
-        } else {
-            let end = rest.find(|c: char| c.is_whitespace() || c == ';' || c == '`' || c == '"').unwrap_or(rest.len());
-            (rest[..end].to_owned(), false, &rest[end..])
-        };
-        words.push(Word { text, quoted });
-        rest = tail;
-    }
-}
-
-fn quoted_name(text: &str, quote: char) -> Option<(String, &str)> {
-    let mut name = String::new();
-    let mut rest = text;
-    loop {
-        let end = rest.find(quote)?;
-        name.push_str(&rest[..end]);
-        rest = &rest[end + 1..];
-        if !rest.starts_with(quote) {
-            return Some((name, rest));
+        let quoted = token.kind == TokenKind::QuotedName;
+        match words.last_mut() {
+            // `my-table` and `a.b` are one word each, as in other databases.
+            Some(word) if !quoted && !word.quoted && end == Some(token.start) => word.text.push_str(token.text),
+            _ => words.push(Word { text: token.unquoted().into_owned(), quoted }),
         }
-        name.push(quote);
-        rest = &rest[1..];
+        end = Some(token.end());
     }
-}
-
-/// Skips white space and comments; `None` when a comment is not closed.
-fn skip_blank(text: &str) -> Option<&str> {
-    let mut rest = text.trim_start();
-    loop {
-        rest = if let Some(line) = rest.strip_prefix("--") {
-            line.find('\n').map_or("", |end| &line[end + 1..])
-        } else if let Some(block) = rest.strip_prefix("/*") {
-            &block[block.find("*/")? + 2..]
-        } else {
-            return Some(rest);
-        }
-        .trim_start();
-    }
+    Some((words, tokens.any(|token| !token.is(";"))))
 }
 
 /// Answers it from the definitions at a commit.
@@ -202,6 +167,10 @@ mod tests {
             ("show databases", Some(Show::Unsupported)),
             ("show tables like 'x'", Some(Show::Unsupported)),
             ("select 1", None),
+            ("describe my-table", Some(Show::Columns("my-table".into()))),
+            ("describe [odd name]", Some(Show::Columns("odd name".into()))),
+            ("describe `open", None),
+            (";show tables", None),
             ("show tables;;", Some(Show::Tables)),
             ("show tables ; /* x */ ; -- end", Some(Show::Tables)),
             ("SHOW TABLES; SELECT 1", Some(Show::Several)),

@@ -2,11 +2,11 @@
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{EngineError, Selection, SqlFailure};
+use branchyard_sqlite_lexer::quote_name;
 
 use crate::connection::Connection;
 use crate::diff::Side;
 use crate::schema;
-use crate::sql::quote;
 
 /// What rows are sorted by.
 pub(super) struct Order {
@@ -50,9 +50,9 @@ impl Order {
         // A key may compare otherwise than its column does, and only as the key compares are all rows different.
         let term = |name: &str| {
             let collation = key.iter().find(|(column, _)| column.eq_ignore_ascii_case(name));
-            let collation = collation.map(|(_, collation)| format!(" COLLATE {}", quote::name(collation)));
+            let collation = collation.map(|(_, collation)| format!(" COLLATE {}", quote_name(collation)));
             let column = table.columns.iter().position(|column| column.eq_ignore_ascii_case(name));
-            Term { sql: quote::name(name) + &collation.unwrap_or_default(), column }
+            Term { sql: quote_name(name) + &collation.unwrap_or_default(), column }
         };
         if let Some(by) = wanted.order {
             order.begins_beside_key = !table.key.iter().any(|column| column.eq_ignore_ascii_case(by.column));

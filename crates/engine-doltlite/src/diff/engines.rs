@@ -3,6 +3,7 @@
 use branchyard_domain::entities::{Cell, Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_sqlite_lexer::quote_name;
 use rusqlite::params_from_iter;
 
 use super::side::{Room, Row, Side, named};
@@ -10,7 +11,6 @@ use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::schema;
-use crate::sql::quote;
 
 /// Asks the engine, whose time depends on what changed, not on what there is.
 pub(super) fn by_engine(
@@ -56,8 +56,8 @@ fn engine_rows(
         .map(|name| {
             format!(
                 "CASE diff_type WHEN 'removed' THEN {} ELSE {} END",
-                quote::name(&format!("from_{name}")),
-                quote::name(&format!("to_{name}"))
+                quote_name(&format!("from_{name}")),
+                quote_name(&format!("to_{name}"))
             )
         })
         .collect();
@@ -67,7 +67,7 @@ fn engine_rows(
     } else {
         format!(" WHERE ({}) > ({})", key.join(", "), vec!["?"; key.len()].join(", "))
     };
-    let columns: Vec<String> = side.columns.iter().map(|name| quote::name(&format!("{prefix}{name}"))).collect();
+    let columns: Vec<String> = side.columns.iter().map(|name| quote_name(&format!("{prefix}{name}"))).collect();
     let sql = format!(
         "SELECT diff_type, {}, {} FROM {}(?, ?){condition} ORDER BY {} LIMIT {}",
         key.join(", "),

@@ -2,12 +2,12 @@
 
 use branchyard_domain::entities::{Cell, TableKind};
 use branchyard_domain::ports::RowPage;
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::{OptionalExtension as _, params_from_iter};
 
 use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::schema;
-use crate::sql::quote;
 
 pub(super) type Row = Vec<(String, Cell)>;
 
@@ -33,7 +33,7 @@ impl Side {
     /// What rows are ordered and found by.
     pub(crate) fn order(&self) -> Vec<String> {
         if !self.key.is_empty() {
-            return self.key.iter().map(|name| quote::name(name)).collect();
+            return self.key.iter().map(|name| quote_name(name)).collect();
         }
         vec![self.row_id().unwrap_or("rowid").to_owned()]
     }
@@ -67,8 +67,8 @@ impl Side {
         format!(
             "SELECT {}, {} FROM {}{condition} ORDER BY {}{limit}",
             order.join(", "),
-            quote::names(self.columns.iter().map(String::as_str)),
-            quote::name(&self.name),
+            quote_names(self.columns.iter().map(String::as_str)),
+            quote_name(&self.name),
             plain.join(", "),
         )
     }
@@ -133,7 +133,7 @@ impl Side {
     /// Whether there is a row of this key.
     pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
         let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");
-        let sql = format!("SELECT 1 FROM {} WHERE {same}", quote::name(&self.name));
+        let sql = format!("SELECT 1 FROM {} WHERE {same}", quote_name(&self.name));
         let found = connection.spend_on_row(&sql, params_from_iter(key.iter().map(Param)), |_| Ok(())).optional()?;
         Ok(found.is_some())
     }

@@ -8,12 +8,13 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_sqlite_lexer::quote_name;
 
 use crate::cells;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::schema;
-use crate::sql::{errors, quote};
+use crate::sql::errors;
 
 pub(crate) fn changed_tables(
     engine: &DoltliteEngine,
@@ -100,7 +101,7 @@ fn count(
 ) -> Result<Option<(u64, u64, u64)>, EngineError> {
     let Some(left) = engine.options.count_timeout.checked_sub(began.elapsed()) else { return Ok(None) };
     let total = |connection: &Connection, table: &TableSchema| -> rusqlite::Result<u64> {
-        let sql = format!("SELECT count(*) FROM {}", quote::name(&table.name));
+        let sql = format!("SELECT count(*) FROM {}", quote_name(&table.name));
         connection.spend_on_row(&sql, [], |row| cells::count(row, 0))
     };
     let removed = |table: &TableSchema| {

@@ -20,13 +20,13 @@ use std::ptr;
 use std::sync::{Arc, OnceLock};
 
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, ffi, params_from_iter};
 
 use super::lists;
 use crate::reach::{self, Scope};
-use crate::sql::quote;
 
 thread_local! {
     /// The commits that the user's statement on this thread may name.
@@ -191,9 +191,9 @@ impl FixedTable {
         };
         let conditions = plan.iter().filter(|at| !(is_call && self.columns[**at].hidden));
         let conditions: Vec<String> =
-            conditions.map(|at| format!("{} = ?{}", quote::name(&self.columns[*at].name), place(*at))).collect();
+            conditions.map(|at| format!("{} = ?{}", quote_name(&self.columns[*at].name), place(*at))).collect();
         let filter = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-        format!("SELECT {} FROM {}{call}{filter}", quote::names(shown), self.name)
+        format!("SELECT {} FROM {}{call}{filter}", quote_names(shown), self.name)
     }
 }
 
@@ -222,7 +222,7 @@ fn fixed_tables() -> rusqlite::Result<&'static HashMap<String, FixedTable>> {
         while let Some(row) = rows.next()? {
             let (column, declared_type, hidden): (String, String, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let mark = if hidden { " HIDDEN" } else { "" };
-            declared.push(format!("{} {declared_type}{mark}", quote::name(&column)));
+            declared.push(format!("{} {declared_type}{mark}", quote_name(&column)));
             columns.push(FixedColumn { name: column, hidden });
         }
         let declaration = CString::new(format!("CREATE TABLE x({})", declared.join(", ")))?;

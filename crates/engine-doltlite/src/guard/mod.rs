@@ -57,8 +57,10 @@ pub(crate) struct Seen {
     pub commands: bool,
     /// Whether that may leave the session on another branch.
     pub leaves_branch: bool,
-    /// Whether it collects garbage, which needs the file alone.
+    /// Whether it collects garbage.
     pub collects: bool,
+    /// Whether it drops a table, an index, a view or a trigger.
+    pub drops: bool,
     /// The views through which it reads tables whose columns are those of a commit, in lower case.
     pub views: BTreeSet<String>,
     /// Whether it asks for the columns of what may be any view.

@@ -166,6 +166,7 @@ fn change(
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
 ) -> Result<(), Refusal> {
+    seen.drops |= is_drop(&context.action);
     let (table, temporary) = match context.action {
         AuthAction::Insert { table_name } => {
             seen.inserts = true;
@@ -202,6 +203,21 @@ fn change(
     here(context)?;
     seen.changes_session |= temporary || context.database_name == Some("temp");
     if power == SqlPower::Read || changeable(table, defines, modules) { Ok(()) } else { Err(Refusal::Never) }
+}
+
+fn is_drop(action: &AuthAction<'_>) -> bool {
+    matches!(
+        action,
+        AuthAction::DropTable { .. }
+            | AuthAction::DropIndex { .. }
+            | AuthAction::DropView { .. }
+            | AuthAction::DropTrigger { .. }
+            | AuthAction::DropTempTable { .. }
+            | AuthAction::DropTempIndex { .. }
+            | AuthAction::DropTempView { .. }
+            | AuthAction::DropTempTrigger { .. }
+            | AuthAction::DropVtable { .. }
+    )
 }
 
 fn here(context: &AuthContext<'_>) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::str;
 
-use crate::sql::tokens;
+use branchyard_sqlite_lexer::{skip_to_statement, terminated_statement_length};
 
 const LEAST_READ: usize = 64 * 1024;
 
@@ -73,7 +73,7 @@ impl<'a> Statements<'a> {
                     return if length > self.limit { Err(self.too_long(statement.line)) } else { Ok(Some(statement)) };
                 }
                 Found::More | Found::End => {
-                    let (blank, length) = (valid.len() - tokens::skip_blank(valid).len(), valid.len());
+                    let (blank, length) = (valid.len() - skip_to_statement(valid).len(), valid.len());
                     if broken {
                         self.skip(length);
                         return Err(Stopped::Script { line: self.line, detail: "not valid UTF-8".to_owned() });
@@ -126,9 +126,9 @@ impl<'a> Statements<'a> {
 }
 
 fn find(text: &str, ended: bool) -> Found {
-    let rest = tokens::skip_blank(text);
+    let rest = skip_to_statement(text);
     let blank = text.len() - rest.len();
-    match tokens::complete_length(rest) {
+    match terminated_statement_length(rest) {
         Some(length) => Found::Statement(blank, length),
         None if !ended => Found::More,
         None if rest.is_empty() => Found::End,

@@ -6,6 +6,7 @@ use branchyard_domain::ports::{
     Arguments, Canceled, EngineError, RowSink, SessionError, SqlFailure, SqlPower, StatementBounds,
     StatementDescription, StatementReport,
 };
+use branchyard_sqlite_lexer::{is_first_word, skip_to_statement, statement_length, tokenize};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
 
@@ -17,7 +18,7 @@ use crate::guard::{Mode, Seen};
 use crate::memory::Allowance;
 use crate::read;
 use crate::sql::errors;
-use crate::sql::tokens;
+use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
 
 /// Message of a commit that a transaction becomes by itself.
 const TRANSACTION: &str = "SQL transaction";
@@ -39,8 +40,8 @@ pub(super) fn step(
     sql: &str,
     bounds: &StatementBounds,
 ) -> Result<(usize, StatementReport), SessionError> {
-    let length = tokens::statement_length(sql);
-    let done = if tokens::skip_blank(&sql[length..]).is_empty() { sql.len() } else { length };
+    let length = statement_length(sql);
+    let done = if skip_to_statement(&sql[length..]).is_empty() { sql.len() } else { length };
     match one(session, &sql[..length], &Arguments::None, bounds, &mut Nowhere) {
         Ok(report) => Ok((done, report)),
         Err(SessionError::NoStatement) => Ok((done, StatementReport::default())),
@@ -51,7 +52,7 @@ pub(super) fn step(
 pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDescription, SessionError> {
     check_text(sql)?;
     let connection = session.connection()?;
-    let text = &sql[..tokens::statement_length(sql)];
+    let text = &sql[..statement_length(sql)];
     let _entered = connection.enter(mode(session, text));
     let timed = limit_time(session, connection, DESCRIBING, Canceled::default())?;
     let mut batch = Batch::new(connection.raw(), text);
@@ -69,15 +70,14 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
             .iter()
             .map(|column| (column.name().to_owned(), column.decl_type().map(str::to_owned)))
             .collect(),
-        is_explain: tokens::first_word(text).eq_ignore_ascii_case("explain"),
+        is_explain: is_first_word(text, &["EXPLAIN"]),
         is_readonly: statement.readonly() && !seen.commands,
     })
 }
 
 /// Where the guard takes over.
 fn mode(session: &EngineSession, text: &str) -> Mode {
-    let word = tokens::first_word(text).to_ascii_uppercase();
-    let defines = matches!(&*word, "CREATE" | "DROP" | "ALTER" | "ANALYZE" | "REINDEX");
+    let defines = is_first_word(text, &["CREATE", "DROP", "ALTER", "ANALYZE", "REINDEX"]);
     Mode::Session { power: session.request.power, defines }
 }
 
@@ -89,7 +89,7 @@ fn check_text(sql: &str) -> Result<(), SessionError> {
         other => SessionError::Statement { code: "ERROR", message: other.to_string() },
     })?;
     // The one statement that no authorizer is asked about.
-    if tokens::first_word(sql).eq_ignore_ascii_case("vacuum") {
+    if is_first_word(sql, &["VACUUM"]) {
         return Err(codes::not_authorized());
     }
     Ok(())
@@ -104,16 +104,18 @@ struct Kind {
     seen: Seen,
     writes: bool,
     inserts: bool,
+    frees_space: bool,
 }
 
 impl Kind {
     fn of(statement: &Statement<'_>, text: &str, seen: Seen) -> Self {
-        let word = tokens::first_word(text).to_ascii_uppercase();
         // Modules ask for settings, too, on behalf of statements that write.
-        let asks = seen.asks_pragma && word == "PRAGMA";
+        let asks = seen.asks_pragma && is_first_word(text, &["PRAGMA"]);
         let writes = seen.commands || !(statement.readonly() || asks);
-        let inserts = seen.inserts && matches!(&*word, "INSERT" | "REPLACE" | "WITH");
-        Self { seen, writes, inserts }
+        let inserts = seen.inserts && is_first_word(text, &["INSERT", "REPLACE", "WITH"]);
+        // A statement that collects garbage while it writes rows takes space, too.
+        let frees_space = seen.drops || (seen.collects && statement.readonly());
+        Self { seen, writes, inserts, frees_space }
     }
 }
 
@@ -136,11 +138,10 @@ fn one(
     sink: &mut dyn RowSink,
 ) -> Result<StatementReport, SessionError> {
     check_text(sql)?;
-    let word = tokens::first_word(sql).to_ascii_uppercase();
-    if word == "BEGIN" && begins_reading(sql) {
+    if begins_reading(sql) {
         return begin_reading(session);
     }
-    let ends = matches!(&*word, "COMMIT" | "END");
+    let ends = is_first_word(sql, &["COMMIT", "END"]);
     let outcome = {
         let connection = session.connection()?;
         let timed = limit_time(session, connection, bounds.timeout, bounds.canceled.clone())?;
@@ -216,7 +217,7 @@ fn prepare_and_run(
     let kind = Kind::of(&statement, sql, seen);
     arguments::bind(&mut statement, arguments)?;
     if kind.writes && !running.bounds.has_turn {
-        return Err(SessionError::NeedsTurn);
+        return Err(SessionError::NeedsTurn { frees_space: kind.frees_space });
     }
     drop(entered);
     if kind.seen.commands {
@@ -224,16 +225,16 @@ fn prepare_and_run(
         running.pool_of.pool.evict(running.pool_of.request.database);
     }
     let is_autocommit = connection.raw().is_autocommit();
-    let controls = matches!(&*tokens::first_word(sql).to_ascii_uppercase(), "BEGIN" | "SAVEPOINT" | "PRAGMA");
+    let controls = is_first_word(sql, &["BEGIN", "SAVEPOINT", "PRAGMA"]);
     let commits = running.commits && kind.writes && !kind.seen.commands && is_autocommit && !controls;
-    let defines = kind.writes && tokens::defines(sql);
+    let defines = kind.writes && defines(sql);
     if !commits && !defines {
         let mut run = || rows(connection, &mut statement, mode, &kind, running, sink);
         let ran = if kind.seen.commands { definition::watched_command(connection, run) } else { run() };
         return ran.map(|report| (report, kind.seen));
     }
     let ours = |error: rusqlite::Error| codes::failure(&error, false);
-    if !is_autocommit && tokens::kind(sql) == tokens::Kind::Alter {
+    if !is_autocommit && statement_kind(sql) == StatementKind::Alter {
         definition::settle(connection).map_err(ours)?;
     }
     let (begin, keep, undo) = if is_autocommit { TRANSACTION_OF_OURS } else { SAVEPOINT_OF_OURS };
@@ -294,8 +295,8 @@ fn rows(
 
 /// `BEGIN TRANSACTION READONLY`: the engine would take the last word for a name.
 fn begins_reading(sql: &str) -> bool {
-    let words = sql.trim_end_matches([';', ' ', '\t', '\r', '\n']);
-    words.rsplit([' ', '\t', '\r', '\n']).next().is_some_and(|last| last.eq_ignore_ascii_case("readonly"))
+    let last = tokenize(sql).filter(|token| !token.is(";")).last();
+    is_first_word(sql, &["BEGIN"]) && last.is_some_and(|token| token.is("READONLY"))
 }
 
 fn begin_reading(session: &mut EngineSession) -> Result<StatementReport, SessionError> {

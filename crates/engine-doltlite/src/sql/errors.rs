@@ -2,9 +2,10 @@
 
 use branchyard_domain::ports::{EngineError, SqlFailure};
 use branchyard_domain::values::CommitHash;
+use branchyard_sqlite_lexer::first_word;
 use rusqlite::{Error, ErrorCode, ffi};
 
-use super::tokens;
+use super::statement_kind::{StatementKind, statement_kind};
 use crate::guard::{Mode, Refusal, Seen};
 
 /// Code and text of an error, without the statement.
@@ -149,20 +150,20 @@ impl<'a> Place<'a> {
             }
             Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
             Refusal::Write | Refusal::Never | Refusal::Unwrapped => {
-                SqlFailure::NotAllowed(tokens::first_word(self.text).to_owned())
+                SqlFailure::NotAllowed(first_word(self.text).to_owned())
             }
         }
     }
 
     /// What the first word alone forbids, whatever follows.
     pub(crate) fn refused_by_first_word(&self) -> Option<SqlFailure> {
-        let word = tokens::first_word(self.text);
-        match (tokens::kind(self.text), self.mode) {
+        let word = first_word(self.text);
+        match (statement_kind(self.text), self.mode) {
             // The guard looks at each pragma.
-            (tokens::Kind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
-            (tokens::Kind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
-            (tokens::Kind::Maintenance, Mode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
-            (tokens::Kind::Write | tokens::Kind::Alter | tokens::Kind::Maintenance, Mode::Reader) => {
+            (StatementKind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
+            (StatementKind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
+            (StatementKind::Maintenance, Mode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
+            (StatementKind::Write | StatementKind::Alter | StatementKind::Maintenance, Mode::Reader) => {
                 Some(SqlFailure::NotARead)
             }
             _ => None,

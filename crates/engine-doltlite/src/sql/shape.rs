@@ -3,32 +3,21 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use branchyard_domain::values::DatabaseId;
-
-use super::tokens;
+use branchyard_sqlite_lexer::{TokenKind, tokenize};
 
 /// The same number for statements on a database that differ in literals, comments, white space and case only; different ones have different numbers
 /// but for a chance of one in 2^64.
 pub(crate) fn shape(database: DatabaseId, sql: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     database.hash(&mut hasher);
-    let mut rest = sql;
-    loop {
-        rest = tokens::skip_blank(rest);
-        let bytes = rest.as_bytes();
-        let Some(first) = bytes.first() else { return hasher.finish() };
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.') || *byte >= 0x80;
-        let word = bytes.iter().position(|byte| !is_word(byte)).unwrap_or(bytes.len());
-        let length = match first {
-            b'\'' => bytes[1..].iter().position(|byte| *byte == b'\'').map_or(bytes.len(), |end| end + 2),
-            _ => word.max(1),
-        };
-        match first {
-            b'\'' | b'0'..=b'9' => hasher.write_u8(b'?'),
-            _ => bytes[..length].iter().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase())),
+    for token in tokenize(sql) {
+        match token.kind {
+            TokenKind::Text | TokenKind::Blob | TokenKind::Number => hasher.write_u8(b'?'),
+            _ => token.text.bytes().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase())),
         }
         hasher.write_u8(b' ');
-        rest = &rest[length..];
     }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -48,7 +37,7 @@ mod tests {
         let one = shape("select a from t1 where b = 'x' and c > 17");
         for same in [
             "SELECT a FROM t1\n WHERE b='it' AND c>1.5e3",
-            "select a -- now\nfrom t1 /* here */ where b = '' and c > 0x1F;",
+            "select a -- now\nfrom t1 /* here */ where b = '' and c > 0x1F",
             "select a from t1 where b = 'é' and c > 0",
         ] {
             assert_eq!(shape(same), one, "{same}");

@@ -290,13 +290,50 @@ fn writes_wait_for_their_turn_and_reads_do_not() {
         ("pragma user_version = 1", true),
     ] {
         let needs = match session.run(sql, &Arguments::None, &without, &mut Taken::default()) {
-            Err(SessionError::NeedsTurn) => true,
+            Err(SessionError::NeedsTurn { .. }) => true,
             Ok(_) => false,
             Err(error) => panic!("{sql}: {error}"),
         };
         assert_eq!(needs, waits, "{sql}");
     }
     assert_eq!(count(&mut *session, "select count(*) from t"), 0);
+}
+
+#[test]
+fn what_waits_for_its_turn_says_whether_it_frees_space() {
+    let yard = served();
+    let mut session = open(&yard, SqlPower::Admin);
+    for sql in [
+        "create table t(id integer primary key, a)",
+        "create table u(a)",
+        "create index i on t(a)",
+        "create view v as select 1",
+        "create trigger r after insert on t begin select 1; end",
+        "create virtual table f using fts5(a)",
+    ] {
+        run(&mut *session, sql);
+    }
+    let without = StatementBounds { has_turn: false, ..bounds() };
+    for (sql, expected) in [
+        ("drop table u", true),
+        ("/* app */ DROP INDEX i", true),
+        ("drop view v", true),
+        ("drop trigger r", true),
+        ("drop table f", true),
+        ("select dolt_gc()", true),
+        ("insert into t values (1, 'dolt_gc')", false),
+        ("insert into t values (1, 2) -- dolt_gc", false),
+        ("insert into t select 1, dolt_gc()", false),
+        ("delete from t", false),
+        ("alter table t drop column a", false),
+        ("create table dropped(a)", false),
+        ("select dolt_commit('-A', '-m', 'drop table t; dolt_gc')", false),
+    ] {
+        match session.run(sql, &Arguments::None, &without, &mut Taken::default()) {
+            Err(SessionError::NeedsTurn { frees_space }) => assert_eq!(frees_space, expected, "{sql}"),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
 }
 
 #[test]

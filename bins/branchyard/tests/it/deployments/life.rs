@@ -262,12 +262,16 @@ fn who_lost_a_right_is_not_served_by_an_orphan() {
 #[test]
 fn a_full_volume_takes_no_writes_until_there_is_room_again() {
     let yard = Yard::start();
-    yard.sql(&["create table t(id integer primary key)", "insert into t values (1)"]);
+    yard.sql(&["create table t(id integer primary key)", "insert into t values (1)", "create table spare(a)"]);
     let folder = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
     let ballast = folder.join(yard.spec.instance.to_string()).join("db/ballast");
     fs::File::create(&ballast).unwrap().set_len(1 << 30).unwrap();
     assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(true));
-    assert_eq!(yard.failure(&yard.writer, "insert into t values (2)"), "SQLITE_FULL");
+    for write in ["insert into t values (2)", "insert into t values (2) -- dolt_gc", "/* DROP */ delete from t"] {
+        assert_eq!(yard.failure(&yard.writer, write), "SQLITE_FULL", "{write}");
+    }
+    yard.sql(&["/* app */ drop table spare"]);
+    yard.sql_as(&yard.person("ada", SqlPower::Admin), &["select dolt_gc()"]);
     assert_eq!(yard.sql(&["select count(*) from t"]), [["1"]]);
     fs::remove_file(&ballast).unwrap();
     assert_eq!(yard.next_event(), InstanceEvent::VolumeFull(false));

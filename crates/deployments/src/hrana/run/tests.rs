@@ -169,6 +169,24 @@ fn an_overdue_transaction_is_told_until_it_is_ended() {
 }
 
 #[test]
+fn an_overdue_transaction_is_ended_in_every_spelling_and_not_by_going_back_to_a_savepoint() {
+    for (end, then) in [
+        ("/* app */ ROLLBACK", "ok"),
+        (";COMMIT", "ok"),
+        ("-- app\\nEND", "ok"),
+        ("ROLLBACK TO x", "TRANSACTION_TIMEOUT"),
+        ("rollback transaction to savepoint x", "TRANSACTION_TIMEOUT"),
+        ("select 'commit'", "TRANSACTION_TIMEOUT"),
+    ] {
+        let mut bench = Bench::new();
+        bench.limits.transaction_timeout = Duration::ZERO;
+        let mut stream = bench.stream();
+        let (_, results) = bench.run(&mut stream, &requests(&["begin", "write", end, "one"]));
+        assert_eq!(codes(&results), ["ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", then], "{end}");
+    }
+}
+
+#[test]
 fn limits_of_answers_texts_and_stores_hold() {
     let bench = Bench::new();
     let mut stream = bench.stream();
@@ -194,8 +212,8 @@ fn a_full_volume_takes_no_writes_but_what_makes_room() {
     let bench = Bench::new();
     bench.observer.full.store(true, Ordering::Relaxed);
     let mut stream = bench.stream();
-    let (_, results) = bench.run(&mut stream, &requests(&["write", "one"]));
-    assert_eq!((codes(&results), bench.written()), (vec!["SQLITE_FULL", "ok"], 0));
+    let (_, results) = bench.run(&mut stream, &requests(&["write", "one", "/* dolt_gc */ write", "/* drop */ shrink"]));
+    assert_eq!((codes(&results), bench.written()), (vec!["SQLITE_FULL", "ok", "SQLITE_FULL", "ok"], 0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use branchyard_domain::values::RefName;
 use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
+use branchyard_sqlite_lexer::{first_word, redact, terminated_statement_length, tokenize};
 use branchyard_testkit::{Actor, Answer, Server, Stopwatch};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::Method;
@@ -182,6 +183,13 @@ pub(super) const TARGETS: &[Target] = &[
         rounds: 100,
         seeds: |_| requests::configurations(),
         attempt: |_, bytes| requests::configuration(bytes),
+    },
+    Target {
+        name: "sql-lexer",
+        limit: SECOND,
+        rounds: 600,
+        seeds: |_| [statements(), texts(WRITES), texts(&[crate::files::SCRIPT])].concat(),
+        attempt: |_, bytes| lex(bytes),
     },
     Target { name: "sql", limit: SECOND.saturating_mul(15), rounds: 120, seeds: |_| statements(), attempt: sql },
     Target {
@@ -414,6 +422,27 @@ fn parse(format: Format, bytes: &[u8]) -> Result<String, String> {
         count += 1;
     }
     Ok(format!("{} columns {}", found.columns.len().min(4), if count == 0 { "empty" } else { "rows" }))
+}
+
+/// Tokens and what lies between them make up the text, and so do its statements.
+fn lex(bytes: &[u8]) -> Result<String, String> {
+    let sql = String::from_utf8_lossy(bytes);
+    let mut end = 0;
+    for token in tokenize(&sql) {
+        if token.start < end || sql.get(token.start..token.end()) != Some(token.text) {
+            return Err(format!("{token:?} after byte {end}"));
+        }
+        end = token.end();
+    }
+    let (mut rest, mut statements) = (&*sql, 0);
+    while let Some(length) = terminated_statement_length(rest) {
+        rest = rest.get(length..).ok_or("a statement ends within a character")?;
+        statements += 1;
+    }
+    if redact(&sql, 5).chars().count() > 5 {
+        return Err("redacted to more than was asked for".into());
+    }
+    Ok(format!("{} statements, {}", statements.min(4), first_word(&sql).len().min(4)))
 }
 
 fn import(yard: &Yard, file_type: &str, bytes: &[u8]) -> Result<String, String> {

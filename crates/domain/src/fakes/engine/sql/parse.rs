@@ -1,7 +1,9 @@
 //! From tokens to statements.
 
 use super::super::table::{ColumnDef, Definition};
-use super::tokens::{Kind, Token, syntax, unquote};
+use branchyard_sqlite_lexer::{Token, TokenKind};
+
+use super::tokens::syntax;
 use crate::entities::{Cell, Trigger};
 use crate::ports::SqlFailure;
 
@@ -40,9 +42,9 @@ pub(super) struct Select {
     pub(super) order: Option<String>,
 }
 
-pub(super) fn statement(sql: &str, tokens: &[Token]) -> Parsed<Statement> {
+pub(super) fn statement(sql: &str, tokens: &[Token<'_>]) -> Parsed<Statement> {
     let mut parser = Parser { sql, tokens, at: 0 };
-    let first = tokens.first().map(|token| &sql[token.start..token.end]).unwrap_or_default();
+    let first = tokens.first().map(|token| token.text).unwrap_or_default();
     let statement = match first.to_ascii_lowercase().as_str() {
         "create" if parser.is_trigger() => parser.create_trigger()?,
         "create" => parser.create()?,
@@ -62,17 +64,13 @@ pub(super) fn statement(sql: &str, tokens: &[Token]) -> Parsed<Statement> {
 
 struct Parser<'a> {
     sql: &'a str,
-    tokens: &'a [Token],
+    tokens: &'a [Token<'a>],
     at: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<&'a Token> {
+    fn peek(&self) -> Option<&'a Token<'a>> {
         self.tokens.get(self.at)
-    }
-
-    fn text(&self, token: &Token) -> &'a str {
-        &self.sql[token.start..token.end]
     }
 
     fn wrong(&self) -> SqlFailure {
@@ -81,8 +79,7 @@ impl<'a> Parser<'a> {
 
     /// Takes the next token if it is this word or symbol.
     fn took(&mut self, text: &str) -> bool {
-        let next = self.peek().filter(|t| matches!(t.kind, Kind::Word | Kind::Symbol));
-        let found = next.is_some_and(|token| self.text(token).eq_ignore_ascii_case(text));
+        let found = self.peek().is_some_and(|token| token.is(text));
         self.at += usize::from(found);
         found
     }
@@ -94,8 +91,7 @@ impl<'a> Parser<'a> {
     fn name(&mut self) -> Parsed<String> {
         let token = self.peek().ok_or_else(|| self.wrong())?;
         let name = match token.kind {
-            Kind::Word => self.text(token).to_owned(),
-            Kind::QuotedName => unquote(self.text(token)),
+            TokenKind::Word | TokenKind::QuotedName => token.unquoted().into_owned(),
             _ => return Err(self.wrong()),
         };
         self.at += 1;
@@ -108,12 +104,11 @@ impl<'a> Parser<'a> {
         }
         let minus = if self.took("-") { "-" } else { "" };
         let token = self.peek().ok_or_else(|| self.wrong())?;
-        let text = self.text(token);
-        let number = format!("{minus}{text}");
+        let number = format!("{minus}{}", token.text);
         let cell = match token.kind {
-            Kind::Text if minus.is_empty() => Some(Cell::Text(unquote(text).into_bytes())),
-            Kind::Number if text.contains('.') => number.parse().ok().map(Cell::Real),
-            Kind::Number => number.parse().ok().map(Cell::Integer),
+            TokenKind::Text if minus.is_empty() => Some(Cell::Text(token.unquoted().into_owned().into_bytes())),
+            TokenKind::Number if token.text.contains('.') => number.parse().ok().map(Cell::Real),
+            TokenKind::Number => number.parse().ok().map(Cell::Integer),
             _ => None,
         };
         let cell = cell.ok_or_else(|| self.wrong())?;
@@ -144,7 +139,7 @@ impl<'a> Parser<'a> {
     }
 
     fn is_trigger(&self) -> bool {
-        self.tokens.get(1).is_some_and(|token| self.text(token).eq_ignore_ascii_case("trigger"))
+        self.tokens.get(1).is_some_and(|token| token.is("trigger"))
     }
 
     /// `CREATE TRIGGER name … ON table … END`; what is in between is not looked at.
@@ -157,11 +152,11 @@ impl<'a> Parser<'a> {
         }
         let table = self.name()?;
         let (Some(first), Some(last)) = (self.tokens.first(), self.tokens.last()) else { return Err(self.wrong()) };
-        if !self.text(last).eq_ignore_ascii_case("end") {
+        if !last.is("end") {
             return Err(self.wrong());
         }
         self.at = self.tokens.len();
-        let create_statement = self.sql[first.start..last.end].to_owned();
+        let create_statement = self.sql[first.start..last.end()].to_owned();
         Ok(Statement::CreateTrigger { table, trigger: Trigger { name, create_statement } })
     }
 
@@ -175,7 +170,7 @@ impl<'a> Parser<'a> {
         let name_token = self.peek().map_or(self.sql.len(), |token| token.start);
         let name = self.name()?;
         let declared = self.bracketed(Self::column)?;
-        let end = self.tokens.last().map_or(self.sql.len(), |token| token.end);
+        let end = self.tokens.last().map_or(self.sql.len(), |token| token.end());
         let key = declared.iter().enumerate().filter(|(_, (_, is_key))| *is_key).map(|(at, _)| at).collect();
         Ok(Statement::Create(Definition {
             name,
@@ -198,10 +193,8 @@ impl<'a> Parser<'a> {
                 self.expect(&["null"])?;
                 column.not_null = true;
             } else {
-                match self.peek().filter(|token| token.kind == Kind::Word) {
-                    Some(word) if column.declared_type.is_empty() => {
-                        self.text(word).clone_into(&mut column.declared_type)
-                    }
+                match self.peek().filter(|token| token.kind == TokenKind::Word) {
+                    Some(word) if column.declared_type.is_empty() => word.text.clone_into(&mut column.declared_type),
                     _ => return Ok((column, is_key)),
                 }
                 self.at += 1;
@@ -251,7 +244,7 @@ impl<'a> Parser<'a> {
                     return Err(self.wrong());
                 }
                 self.expect(&["*", ")"])?;
-                let end = self.tokens.get(self.at.saturating_sub(1)).map_or(start, |token| token.end);
+                let end = self.tokens.get(self.at.saturating_sub(1)).map_or(start, |token| token.end());
                 Shown::Count(self.sql[start..end].to_owned())
             } else {
                 Shown::Columns(columns)
