@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_api_common::LongLane;
-use branchyard_deployments::LocalSettings;
 use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
+use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::{FolderBlobs, Store};
 
 use crate::config::Config;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use branchyard_deployments::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
 use branchyard_domain::ports::{Blobs, EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
 
 use crate::compose::World;
 
@@ -31,7 +31,7 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
         Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
     };
     let tools = Tools { open_engine: Box::new(open_engine), clock: world.clock, ids: world.ids };
-    branchyard_deployments::serve(run_dir, tools).context("cannot serve the deployment")
+    branchyard_provisioner_local::serve(run_dir, tools).context("cannot serve the deployment")
 }
 
 /// The provisioner on this machine, which starts `settings.program`.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use branchyard::compose::World;
 use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_deployments::LocalSettings;
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{
     Arguments, Authorized, Authorizer, Canceled, Column, DatabaseSeed, Flow, InstanceEvent, InstanceSpec,
@@ -16,6 +15,7 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::{AccountId, DatabaseId, DeploymentId, InstanceId, ServedName, Settings, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::FolderBlobs;
 use serde_json::json;
 use uuid::Uuid;

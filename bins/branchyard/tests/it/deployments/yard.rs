@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use branchyard::compose::World;
 use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_deployments::{LocalProcess, LocalSettings};
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, ProvisionError, Provisioner,
@@ -16,6 +15,7 @@ use branchyard_domain::ports::{
 };
 use branchyard_domain::values::{AccountId, DeploymentId, InstanceId, ServedName, Setting, Settings, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_provisioner_local::{LocalProcess, LocalSettings};
 use branchyard_storage::FolderBlobs;
 use serde_json::{Value, json};
 use uuid::Uuid;
