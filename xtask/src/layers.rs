@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("imports", Uses::Only(&[])),
     ("sqlite-lexer", Uses::Only(&[])),
     ("domain", Uses::Only(&["auth", "sqlite-lexer"])),
+    ("domain-testing", Uses::Only(&["domain", "auth", "sqlite-lexer"])),
     ("engine-doltlite", Uses::Only(&["domain", "sqlite-lexer"])),
     ("storage", Uses::Only(&["domain", "auth"])),
     ("hooks", Uses::Only(&["domain", "auth"])),
@@ -157,9 +158,9 @@ fn edges(workspace: &Workspace) -> Vec<Finding> {
 
 fn own_edge(package: &Package, dependency: &Dependency, uses: Uses) -> Option<Finding> {
     let (from, to) = (package.short(), short(&dependency.name));
-    // Tests may also use testkit, the check and the snapshots of answers, the fakes and contract suites of `domain` with the tokens they need, and
-    // their own crate with another feature.
-    let for_tests = ["testkit", "openapi-check", "shapes", "domain", "auth"];
+    // Tests may also use testkit, the check and the snapshots of answers, the fakes and contract suites with the tokens they need, and their own
+    // crate with another feature.
+    let for_tests = ["testkit", "openapi-check", "shapes", "domain", "domain-testing", "auth"];
     let in_tests = dependency.kind == Kind::Dev && (for_tests.contains(&to) || from == to);
     let allowed = match uses {
         Uses::All => true,

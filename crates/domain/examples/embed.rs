@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes::{self, Collected};
 use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
+use branchyard_domain_testing::fakes::{self, Collected};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let hub = fakes::hub().hub;

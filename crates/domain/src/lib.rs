@@ -14,9 +14,4 @@ pub mod ports;
 pub mod usecases;
 pub mod values;
 
-#[cfg(feature = "fakes")]
-pub mod fakes;
-#[cfg(feature = "fakes")]
-pub mod suites;
-
 pub use usecases::{Hub, Ports};

@@ -4,14 +4,14 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use branchyard_domain::access::{Caller, Participate, Write};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes::{
-    Collected, FixedClock, MemoryBlobs, MemoryMetadata, MemoryProvisioner, OpenVault, PlainFormats, PlainPayloads,
-    ScriptedSender, SeededIds,
-};
 use branchyard_domain::ports::ReadQuery;
 use branchyard_domain::usecases::{Limits, MergePull, NewBranch, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_domain::{Hub, Ports};
+use branchyard_domain_testing::fakes::{
+    Collected, FixedClock, MemoryBlobs, MemoryMetadata, MemoryProvisioner, OpenVault, PlainFormats, PlainPayloads,
+    ScriptedSender, SeededIds,
+};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -9,10 +9,10 @@ use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
 use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
-use branchyard_domain::fakes::{FixedClock, MemoryProvisioner, SeededIds};
 use branchyard_domain::ports::{Metadata as _, Provisioner, Resolution, Sample};
 use branchyard_domain::usecases::NewUser;
 use branchyard_domain::values::{InstanceId, OwnerName, Timestamp};
+use branchyard_domain_testing::fakes::{FixedClock, MemoryProvisioner, SeededIds};
 use tempfile::TempDir;
 
 use crate::Actor;

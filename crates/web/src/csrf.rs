@@ -45,7 +45,8 @@ mod tests {
 
     fn check(headers: &[(&str, &str)]) -> bool {
         let config = HttpConfig::new("https://yard.test".to_owned());
-        let state = AppState::new(branchyard_domain::fakes::hub().hub, config, ServerKeys::from_secret([1; 32]));
+        let state =
+            AppState::new(branchyard_domain_testing::fakes::hub().hub, config, ServerKeys::from_secret([1; 32]));
         let mut request = TestRequest::post().insert_header(("host", "10.0.0.5:8080"));
         for (name, value) in headers {
             request = request.append_header((*name, *value));

@@ -142,7 +142,7 @@ mod tests {
         let free = [
             "crates/storage/src/a.rs",
             "crates/engine-doltlite/src/a.rs",
-            "crates/domain/src/fakes/engine.rs",
+            "crates/domain-testing/src/fakes/engine.rs",
             "crates/domain/tests/it/main.rs",
             "crates/domain/examples/embed.rs",
             "bins/branchyard/src/demo.rs",

@@ -1,9 +1,9 @@
 //! Hooks and their deliveries.
 
 use branchyard_domain::entities::AttemptError;
-use branchyard_domain::fakes::ScriptedSender;
 use branchyard_domain::ports::{Canceled, Sent};
 use branchyard_domain::usecases::{Limits, Room};
+use branchyard_domain_testing::fakes::ScriptedSender;
 use serde_json::{Value, json};
 
 use crate::world::{Answer, World};

@@ -7,7 +7,6 @@ use std::time::Duration;
 use branchyard_domain::access::{Caller, DeploymentAccess, Manage, Observe};
 use branchyard_domain::entities::{BackupKind, DeploymentProgress, DeploymentRole, Health, Metered, RunState, User};
 use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::fakes::{FakeHub, hub, hub_with};
 use branchyard_domain::ports::{DatabaseSeed, Sample, Series};
 use branchyard_domain::usecases::{
     DeploymentView, Limits, NewDeployment, NewInstance, NewUser, Next, OwnerUsage, Recovered, WantedSize,
@@ -15,6 +14,7 @@ use branchyard_domain::usecases::{
 use branchyard_domain::values::{
     DeploymentId, DeploymentName, InstanceId, OwnerName, Setting, Timestamp, TokenExpiry, Usd,
 };
+use branchyard_domain_testing::fakes::{FakeHub, hub, hub_with};
 
 /// A hub, its user ada, and steps through the life of deployments.
 struct Yard {

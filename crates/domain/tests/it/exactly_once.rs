@@ -2,10 +2,10 @@
 
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, OperationStatus};
-use branchyard_domain::fakes::SaveFault;
 use branchyard_domain::ports::{Engine as _, Metadata as _};
 use branchyard_domain::usecases::{MergePull, Operations};
 use branchyard_domain::values::OperationId;
+use branchyard_domain_testing::fakes::SaveFault;
 
 use crate::imports::import_of;
 use crate::refs::at;

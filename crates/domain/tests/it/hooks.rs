@@ -7,10 +7,10 @@ use branchyard_domain::entities::{
     AttemptError, Delivery, DeliveryStatus, DisabledReason, EventName, HookEvent, Visibility,
 };
 use branchyard_domain::errors::HookError;
-use branchyard_domain::fakes::ScriptedSender;
 use branchyard_domain::ports::{AddressError, Canceled, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _};
 use branchyard_domain::usecases::{EditHook, HookView, Limits, NewHook, Once, Room, Run, SecretHook};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
+use branchyard_domain_testing::fakes::ScriptedSender;
 
 use crate::refs::at;
 use crate::world::{World, create, user, world, world_with};
@@ -99,7 +99,7 @@ fn a_hook_is_registered_changed_and_deleted() {
     assert_eq!(hook.events, BTreeSet::from(both));
     assert!(secret.expose().starts_with("whsec_") && secret.expose().len() == 50, "32 bytes in base64");
     assert!(!format!("{secret:?} {hook:?}").contains(secret.expose()));
-    assert_eq!(branchyard_domain::fakes::OpenVault.open(hook.id, &hook.secret).unwrap(), secret);
+    assert_eq!(branchyard_domain_testing::fakes::OpenVault.open(hook.id, &hook.secret).unwrap(), secret);
     assert_eq!(world.hub.hooks().list(&world.admin(), None, 9).unwrap(), [world.view(hook.id)]);
 
     world.fakes.clock.advance_seconds(1);
@@ -507,7 +507,7 @@ fn a_lost_save_repeats_the_attempt_under_its_id() {
     world.hub.dispatch().fan_out().unwrap();
     let leased = lease(&world, "w").pop().unwrap();
     let done = world.hub.dispatch().attempt(leased, &Canceled::default(), || true).unwrap();
-    world.fakes.metadata.fail_after(0, 1, branchyard_domain::fakes::SaveFault::Lost);
+    world.fakes.metadata.fail_after(0, 1, branchyard_domain_testing::fakes::SaveFault::Lost);
     world.hub.dispatch().turn("w", std::slice::from_ref(&done), room(9, 9)).unwrap_err();
     assert!(world.last(hook).is_pending());
     world.hub.dispatch().turn("w", &[done], room(9, 9)).unwrap();

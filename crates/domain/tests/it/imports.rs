@@ -10,11 +10,11 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{Cell, FailureKind, FileType, ImportMode, Operation};
 use branchyard_domain::errors::ImportError;
-use branchyard_domain::fakes::PlainFormats;
 use branchyard_domain::ports::{
     Blobs as _, FormatError, FormatInput, Formats, ImportFile, InferredColumn, RowSource, TargetColumn,
 };
 use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, OpenedUpload};
+use branchyard_domain_testing::fakes::PlainFormats;
 use md5::{Digest as _, Md5};
 
 use crate::world::{World, world, world_with};

@@ -3,9 +3,9 @@
 use branchyard_auth::{PasswordHash, PlainPassword, PlainSecret};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{PeopleError, SignInError, SignUpError};
-use branchyard_domain::fakes::{self, FakeHub};
 use branchyard_domain::usecases::{Applicant, Client, Limits, NewUser, Sessions, SignUp};
 use branchyard_domain::values::{EmailAddress, OwnerName};
+use branchyard_domain_testing::fakes::{self, FakeHub};
 
 const PASSWORD: &str = "correct horse";
 

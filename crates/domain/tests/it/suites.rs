@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use branchyard_auth::HashedToken;
-use branchyard_domain::fakes::{MemoryBlobs, MemoryEngine, MemoryMetadata, MemoryProvisioner};
 use branchyard_domain::ports::{Authorized, Authorizer, Blobs, InstanceHandle, ProvisionError, Provisioner};
-use branchyard_domain::suites;
 use branchyard_domain::values::InstanceId;
+use branchyard_domain_testing::fakes::{MemoryBlobs, MemoryEngine, MemoryMetadata, MemoryProvisioner};
+use branchyard_domain_testing::suites;
 
 #[test]
 fn the_metadata_in_memory_keeps_every_promise() {

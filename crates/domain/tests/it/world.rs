@@ -6,10 +6,10 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
-use branchyard_domain::fakes::{self, Collected, FakeHub};
 use branchyard_domain::ports::{Metadata as _, ReadQuery, Unit};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
+use branchyard_domain_testing::fakes::{self, Collected, FakeHub};
 
 pub(crate) const DB: (&str, &str) = ("ada", "engines");
 

@@ -466,7 +466,7 @@ fn big_writes_leave_nothing_when_they_fail() {
 fn the_engine_keeps_every_promise_of_the_port() {
     let folder = tempfile::tempdir().unwrap();
     let engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
-    branchyard_domain::suites::engine::run_all(&engine);
+    branchyard_domain_testing::suites::engine::run_all(&engine);
 }
 
 #[test]

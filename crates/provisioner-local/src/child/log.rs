@@ -210,7 +210,7 @@ impl Drop for LineWriter {
 
 #[cfg(test)]
 mod tests {
-    use branchyard_domain::fakes::FixedClock;
+    use branchyard_domain_testing::fakes::FixedClock;
 
     use super::*;
 

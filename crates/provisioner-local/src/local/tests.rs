@@ -10,11 +10,11 @@ use std::sync::mpsc;
 
 use branchyard_auth::HashedToken;
 use branchyard_domain::entities::Signature;
-use branchyard_domain::fakes::{FixedClock, MemoryBlobs, SeededIds};
 use branchyard_domain::ports::{
     Authorized, BackupFile, BranchHead, OutputPosition, Session, SessionError, SessionRequest, Towards,
 };
 use branchyard_domain::values::{CommitHash, Timestamp};
+use branchyard_domain_testing::fakes::{FixedClock, MemoryBlobs, SeededIds};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 

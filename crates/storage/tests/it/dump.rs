@@ -4,8 +4,8 @@ use std::io::BufReader;
 
 use branchyard_domain::entities::{Pull, PullContent, PullHeads, PullHidden, UploadPart};
 use branchyard_domain::ports::{Metadata as _, PullFilter};
-use branchyard_domain::suites::metadata;
 use branchyard_domain::values::{CommitHash, UploadId};
+use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{DumpError, Store};
 
 use crate::home::Home;

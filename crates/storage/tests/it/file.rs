@@ -1,8 +1,8 @@
 //! The SQLite metadata file.
 
 use branchyard_domain::ports::{Metadata, SavedAnswer};
-use branchyard_domain::suites::metadata;
 use branchyard_domain::values::{OwnerName, Timestamp};
+use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{OpenError, Options, Store};
 
 use crate::home::Home;

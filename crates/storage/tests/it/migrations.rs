@@ -1,7 +1,7 @@
 //! Migrations: apply, revert, compare; and what is refused.
 
 use branchyard_domain::ports::Metadata;
-use branchyard_domain::suites::metadata;
+use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{MigrationError, Store};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;

@@ -1,6 +1,6 @@
 //! The suite of the metadata port.
 
-use branchyard_domain::suites::metadata::{self, Check};
+use branchyard_domain_testing::suites::metadata::{self, Check};
 
 use crate::home::Home;
 

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::access::{Caller, Manage};
 use branchyard_domain::entities::{RunState, User};
-use branchyard_domain::fakes::MemoryProvisioner;
 use branchyard_domain::ports::{Sample, Series};
 use branchyard_domain::usecases::{DeploymentSource, DeploymentView, NewDeployment};
 use branchyard_domain::values::{DeploymentName, InstanceId, Timestamp};
+use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::Server;
 
 /// Minutes that are measured.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use branchyard_domain::fakes::FixedClock;
 use branchyard_domain::ports::Clock as _;
 use branchyard_domain::values::Timestamp;
+use branchyard_domain_testing::fakes::FixedClock;
 use branchyard_testkit::Server;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use branchyard_domain::ports::{Authorizer, Blobs, InstanceHandle, Provisioner};
-use branchyard_domain::suites::provisioner::{Stage, run_all};
+use branchyard_domain_testing::suites::provisioner::{Stage, run_all};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_storage::FolderBlobs;
 

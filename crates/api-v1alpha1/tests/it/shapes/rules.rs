@@ -2,8 +2,8 @@
 
 use branchyard_api_common::{AppState, RateLimits, ServerKeys};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes::{self, BrokenMetadata};
 use branchyard_domain::usecases::Limits;
+use branchyard_domain_testing::fakes::{self, BrokenMetadata};
 use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
 use serde_json::json;
 

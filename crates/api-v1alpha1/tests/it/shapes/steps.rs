@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes;
 use branchyard_domain::usecases::Limits;
+use branchyard_domain_testing::fakes;
 use branchyard_shapes::{Asked, Block, Content, Operation, Shape, blocks};
 use serde_json::Value;
 

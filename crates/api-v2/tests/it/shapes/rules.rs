@@ -4,8 +4,8 @@ use std::pin::pin;
 
 use branchyard_api_common::{AppState, RateLimits, ServerKeys};
 use branchyard_domain::entities::Visibility;
-use branchyard_domain::fakes::BrokenMetadata;
 use branchyard_domain::ports::Metadata as _;
+use branchyard_domain_testing::fakes::BrokenMetadata;
 use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
 use futures_util::future::{Either, select};
 use serde_json::json;

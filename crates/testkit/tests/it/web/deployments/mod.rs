@@ -8,8 +8,8 @@ mod settings;
 
 use std::sync::Arc;
 
-use branchyard_domain::fakes::MemoryProvisioner;
 use branchyard_domain::values::InstanceId;
+use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::Server;
 
 use super::browser::{Browser, Page};

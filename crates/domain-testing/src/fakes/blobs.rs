@@ -1,0 +1,70 @@
+//! Parts of uploads and files of backups in memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, Cursor, Read};
+use std::sync::Mutex;
+
+use super::lock;
+use branchyard_domain::ports::{BackupFile, Blobs, BlobsError, ReadSeek};
+use branchyard_domain::values::{BackupId, DeploymentId, UploadId};
+
+/// A blob store in memory.
+#[derive(Debug, Default)]
+pub struct MemoryBlobs {
+    parts: Mutex<BTreeMap<(UploadId, u32), Vec<u8>>>,
+    backups: Mutex<BTreeMap<BackupFile, Vec<u8>>>,
+}
+
+fn failed(context: &str, source: io::Error) -> BlobsError {
+    BlobsError { context: context.to_owned(), full: false, source }
+}
+
+impl Blobs for MemoryBlobs {
+    fn put_part(&self, upload: UploadId, number: u32, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
+        let mut part = Vec::new();
+        bytes.read_to_end(&mut part).map_err(|error| failed("take a part", error))?;
+        let size = u64::try_from(part.len()).unwrap_or(u64::MAX);
+        lock(&self.parts).insert((upload, number), part);
+        Ok(size)
+    }
+
+    fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        let stored = lock(&self.parts);
+        let mut whole = Vec::new();
+        for number in 1..=parts {
+            let missing = || failed("open an upload", io::Error::new(io::ErrorKind::NotFound, "a part is missing"));
+            whole.extend_from_slice(stored.get(&(upload, number)).ok_or_else(missing)?);
+        }
+        Ok(Box::new(Cursor::new(whole)))
+    }
+
+    fn remove(&self, upload: UploadId) -> Result<(), BlobsError> {
+        lock(&self.parts).retain(|(id, _), _| *id != upload);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<UploadId>, BlobsError> {
+        let mut ids: Vec<UploadId> = lock(&self.parts).keys().map(|(id, _)| *id).collect();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
+        let mut content = Vec::new();
+        bytes.read_to_end(&mut content).map_err(|error| failed("take a file of a backup", error))?;
+        let size = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        lock(&self.backups).insert(file.clone(), content);
+        Ok(size)
+    }
+
+    fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError> {
+        let missing = || failed("open a file of a backup", io::Error::new(io::ErrorKind::NotFound, "it is missing"));
+        let content = lock(&self.backups).get(file).cloned().ok_or_else(missing)?;
+        Ok(Box::new(Cursor::new(content)))
+    }
+
+    fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError> {
+        lock(&self.backups).retain(|file, _| (file.deployment, file.backup) != (deployment, backup));
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! A clock that stands still until told otherwise.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use branchyard_domain::ports::Clock;
+use branchyard_domain::values::Timestamp;
+
+/// A clock under the control of a test. It can also go on by itself, by a fixed step whenever it is read.
+#[derive(Debug)]
+pub struct FixedClock {
+    now: AtomicI64,
+    step: AtomicI64,
+}
+
+impl Default for FixedClock {
+    /// Stands at 2026-01-02T03:04:05.678901Z.
+    fn default() -> Self {
+        Self::at(Timestamp::from_micros(1_767_323_045_678_901))
+    }
+}
+
+impl FixedClock {
+    /// Stands at a time.
+    pub const fn at(time: Timestamp) -> Self {
+        Self { now: AtomicI64::new(time.as_micros()), step: AtomicI64::new(0) }
+    }
+
+    /// Sets the time, back too.
+    pub fn set(&self, time: Timestamp) {
+        self.now.store(time.as_micros(), Ordering::SeqCst);
+    }
+
+    /// Goes on by so many seconds.
+    pub fn advance_seconds(&self, seconds: i64) {
+        self.now.fetch_add(seconds.saturating_mul(1_000_000), Ordering::SeqCst);
+    }
+
+    /// From now on, goes on by so many microseconds after each reading; 0 stops it.
+    pub fn step_micros(&self, micros: i64) {
+        self.step.store(micros, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FixedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.now.fetch_add(self.step.load(Ordering::SeqCst), Ordering::SeqCst))
+    }
+
+    fn reach(&self, at: Timestamp) {
+        self.now.fetch_max(at.as_micros(), Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,127 @@
+//! The graph of commits of one database.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+
+use super::Result;
+use super::table::Snapshot;
+use branchyard_domain::entities::{Commit, Signature};
+use branchyard_domain::ports::EngineError;
+use branchyard_domain::values::{CommitHash, Timestamp};
+
+/// Bytes a file has before anything is in it.
+const EMPTY_FILE: u64 = 4_096;
+
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) commit: Commit,
+    pub(super) tables: Arc<Snapshot>,
+    size: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct History {
+    commits: BTreeMap<CommitHash, Arc<Stored>>,
+}
+
+impl History {
+    pub(super) fn get(&self, hash: &CommitHash) -> Result<&Stored> {
+        self.commits.get(hash).map(Arc::as_ref).ok_or_else(|| EngineError::NoSuchCommit(hash.clone()))
+    }
+
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.commits.values().map(|stored| stored.size).sum::<u64>() + EMPTY_FILE
+    }
+
+    /// Adds a commit; its hash comes from everything in it.
+    pub(super) fn add(
+        &mut self,
+        parents: Vec<CommitHash>,
+        message: &str,
+        author: &Signature,
+        tables: Arc<Snapshot>,
+    ) -> CommitHash {
+        let at = Timestamp::from_seconds(author.at.as_seconds());
+        let mut hash = Sha256::new();
+        for text in parents.iter().map(CommitHash::as_str).chain([message, &author.name, &author.email]) {
+            hash.update(text.as_bytes());
+            hash.update([0]);
+        }
+        hash.update(at.as_seconds().to_be_bytes());
+        let size = tables.digest(&mut hash);
+        let hash = named(&hash.finalize());
+        let author = Signature { at, ..author.clone() };
+        let commit = Commit { hash: hash.clone(), parents, message: message.to_owned(), author };
+        self.commits.insert(hash.clone(), Arc::new(Stored { commit, tables, size }));
+        hash
+    }
+
+    fn ancestors(&self, from: &CommitHash) -> Result<BTreeSet<&CommitHash>> {
+        let mut found = BTreeSet::new();
+        let mut waiting = vec![&self.get(from)?.commit];
+        while let Some(commit) = waiting.pop() {
+            if found.insert(&commit.hash) {
+                for parent in &commit.parents {
+                    waiting.push(&self.get(parent)?.commit);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn is_ancestor(&self, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool> {
+        Ok(self.ancestors(descendant)?.contains(ancestor))
+    }
+
+    /// The first common ancestor children come before: no other common ancestor descends from it.
+    pub(super) fn merge_base(&self, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
+        let of_b = self.ancestors(b)?;
+        Ok(self.log(a)?.into_iter().map(|commit| &commit.hash).find(|hash| of_b.contains(hash)).cloned())
+    }
+
+    /// Children before parents, then newest first.
+    pub(super) fn log(&self, from: &CommitHash) -> Result<Vec<&Commit>> {
+        let mut children: BTreeMap<&CommitHash, usize> = BTreeMap::new();
+        for hash in self.ancestors(from)? {
+            for parent in &self.get(hash)?.commit.parents {
+                *children.entry(parent).or_default() += 1;
+            }
+        }
+        let mut ready = BTreeSet::from([(self.get(from)?.commit.author.at, from)]);
+        let mut log = Vec::new();
+        while let Some((_, hash)) = ready.pop_last() {
+            let commit = &self.get(hash)?.commit;
+            log.push(commit);
+            for parent in &commit.parents {
+                let left = children.entry(parent).or_default();
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    ready.insert((self.get(parent)?.commit.author.at, parent));
+                }
+            }
+        }
+        Ok(log)
+    }
+
+    /// A commit with its history, to be taken in elsewhere.
+    pub(super) fn reachable(&self, from: &CommitHash) -> Result<Self> {
+        let wanted = self.ancestors(from)?;
+        let commits = self.commits.iter().filter(|(hash, _)| wanted.contains(hash));
+        Ok(Self { commits: commits.map(|(hash, stored)| (hash.clone(), Arc::clone(stored))).collect() })
+    }
+
+    pub(super) fn take_in(&mut self, other: Self) {
+        self.commits.extend(other.commits);
+    }
+}
+
+/// The first 40 digits.
+fn named(digest: &[u8]) -> CommitHash {
+    let digits: String = digest.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
+    match CommitHash::parse(&digits) {
+        Ok(hash) => hash,
+        Err(error) => unreachable!("{error}"),
+    }
+}

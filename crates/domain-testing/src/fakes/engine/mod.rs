@@ -1,0 +1,429 @@
+//! The engine port in memory: a graph of commits per database, each with all its tables.
+//!
+//! Hashes come from the content, so that the same steps at the same time give the same commits. The SQL it knows is exactly:
+//!
+//! ```text
+//! CREATE TABLE t (column declaration, ...)          NOT NULL and PRIMARY KEY on a column are heeded
+//! INSERT INTO t [(columns)] VALUES (literals), ...
+//! UPDATE t SET column = literal, ... WHERE column = literal
+//! DELETE FROM t WHERE column = literal
+//! SELECT columns | * | count(*) FROM t [WHERE column = literal] [ORDER BY column]
+//! ```
+//!
+//! with integers, reals, 'text' and NULL as literals, and statements apart by `;`. There are no views, indexes or foreign keys.
+
+mod browse;
+mod commits;
+mod diff;
+mod merge;
+mod rows;
+mod script;
+mod sql;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{Refused, lock};
+use branchyard_domain::entities::{
+    Commit, Conflict, LogEntry, LogPosition, LogWalk, SchemaObject, Signature, TableChange, TableSchema,
+};
+use branchyard_domain::ports::{
+    ChangedRows, Column, Engine, EngineError, Flow, ImportJob, MergeJob, MergeOutcome, ReadQuery, ReadReport, RowPage,
+    RowSink, RowSource, RowTest, ScriptJob, Selected, Selection, SqlFailure, TableScan, ValueRef, WriteJob, Written,
+};
+use branchyard_domain::values::{CommitHash, DatabaseId};
+use commits::History;
+use table::Snapshot;
+
+type Result<T> = std::result::Result<T, EngineError>;
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// An engine in memory.
+#[derive(Default)]
+pub struct MemoryEngine {
+    files: Mutex<BTreeMap<DatabaseId, History>>,
+    meanwhile: Mutex<Option<Hook>>,
+    scans: Mutex<Scans>,
+    holds: Mutex<Holds>,
+    holds_changed: Condvar,
+    /// The pairs of commits whose conflicts were prepared; `None` = none needs to be.
+    prepared: Mutex<Option<BTreeSet<(DatabaseId, CommitHash, CommitHash)>>>,
+}
+
+/// Writes that wait for a test.
+#[derive(Default)]
+struct Holds {
+    databases: BTreeSet<DatabaseId>,
+    waiting: usize,
+}
+
+/// How scans go.
+#[derive(Default)]
+struct Scans {
+    /// What each takes of its time.
+    take: Duration,
+    /// Rows until they break.
+    breaks_after: Option<usize>,
+}
+
+impl std::fmt::Debug for MemoryEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryEngine").finish_non_exhaustive()
+    }
+}
+
+impl MemoryEngine {
+    /// Runs this in the middle of the next write, merge, fetch, import or copy: what another caller does meanwhile.
+    pub fn meanwhile(&self, happens: impl FnOnce() + Send + 'static) {
+        *lock(&self.meanwhile) = Some(Box::new(happens));
+    }
+
+    /// From now on conflicts are found in the background only.
+    pub fn prepare_first(&self) {
+        *lock(&self.prepared) = Some(BTreeSet::new());
+    }
+
+    /// Every scan from now on takes so long.
+    pub fn scans_take(&self, time: Duration) {
+        lock(&self.scans).take = time;
+    }
+
+    /// Every scan from now on is at fault once it has given so many rows, if it has more.
+    pub fn scans_break_after(&self, rows: usize) {
+        lock(&self.scans).breaks_after = Some(rows);
+    }
+
+    /// Makes writes to these databases, and to no others, wait until this is called again without them.
+    pub fn hold_writes(&self, databases: &[DatabaseId]) {
+        lock(&self.holds).databases = databases.iter().copied().collect();
+        self.holds_changed.notify_all();
+    }
+
+    /// Waits until so many writes are held, at most so long. Returns how many are.
+    pub fn wait_for_held_writes(&self, count: usize, at_most: Duration) -> usize {
+        let holds = lock(&self.holds);
+        let waited = self.holds_changed.wait_timeout_while(holds, at_most, |holds| holds.waiting < count);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting
+    }
+
+    fn wait_while_held(&self, database: DatabaseId) {
+        let mut holds = lock(&self.holds);
+        holds.waiting += 1;
+        self.holds_changed.notify_all();
+        let is_held = |holds: &mut Holds| holds.databases.contains(&database);
+        let mut holds = self.holds_changed.wait_while(holds, is_held).unwrap_or_else(PoisonError::into_inner);
+        holds.waiting -= 1;
+    }
+
+    fn let_happen(&self) {
+        let hook = lock(&self.meanwhile).take();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+
+    /// Looks at a file.
+    fn look<T>(&self, database: DatabaseId, look: impl FnOnce(&History) -> Result<T>) -> Result<T> {
+        look(lock(&self.files).get(&database).ok_or_else(no_file)?)
+    }
+
+    /// Changes a file.
+    fn change<T>(&self, database: DatabaseId, change: impl FnOnce(&mut History) -> Result<T>) -> Result<T> {
+        change(lock(&self.files).get_mut(&database).ok_or_else(no_file)?)
+    }
+}
+
+/// Nothing takes time here, so only who has none runs out of it.
+fn not_over(timeout: Duration) -> Result<()> {
+    if timeout.is_zero() { Err(EngineError::TimedOut(0)) } else { Ok(()) }
+}
+
+/// Passes so many rows on.
+struct Breaking<'a> {
+    sink: &'a mut dyn RowSink,
+    rows_left: usize,
+    broken: bool,
+}
+
+impl RowSink for Breaking<'_> {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.sink.columns(columns)
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        match self.rows_left.checked_sub(1) {
+            Some(left) => {
+                self.rows_left = left;
+                self.sink.row(row)
+            }
+            None => {
+                self.broken = true;
+                Flow::Stop
+            }
+        }
+    }
+}
+
+fn no_file() -> EngineError {
+    EngineError::Fault { context: "open a database".to_owned(), source: Box::new(Refused("there is no such file")) }
+}
+
+impl Engine for MemoryEngine {
+    fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash> {
+        let mut history = History::default();
+        let head = history.add(Vec::new(), message, author, Arc::new(Snapshot::default()));
+        lock(&self.files).insert(database, history);
+        Ok(head)
+    }
+
+    fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        let copy = self.look(from, |history| Ok(history.clone()))?;
+        self.let_happen();
+        lock(&self.files).insert(to, copy);
+        Ok(())
+    }
+
+    fn remove(&self, database: DatabaseId) -> Result<()> {
+        lock(&self.files).remove(&database);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<Vec<DatabaseId>> {
+        Ok(lock(&self.files).keys().copied().collect())
+    }
+
+    fn size_bytes(&self, database: DatabaseId) -> Result<u64> {
+        self.look(database, |history| Ok(history.size_bytes()))
+    }
+
+    fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>> {
+        self.look(database, |history| Ok(history.get(hash).ok().map(|stored| stored.commit.clone())))
+    }
+
+    fn is_ancestor(&self, database: DatabaseId, ancestor: &CommitHash, descendant: &CommitHash) -> Result<bool> {
+        self.look(database, |history| history.is_ancestor(ancestor, descendant))
+    }
+
+    fn limit_history(&self, _: Arc<dyn branchyard_domain::ports::Reachability>) {
+        // Its SQL knows no history.
+    }
+
+    fn merge_base(&self, database: DatabaseId, a: &CommitHash, b: &CommitHash) -> Result<Option<CommitHash>> {
+        self.look(database, |history| history.merge_base(a, b))
+    }
+
+    fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>> {
+        self.look(database, |history| {
+            let mut walk = LogWalk::new(&at.from);
+            let mut entries = history.log(&at.from)?.into_iter().map(|commit| {
+                let next = walk.pass(&commit.hash, &commit.parents);
+                LogEntry { commit: commit.clone(), next }
+            });
+            if let Some(after) = &at.after {
+                entries.by_ref().find(|entry| entry.commit.hash == *after);
+            }
+            Ok(entries.take(limit).collect())
+        })
+    }
+
+    fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<()> {
+        let wanted = self.look(from, |history| history.reachable(commit))?;
+        self.let_happen();
+        self.change(into, |history| {
+            history.take_in(wanted);
+            Ok(())
+        })
+    }
+
+    fn read(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        query: &ReadQuery<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadReport> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        if query.timeout.is_zero() {
+            return Err(EngineError::Sql { failure: SqlFailure::TimedOut(0), statement: 1 });
+        }
+        sql::read(&tables, query.sql, sink)?;
+        Ok(ReadReport { deterministic: true })
+    }
+
+    fn scan(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        scan: &TableScan<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Duration> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        let (take, breaks_after) = {
+            let scans = lock(&self.scans);
+            (scans.take, scans.breaks_after)
+        };
+        not_over(scan.timeout.saturating_sub(take))?;
+        let mut sink = Breaking { sink, rows_left: breaks_after.unwrap_or(usize::MAX), broken: false };
+        sql::scan(&tables, scan.table, &mut sink)?;
+        match sink.broken {
+            true => Err(EngineError::Fault {
+                context: "read a table".to_owned(),
+                source: Box::new(Refused("planned by a test")),
+            }),
+            false => Ok(scan.timeout - take),
+        }
+    }
+
+    fn rows(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        wanted: &Selection<'_>,
+        sink: &mut dyn RowSink,
+    ) -> Result<Selected> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::rows(&tables, wanted, sink)
+    }
+
+    fn count(
+        &self,
+        database: DatabaseId,
+        at: &CommitHash,
+        table: &str,
+        tests: &[RowTest],
+        _timeout: Duration,
+    ) -> Result<u64> {
+        let tables = self.look(database, |history| Ok(Arc::clone(&history.get(at)?.tables)))?;
+        browse::count(&tables, table, tests)
+    }
+
+    fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written> {
+        self.wait_while_held(database);
+        self.let_happen();
+        self.change(database, |history| {
+            let mut head = job.base.clone();
+            let before = Arc::clone(&history.get(&head)?.tables);
+            let (after, rows_affected) = sql::write(&before, job.statements)?;
+            let ended = |outcome| Written { outcome, rows_affected };
+            let changed = after != *before;
+            let statements = changed.then(|| Arc::new(after));
+            let Some((theirs, message)) = job.then_merge else {
+                return Ok(ended(MergeOutcome::Head(match statements {
+                    Some(tables) => history.add(vec![head], job.message, job.author, tables),
+                    None => head,
+                })));
+            };
+            if !changed && history.is_ancestor(&head, theirs)? {
+                return Ok(ended(MergeOutcome::Head(theirs.clone())));
+            }
+            // A merge that fails takes the commit with it; an unnamed one would do no harm either.
+            let kept = history.clone();
+            if let Some(tables) = statements {
+                head = history.add(vec![head], job.message, job.author, tables);
+            }
+            let outcome = merge::merge(history, &head, theirs, message, job.author, &BTreeMap::new());
+            if !matches!(outcome, Ok(MergeOutcome::Head(_))) {
+                *history = kept;
+            }
+            outcome.map(ended)
+        })
+    }
+
+    fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome> {
+        self.let_happen();
+        self.change(database, |history| {
+            merge::merge(history, job.ours, job.theirs, job.message, job.author, job.resolve)
+        })
+    }
+
+    fn conflicts(
+        &self,
+        database: DatabaseId,
+        ours: &CommitHash,
+        theirs: &CommitHash,
+        table: Option<&str>,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<Conflict>> {
+        let pair = (database, ours.clone(), theirs.clone());
+        if lock(&self.prepared).as_ref().is_some_and(|prepared| !prepared.contains(&pair)) {
+            return Err(EngineError::Busy);
+        }
+        self.look(database, |history| {
+            let found = merge::conflicts(history, ours, theirs)?.into_iter();
+            let wanted = found.filter(|c| table.is_none_or(|table| c.table.eq_ignore_ascii_case(table)));
+            Ok(wanted.skip(skip).take(limit).collect())
+        })
+    }
+
+    fn needs_preparing(&self, _: DatabaseId) -> bool {
+        lock(&self.prepared).is_some()
+    }
+
+    fn prepare_conflicts(&self, database: DatabaseId, ours: &CommitHash, theirs: &CommitHash) -> Result<()> {
+        if let Some(prepared) = lock(&self.prepared).as_mut() {
+            prepared.insert((database, ours.clone(), theirs.clone()));
+        }
+        match self.look(database, |history| merge::conflicts(history, ours, theirs)) {
+            Ok(_) | Err(EngineError::CannotMerge(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn import(&self, database: DatabaseId, job: &ImportJob<'_>, rows: &mut dyn RowSource) -> Result<CommitHash> {
+        self.let_happen();
+        let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
+        let after = rows::import(&before, job, rows)?;
+        if after == *before {
+            return Ok(job.base.clone());
+        }
+        self.change(database, |history| {
+            Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after)))
+        })
+    }
+
+    fn run_script(&self, database: DatabaseId, job: &ScriptJob<'_>, script: &mut dyn Read) -> Result<CommitHash> {
+        self.let_happen();
+        let before = self.look(database, |history| Ok(Arc::clone(&history.get(job.base)?.tables)))?;
+        let after = script::run(&before, job, script)?;
+        if after == *before {
+            return Ok(job.base.clone());
+        }
+        self.change(database, |history| {
+            Ok(history.add(vec![job.base.clone()], job.message, job.author, Arc::new(after)))
+        })
+    }
+
+    fn changed_tables(&self, database: DatabaseId, from: &CommitHash, to: &CommitHash) -> Result<Vec<TableChange>> {
+        self.look(database, |history| Ok(diff::tables(&history.get(from)?.tables, &history.get(to)?.tables)))
+    }
+
+    fn changed_rows(
+        &self,
+        database: DatabaseId,
+        from: &CommitHash,
+        to: &CommitHash,
+        table: &str,
+        page: &RowPage,
+    ) -> Result<ChangedRows> {
+        self.look(database, |history| diff::rows(&history.get(from)?.tables, &history.get(to)?.tables, table, page))
+    }
+
+    fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>> {
+        self.look(database, |history| Ok(history.get(at)?.tables.iter().map(|table| table.schema()).collect()))
+    }
+
+    fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>> {
+        self.look(database, |history| Ok(history.get(at)?.tables.objects()))
+    }
+
+    fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>> {
+        self.look(database, |history| {
+            let lost = heads.iter().filter(|head| history.get(head).is_err());
+            Ok(lost.map(|head| format!("commit {head} is not in the file")).collect())
+        })
+    }
+}

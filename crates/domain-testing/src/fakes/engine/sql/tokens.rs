@@ -1,0 +1,37 @@
+//! Statements as runs of tokens.
+
+use branchyard_sqlite_lexer::{Token, statement_length, tokenize};
+
+use branchyard_domain::ports::SqlFailure;
+
+pub(super) fn syntax(sql: &str, token: Option<&Token<'_>>) -> SqlFailure {
+    match token {
+        Some(token) => SqlFailure::Syntax { position: token.end() + 1, near: token.text.to_owned() },
+        None => SqlFailure::Syntax { position: sql.len() + 1, near: String::new() },
+    }
+}
+
+/// Returns the tokens of each statement of a text; empty statements are left out.
+pub(super) fn statements(sql: &str) -> Result<Vec<Vec<Token<'_>>>, SqlFailure> {
+    if tokenize(sql).any(|token| !token.is_terminated) {
+        return Err(syntax(sql, None));
+    }
+    let (mut statements, mut start) = (Vec::new(), 0);
+    while start < sql.len() {
+        let end = start + statement_length(&sql[start..]);
+        let tokens = tokenize(&sql[start..end]).map(|token| Token { start: start + token.start, ..token });
+        statements.push(without_semicolons(tokens.collect()));
+        start = end;
+    }
+    statements.retain(|statement| !statement.is_empty());
+    Ok(statements)
+}
+
+/// The tokens without the semicolons around them; those within a trigger stay.
+fn without_semicolons(mut tokens: Vec<Token<'_>>) -> Vec<Token<'_>> {
+    while tokens.last().is_some_and(|token| token.is(";")) {
+        tokens.pop();
+    }
+    tokens.drain(..tokens.iter().take_while(|token| token.is(";")).count());
+    tokens
+}

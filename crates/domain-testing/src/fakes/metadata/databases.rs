@@ -1,0 +1,148 @@
+//! Databases.
+
+use super::{MemoryUnit, Result, count, page};
+use branchyard_domain::entities::{Database, Visibility};
+use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
+
+impl MemoryUnit<'_> {
+    fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
+        database.visibility == Visibility::Public || viewer.is_some_and(|user| self.has_role(user, database))
+    }
+
+    fn has_role(&self, user: AccountId, database: &Database) -> bool {
+        database.owner_id == user
+            || self.state.members.contains_key(&(database.owner_id, user))
+            || self.state.collaborators.contains_key(&(database.id, user))
+    }
+
+    fn passes(&self, database: &Database, filter: &DatabaseFilter) -> bool {
+        let text = filter.contains.as_ref().map(|text| text.to_lowercase());
+        let said = |text: &String| {
+            database.locator.name.as_str().to_lowercase().contains(text)
+                || database.description.as_ref().is_some_and(|words| words.to_lowercase().contains(text))
+        };
+        filter.owner.as_ref().is_none_or(|owner| database.locator.owner.key() == owner.key())
+            && filter.visibility.is_none_or(|visibility| database.visibility == visibility)
+            && filter.starred_by.is_none_or(|user| self.state.stars.contains_key(&(database.id, user)))
+            && text.as_ref().is_none_or(said)
+    }
+
+    fn live_page(
+        &self,
+        viewer: Option<AccountId>,
+        wanted: impl Fn(&Database) -> bool,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Vec<Database> {
+        let key = |d: &Database| (d.locator.owner.key(), d.locator.name.key());
+        let after = after.map(|(owner, name)| (owner.to_ascii_lowercase(), name.to_ascii_lowercase()));
+        let mut found: Vec<&Database> = self.state.databases.values().filter(|d| d.deleted_at.is_none()).collect();
+        found.retain(|d| wanted(d) && self.sees(viewer, d) && after.as_ref().is_none_or(|after| key(d) > *after));
+        found.sort_by_key(|d| key(d));
+        page(found.into_iter().cloned(), limit)
+    }
+}
+
+impl DatabaseRepository for MemoryUnit<'_> {
+    fn database_add(&mut self, database: &Database) -> Result<()> {
+        let locator = &database.locator;
+        if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.databases.insert(database.id, database.clone());
+        Ok(())
+    }
+
+    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+        Ok(self.state.live(&owner.key(), &name.key()).cloned())
+    }
+
+    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
+        Ok(self.state.databases.get(&id).cloned())
+    }
+
+    fn database_update(&mut self, database: &Database) -> Result<bool> {
+        if self.state.databases.get(&database.id).is_none_or(|stored| stored.version != database.version) {
+            return Ok(false);
+        }
+        let named = self.state.live(&database.locator.owner.key(), &database.locator.name.key());
+        if database.deleted_at.is_none() && named.is_some_and(|other| other.id != database.id) {
+            return Err(MetadataError::Taken);
+        }
+        let Some(stored) = self.change()?.databases.get_mut(&database.id) else { return Ok(false) };
+        stored.description.clone_from(&database.description);
+        stored.visibility = database.visibility;
+        stored.default_branch = database.default_branch.clone();
+        stored.last_write_at = database.last_write_at;
+        stored.size_bytes = database.size_bytes;
+        stored.deleted_at = database.deleted_at;
+        stored.version += 1;
+        Ok(true)
+    }
+
+    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+        if let Some(stored) = self.change()?.databases.get_mut(&id) {
+            stored.last_write_at = Some(at);
+            stored.size_bytes = size_bytes;
+        }
+        Ok(())
+    }
+
+    fn database_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        Ok(self.live_page(viewer, |d| self.passes(d, filter), after, limit))
+    }
+
+    fn database_ranking(
+        &mut self,
+        viewer: Option<AccountId>,
+        filter: &DatabaseFilter,
+        ranking: Ranking,
+        after: Option<(i64, DatabaseId)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        let key = |d: &Database| (ranking.of(d), d.id);
+        let mut found = self.live_page(viewer, |d| self.passes(d, filter), None, usize::MAX);
+        found.retain(|d| after.is_none_or(|after| key(d) < after));
+        found.sort_by_key(|d| std::cmp::Reverse(key(d)));
+        Ok(page(found.into_iter(), limit))
+    }
+
+    fn database_list_of(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>> {
+        let live = self.state.databases.values().filter(|d| d.deleted_at.is_none() && self.has_role(user, d));
+        let mut found: Vec<Database> = live.cloned().collect();
+        found.sort_by_key(|d| std::cmp::Reverse((Ranking::LastWrite.of(d), d.id)));
+        Ok(page(found.into_iter(), limit))
+    }
+
+    fn database_count(&mut self, owner: AccountId) -> Result<u64> {
+        let live = self.state.databases.values().filter(|d| d.owner_id == owner && d.deleted_at.is_none());
+        Ok(count(live.count()))
+    }
+
+    fn fork_list(
+        &mut self,
+        viewer: Option<AccountId>,
+        parent: DatabaseId,
+        after: Option<(&str, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Database>> {
+        Ok(self.live_page(viewer, |d| d.parent_id == Some(parent), after, limit))
+    }
+
+    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
+        let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
+        Ok(count(live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)).count()))
+    }
+
+    fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {
+        let live = self.state.databases.values().filter(|d| d.deleted_at.is_none()).map(|d| d.id);
+        Ok(page(live.filter(|id| after.is_none_or(|after| *id > after)), limit))
+    }
+}

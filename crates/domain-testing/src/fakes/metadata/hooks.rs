@@ -1,0 +1,262 @@
+//! Hooks, their deliveries, and who holds them.
+
+use super::state::{Held, Logged};
+use super::{MemoryUnit, Result, count, missing, page};
+use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
+use branchyard_domain::ports::{
+    DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository as _, HookRepository, Lease, MetadataError,
+    Places,
+};
+use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
+
+fn state_of(delivery: &Delivery) -> DeliveryState {
+    match delivery.status {
+        DeliveryStatus::Pending { .. } => DeliveryState::Pending,
+        DeliveryStatus::Delivered { .. } => DeliveryState::Delivered,
+        DeliveryStatus::Failed { .. } => DeliveryState::Failed,
+    }
+}
+
+fn due_at(delivery: &Delivery) -> Option<Timestamp> {
+    match delivery.status {
+        DeliveryStatus::Pending { next_attempt_at } => Some(next_attempt_at),
+        DeliveryStatus::Delivered { .. } | DeliveryStatus::Failed { .. } => None,
+    }
+}
+
+/// Whether a hook has one of the places for those that fail or are slow.
+fn is_held_back(hook: &Hook, places: Places<'_>) -> bool {
+    hook.failing_since.is_some() || places.slow.contains(&hook.id)
+}
+
+impl MemoryUnit<'_> {
+    fn deliveries_of(&self, hook: HookId) -> impl DoubleEndedIterator<Item = &Delivery> {
+        self.state.deliveries.values().map(|logged| &logged.delivery).filter(move |d| d.hook_id == hook)
+    }
+
+    /// Hooks that nobody holds and that have something due: when it was due first, and its due deliveries by event.
+    fn due(&self, now: Timestamp) -> Vec<(Timestamp, &Hook, Vec<&Delivery>)> {
+        let free = self.state.hooks.values().filter(|held| held.lease.as_ref().is_none_or(|(_, until)| *until <= now));
+        let mut due: Vec<_> = free
+            .filter_map(|held| {
+                let due = || self.deliveries_of(held.hook.id).filter(|d| due_at(d).is_some_and(|at| at <= now));
+                Some((due().filter_map(due_at).min()?, &held.hook, due().collect()))
+            })
+            .collect();
+        due.sort_by_key(|(at, hook, _)| (*at, hook.id));
+        due
+    }
+}
+
+impl HookRepository for MemoryUnit<'_> {
+    fn hook_add(&mut self, hook: &Hook) -> Result<()> {
+        if self.state.hooks.contains_key(&hook.id) {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.hooks.insert(hook.id, Held { hook: hook.clone(), lease: None });
+        Ok(())
+    }
+
+    fn hook_get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
+        let found = self.state.hooks.get(&id).map(|held| &held.hook);
+        Ok(found.filter(|hook| hook.database_id == database).cloned())
+    }
+
+    fn hook_list(
+        &mut self,
+        database: DatabaseId,
+        after: Option<HookId>,
+        limit: usize,
+    ) -> Result<Vec<(Hook, Option<Delivery>)>> {
+        let hooks = self.state.hooks.values().map(|held| &held.hook).filter(|hook| hook.database_id == database);
+        let later = hooks.filter(|hook| after.is_none_or(|after| hook.id > after));
+        Ok(page(later.map(|hook| (hook.clone(), self.deliveries_of(hook.id).next_back().cloned())), limit))
+    }
+
+    fn hook_count(&mut self, database: DatabaseId) -> Result<u64> {
+        Ok(count(self.state.hooks.values().filter(|held| held.hook.database_id == database).count()))
+    }
+
+    fn hook_update(&mut self, hook: &Hook) -> Result<bool> {
+        let Some(held) = self.change()?.hooks.get_mut(&hook.id) else { return Ok(false) };
+        let (id, database_id, created_at) = (held.hook.id, held.hook.database_id, held.hook.created_at);
+        held.hook = Hook { id, database_id, created_at, ..hook.clone() };
+        Ok(true)
+    }
+
+    fn hook_remove(&mut self, id: HookId) -> Result<bool> {
+        let state = self.change()?;
+        state.deliveries.retain(|_, logged| logged.delivery.hook_id != id);
+        Ok(state.hooks.remove(&id).is_some())
+    }
+
+    fn hook_clear(&mut self, database: DatabaseId) -> Result<()> {
+        let hooks = self.state.hooks.values().map(|held| &held.hook).filter(|hook| hook.database_id == database);
+        for id in hooks.map(|hook| hook.id).collect::<Vec<_>>() {
+            self.hook_remove(id)?;
+        }
+        self.change()?.events.retain(|(event, _)| event.database_id != database);
+        Ok(())
+    }
+
+    fn hook_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
+        let hooks = self.state.hooks.values().map(|held| &held.hook);
+        let wanting = hooks.filter(|h| h.database_id == database && h.active && h.events.contains(&event));
+        Ok(wanting.map(|hook| (hook.id, self.deliveries_of(hook.id).next_back().map(|last| last.id))).collect())
+    }
+}
+
+impl DeliveryRepository for MemoryUnit<'_> {
+    fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()> {
+        for delivery in deliveries {
+            let known = self.state.hooks.contains_key(&delivery.hook_id)
+                && self.state.events.iter().any(|(event, _)| event.id == delivery.event_id);
+            if !known {
+                return Err(missing("queue deliveries"));
+            }
+            let logged = Logged { delivery: delivery.clone(), request: None, attempts: Vec::new() };
+            self.change()?.deliveries.insert(delivery.id, logged);
+        }
+        Ok(())
+    }
+
+    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
+        Ok(ids.iter().filter_map(|id| self.state.deliveries.get(id)).map(|logged| logged.delivery.clone()).collect())
+    }
+
+    fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
+        let found = self.state.deliveries.get(&id).map(|logged| &logged.delivery);
+        Ok(found.filter(|delivery| delivery.hook_id == hook).cloned())
+    }
+
+    fn delivery_list(
+        &mut self,
+        hook: HookId,
+        state: Option<DeliveryState>,
+        before: Option<DeliveryId>,
+        limit: usize,
+    ) -> Result<Vec<Delivery>> {
+        let wanted = self.deliveries_of(hook).rev().filter(|delivery| {
+            before.is_none_or(|before| delivery.id < before) && state.is_none_or(|state| state_of(delivery) == state)
+        });
+        Ok(page(wanted.cloned(), limit))
+    }
+
+    fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
+        let Some(logged) = self.state.deliveries.get(&id) else { return Ok(None) };
+        let event = self.state.events.iter().find(|(event, _)| event.id == logged.delivery.event_id);
+        Ok(event.map(|(event, _)| (logged.request.clone(), event.body.clone())))
+    }
+
+    fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
+        Ok(self.state.deliveries.get(&delivery).map(|logged| logged.attempts.clone()).unwrap_or_default())
+    }
+
+    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        if !self.delivery_update(delivery)? {
+            return Err(missing("log an attempt"));
+        }
+        let logged = self.change()?.deliveries.get_mut(&delivery.id).ok_or_else(|| missing("log an attempt"))?;
+        logged.request = Some(request.clone());
+        logged.attempts.push(attempt.clone());
+        let surplus = logged.attempts.len().saturating_sub(keep);
+        logged.attempts.drain(..surplus);
+        Ok(())
+    }
+
+    fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool> {
+        let Some(logged) = self.change()?.deliveries.get_mut(&delivery.id) else { return Ok(false) };
+        logged.delivery.status = delivery.status;
+        logged.delivery.attempt_count = delivery.attempt_count;
+        logged.delivery.run_attempts = delivery.run_attempts;
+        Ok(true)
+    }
+
+    fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+        let all = self.change()?.deliveries.values_mut().map(|logged| &mut logged.delivery);
+        let mut given_up = 0;
+        for delivery in all.filter(|delivery| delivery.hook_id == hook && delivery.is_pending()) {
+            delivery.status = DeliveryStatus::Failed { finished_at: at };
+            given_up += 1;
+        }
+        Ok(given_up)
+    }
+
+    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
+        let admits = |hook: &Hook| if is_held_back(hook, places) { places.held_back } else { places.hooks };
+        Ok(self.due(now).iter().any(|(_, hook, _)| admits(hook) > 0))
+    }
+
+    fn delivery_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        places: Places<'_>,
+    ) -> Result<Vec<Lease>> {
+        let mut held_back = 0;
+        let due = self.due(now).into_iter().filter(|(_, hook, _)| {
+            let is_held_back = is_held_back(hook, places);
+            held_back += usize::from(is_held_back);
+            !is_held_back || held_back <= places.held_back
+        });
+        let body = |delivery: &Delivery| {
+            let event = self.state.events.iter().find(|(event, _)| event.id == delivery.event_id);
+            event.map(|(event, _)| event.body.clone()).unwrap_or_default()
+        };
+        let leases: Vec<Lease> = due
+            .take(places.hooks)
+            .map(|(_, hook, deliveries)| {
+                let run = if is_held_back(hook, places) { 1 } else { places.run };
+                let deliveries = deliveries.into_iter().take(run).map(|delivery| (delivery.clone(), body(delivery)));
+                Lease { hook: hook.clone(), deliveries: deliveries.collect(), until }
+            })
+            .collect();
+        for lease in &leases {
+            if let Some(held) = self.change()?.hooks.get_mut(&lease.hook.id) {
+                held.lease = Some((holder.to_owned(), until));
+            }
+        }
+        Ok(leases)
+    }
+
+    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
+        let held = leases.iter().filter_map(|(hook, until)| {
+            let lease = |held: &&Held| held.lease.as_ref().is_some_and(|(by, end)| by == holder && end == until);
+            self.state.hooks.get(hook).filter(lease).map(|held| (held.hook.clone(), *until))
+        });
+        Ok(held.collect())
+    }
+
+    fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()> {
+        for hook in hooks {
+            if let Some(held) = self.change()?.hooks.get_mut(hook) {
+                held.lease = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
+        let all = self.change()?.hooks.values_mut();
+        let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _)| by == holder));
+        Ok(count(held.map(|held| held.lease = None).count()))
+    }
+
+    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+        let all = self.state.deliveries.values().filter_map(|logged| due_at(&logged.delivery));
+        let due: Vec<Timestamp> = all.filter(|at| *at <= now).collect();
+        let waiting = self.event_waiting(usize::MAX)?.len();
+        Ok(DeliveryBacklog { events: count(waiting), due: count(due.len()), oldest_due_at: due.into_iter().min() })
+    }
+
+    fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64> {
+        let all = self.state.deliveries.values().map(|logged| &logged.delivery);
+        let old = all.filter(|delivery| delivery.finished_at().is_some_and(|at| at < before)).map(|d| d.id);
+        let old = page(old, limit);
+        for id in &old {
+            self.change()?.deliveries.remove(id);
+        }
+        Ok(count(old.len()))
+    }
+}

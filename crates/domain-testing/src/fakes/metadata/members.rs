@@ -1,0 +1,52 @@
+//! Memberships in organizations.
+
+use super::{MemoryUnit, Result, count, missing, page};
+use branchyard_domain::entities::{Member, MemberRole};
+use branchyard_domain::ports::MemberRepository;
+use branchyard_domain::values::{AccountId, Timestamp};
+
+impl MemberRepository for MemoryUnit<'_> {
+    fn member_put(
+        &mut self,
+        organization: AccountId,
+        user: AccountId,
+        role: MemberRole,
+        at: Timestamp,
+    ) -> Result<bool> {
+        if !self.state.organizations.contains_key(&organization) || !self.state.users.contains_key(&user) {
+            return Err(missing("put a member"));
+        }
+        let added = !self.state.members.contains_key(&(organization, user));
+        self.change()?.members.entry((organization, user)).or_insert((role, at)).0 = role;
+        Ok(added)
+    }
+
+    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        let Some((role, added_at)) = self.state.members.get(&(organization, user)) else { return Ok(None) };
+        let member = self.state.users.get(&user);
+        Ok(member.map(|u| Member { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
+    }
+
+    fn member_remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        let found = self.member_get(organization, user)?;
+        self.change()?.members.remove(&(organization, user));
+        Ok(found)
+    }
+
+    fn member_list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>> {
+        let ids: Vec<AccountId> =
+            self.state.members.keys().filter(|(id, _)| *id == organization).map(|(_, user)| *user).collect();
+        let mut found = Vec::new();
+        for user in ids {
+            found.extend(self.member_get(organization, user)?);
+        }
+        found.retain(|member| after.is_none_or(|after| *member.username.key() > *after));
+        found.sort_by_key(|member| member.username.key());
+        Ok(page(found.into_iter(), limit))
+    }
+
+    fn owner_count(&mut self, organization: AccountId) -> Result<u64> {
+        let owners = self.state.members.iter().filter(|(_, (role, _))| *role == MemberRole::Owner);
+        Ok(count(owners.filter(|((id, _), _)| *id == organization).count()))
+    }
+}

@@ -1,0 +1,158 @@
+//! The metadata port in memory.
+//!
+//! The store is one immutable state. A unit holds the state it began with; one that writes changes a copy of its own while it
+//! keeps every other writer out, and saving puts the copy in place of the state.
+
+mod accounts;
+mod activities;
+mod collaborators;
+mod databases;
+mod deployments;
+mod events;
+mod hooks;
+mod ledger;
+mod members;
+mod operations;
+mod pulls;
+mod refs;
+mod releases;
+mod sessions;
+mod stars;
+mod state;
+mod tokens;
+mod uploads;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use super::{Refused, lock};
+use branchyard_domain::ports::{Metadata, MetadataError, Unit};
+use state::State;
+
+type Result<T> = std::result::Result<T, MetadataError>;
+
+/// How a save goes wrong on purpose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaveFault {
+    /// Nothing is saved, and the caller is told so.
+    Lost,
+    /// Everything is saved, and the caller is told that it was not: a connection that broke before the answer.
+    Unheard,
+}
+
+/// A metadata store in memory.
+#[derive(Debug, Default)]
+pub struct MemoryMetadata {
+    state: Mutex<Arc<State>>,
+    version: AtomicU64,
+    writing: Mutex<bool>,
+    written: Condvar,
+    faults: Mutex<VecDeque<Option<SaveFault>>>,
+}
+
+impl MemoryMetadata {
+    /// Makes `times` saves go wrong after the next `saves` ones; replaces what was planned before.
+    pub fn fail_after(&self, saves: usize, times: usize, fault: SaveFault) {
+        let plan = std::iter::repeat_n(None, saves).chain(std::iter::repeat_n(Some(fault), times));
+        *lock(&self.faults) = plan.collect();
+    }
+
+    /// Forgets faults that were planned; gives whether there still was one.
+    pub fn no_more_faults(&self) -> bool {
+        !std::mem::take(&mut *lock(&self.faults)).is_empty()
+    }
+
+    fn seize(&self) -> Writer<'_> {
+        let writing = lock(&self.writing);
+        let waited = self.written.wait_while(writing, |writing| *writing);
+        *waited.unwrap_or_else(PoisonError::into_inner) = true;
+        Writer(self)
+    }
+}
+
+/// The one place for a writer.
+struct Writer<'a>(&'a MemoryMetadata);
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.writing) = false;
+        self.0.written.notify_one();
+    }
+}
+
+impl Metadata for MemoryMetadata {
+    fn read(&self) -> Result<Box<dyn Unit + '_>> {
+        Ok(Box::new(MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: None }))
+    }
+
+    fn write(&self) -> Result<Box<dyn Unit + '_>> {
+        let writer = self.seize();
+        let state = Arc::clone(&lock(&self.state));
+        Ok(Box::new(MemoryUnit { state, writer: Some(writer) }))
+    }
+
+    fn version(&self) -> Option<u64> {
+        Some(self.version.load(Ordering::SeqCst))
+    }
+}
+
+/// A unit of work: a state, and the right to write unless it only reads.
+struct MemoryUnit<'a> {
+    state: Arc<State>,
+    writer: Option<Writer<'a>>,
+}
+
+impl MemoryUnit<'_> {
+    /// The unit's own copy of the state.
+    fn change(&mut self) -> Result<&mut State> {
+        if self.writer.is_none() {
+            return Err(MetadataError::Fault { context: "write", source: Box::new(Refused("the unit only reads")) });
+        }
+        Ok(Arc::make_mut(&mut self.state))
+    }
+}
+
+impl Unit for MemoryUnit<'_> {
+    fn save(self: Box<Self>) -> Result<()> {
+        self.save_telling(&mut || ())
+    }
+
+    fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()> {
+        let Some(Writer(store)) = &self.writer else { return Ok(()) };
+        let fault = lock(&store.faults).pop_front().flatten();
+        if fault != Some(SaveFault::Lost) {
+            *lock(&store.state) = Arc::clone(&self.state);
+            store.version.fetch_add(1, Ordering::SeqCst);
+            seen();
+        }
+        match fault {
+            None => Ok(()),
+            Some(_) => Err(MetadataError::Unavailable(Box::new(Refused("a fault that a test planned")))),
+        }
+    }
+
+    fn save_unsynced(self: Box<Self>) -> Result<()> {
+        self.save()
+    }
+
+    fn leave(self: Box<Self>) {}
+
+    fn save_and_leave(self: Box<Self>) -> Result<()> {
+        self.save()
+    }
+}
+
+/// Keeps what comes after a key, at most so many.
+fn page<T>(items: impl Iterator<Item = T>, limit: usize) -> Vec<T> {
+    items.take(limit).collect()
+}
+
+/// Something a caller must have made before.
+fn missing(context: &'static str) -> MetadataError {
+    MetadataError::Fault { context, source: Box::new(Refused("it refers to something that is not there")) }
+}
+
+fn count(items: usize) -> u64 {
+    u64::try_from(items).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,187 @@
+//! Operations and their leases.
+
+use std::collections::BTreeMap;
+
+use super::state::Leased;
+use super::{MemoryUnit, Result, count, page};
+use branchyard_domain::entities::{Operation, OperationStatus, Work};
+use branchyard_domain::ports::{
+    LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+};
+use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
+
+fn state_of(operation: &Operation) -> OperationState {
+    match operation.status {
+        OperationStatus::Queued => OperationState::Queued,
+        OperationStatus::Running => OperationState::Running,
+        OperationStatus::Succeeded(_) => OperationState::Succeeded,
+        OperationStatus::Failed(_) => OperationState::Failed,
+    }
+}
+
+impl Leased {
+    fn is(&self, state: OperationState) -> bool {
+        state_of(&self.operation) == state
+    }
+
+    fn lease_is_live(&self, now: Timestamp) -> bool {
+        self.is(OperationState::Running) && self.lease.as_ref().is_some_and(|(_, until)| *until > now)
+    }
+
+    fn held_by(&self, holder: &str) -> bool {
+        self.is(OperationState::Running) && self.lease.as_ref().is_some_and(|(held_by, _)| held_by == holder)
+    }
+}
+
+impl MemoryUnit<'_> {
+    fn listed(
+        &self,
+        wanted: impl Fn(&Operation) -> bool,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Vec<Operation> {
+        let found = self.state.operations.values().rev().map(|leased| &leased.operation).filter(|o| {
+            wanted(o)
+                && filter.state.is_none_or(|state| state_of(o) == state)
+                && filter.kinds.is_none_or(|kinds| kinds.contains(&o.work.kind()))
+                && before.is_none_or(|before| o.id < before)
+        });
+        page(found.cloned(), limit)
+    }
+
+    fn leased(&mut self, id: OperationId, holder: &str) -> Result<Option<&mut Leased>> {
+        Ok(self.change()?.operations.get_mut(&id).filter(|leased| leased.held_by(holder)))
+    }
+}
+
+impl OperationRepository for MemoryUnit<'_> {
+    fn operation_add(&mut self, operation: &Operation) -> Result<()> {
+        if self.state.operations.contains_key(&operation.id) {
+            return Err(MetadataError::Taken);
+        }
+        let leased = Leased { operation: operation.clone(), lease: None };
+        self.change()?.operations.insert(operation.id, leased);
+        Ok(())
+    }
+
+    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>> {
+        Ok(self.state.operations.get(&id).map(|leased| leased.operation.clone()))
+    }
+
+    fn operation_list(
+        &mut self,
+        database: DatabaseId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>> {
+        Ok(self.listed(|o| o.database_id == database, filter, before, limit))
+    }
+
+    fn operation_list_by(
+        &mut self,
+        creator: AccountId,
+        filter: OperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<Operation>> {
+        Ok(self.listed(|o| o.created_by == creator, filter, before, limit))
+    }
+
+    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {
+        let queued = self.state.operations.values().filter(|l| l.is(OperationState::Queued));
+        Ok(count(queued.filter(|l| l.operation.database_id == database).count()))
+    }
+
+    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
+        let all = self.state.operations.values().map(|leased| &leased.operation);
+        Ok(all.filter(|o| o.database_id == database && !o.settled()).cloned().collect())
+    }
+
+    fn operation_lease(
+        &mut self,
+        holder: &str,
+        now: Timestamp,
+        until: Timestamp,
+        turn: LeaseTurn<'_>,
+    ) -> Result<Option<Operation>> {
+        // Of each database the one whose turn it is: what has begun goes before what waits.
+        let mut turns = BTreeMap::<DatabaseId, &Leased>::new();
+        for leased in self.state.operations.values().filter(|leased| !leased.operation.settled()) {
+            let turn = turns.entry(leased.operation.database_id).or_insert(leased);
+            if turn.is(OperationState::Queued) && leased.is(OperationState::Running) {
+                *turn = leased;
+            }
+        }
+        let free = turns.values().filter(|leased| !leased.lease_is_live(now)).map(|leased| &leased.operation);
+        let of_creators = free.filter(|operation| !turn.without.contains(&operation.created_by));
+        let had_its_turn = |creator: AccountId| turn.after.is_some_and(|after| creator <= after);
+        let next = of_creators.map(|o| (had_its_turn(o.created_by), o.created_by, o.id)).min();
+        let Some((_, _, id)) = next else { return Ok(None) };
+        let Some(leased) = self.change()?.operations.get_mut(&id) else { return Ok(None) };
+        leased.lease = Some((holder.to_owned(), until));
+        leased.operation.status = OperationStatus::Running;
+        leased.operation.attempts += 1;
+        leased.operation.started_at = leased.operation.started_at.or(Some(now));
+        Ok(Some(leased.operation.clone()))
+    }
+
+    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
+        let Some(leased) = self.leased(id, holder)? else { return Ok(false) };
+        leased.lease = Some((holder.to_owned(), until));
+        Ok(true)
+    }
+
+    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+        let Some(leased) = self.change()?.operations.get_mut(&operation.id) else { return Ok(false) };
+        let in_state = match holder {
+            Some(holder) => leased.held_by(holder),
+            None => leased.is(OperationState::Queued),
+        };
+        if in_state {
+            leased.lease = None;
+            leased.operation.status = operation.status.clone();
+            leased.operation.started_at = operation.started_at;
+            leased.operation.finished_at = operation.finished_at;
+        }
+        Ok(in_state)
+    }
+
+    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+        let of = |state| count(self.state.operations.values().filter(|leased| leased.is(state)).count());
+        Ok(OperationBacklog { queued: of(OperationState::Queued), running: of(OperationState::Running) })
+    }
+
+    fn operation_recover(&mut self, node: &str) -> Result<u64> {
+        let mut freed = 0;
+        let of_node = format!("{node}/");
+        for leased in self.change()?.operations.values_mut().filter(|l| l.is(OperationState::Running)) {
+            let ended = leased.lease.take_if(|(holder, _)| holder.starts_with(&of_node));
+            freed += u64::from(ended.is_some());
+        }
+        Ok(freed)
+    }
+
+    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()> {
+        for leased in self.change()?.operations.values_mut().filter(|leased| leased.held_by(holder)) {
+            leased.lease = None;
+            leased.operation.status = OperationStatus::Queued;
+            leased.operation.attempts -= u32::from(!counts);
+        }
+        Ok(())
+    }
+
+    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
+        let unsettled = self.state.operations.values().map(|l| &l.operation).filter(|o| !o.settled());
+        let to_owner = |work: &Work| matches!(work, Work::Fork { owner_id, .. } if *owner_id == owner);
+        Ok(unsettled.filter(|o| to_owner(&o.work)).any(|o| o.locator.name.key() == name.key()))
+    }
+
+    fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+        let operations = &mut self.change()?.operations;
+        let had = operations.len();
+        operations.retain(|_, l| l.operation.finished_at.is_none_or(|at| at >= before));
+        Ok(count(had - operations.len()))
+    }
+}

@@ -1,0 +1,110 @@
+//! Branches and tags.
+
+use std::collections::BTreeSet;
+
+use super::{MemoryUnit, Result, missing, page};
+use branchyard_domain::entities::{Branch, PullState, Tag};
+use branchyard_domain::ports::{MetadataError, RefRepository};
+use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
+
+impl MemoryUnit<'_> {
+    fn known(&self, database: DatabaseId, context: &'static str) -> Result<()> {
+        self.state.databases.contains_key(&database).then_some(()).ok_or_else(|| missing(context))
+    }
+}
+
+impl RefRepository for MemoryUnit<'_> {
+    fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+        self.known(database, "add a branch")?;
+        let key = (database, branch.name.clone());
+        if self.state.branches.contains_key(&key) {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.branches.insert(key, branch.clone());
+        Ok(())
+    }
+
+    fn branch_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
+        Ok(self.state.branches.get(&(database, name.clone())).cloned())
+    }
+
+    fn branch_move(
+        &mut self,
+        database: DatabaseId,
+        name: &RefName,
+        expected: &CommitHash,
+        head: &CommitHash,
+        at: Timestamp,
+    ) -> Result<bool> {
+        let stored = self.change()?.branches.get_mut(&(database, name.clone()));
+        let Some(branch) = stored.filter(|branch| branch.head == *expected) else { return Ok(false) };
+        branch.head = head.clone();
+        branch.updated_at = at;
+        Ok(true)
+    }
+
+    fn branch_remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+        if self.branch_get(database, name)?.is_none_or(|branch| branch.head != *expected) {
+            return Ok(false);
+        }
+        Ok(self.change()?.branches.remove(&(database, name.clone())).is_some())
+    }
+
+    fn branch_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>> {
+        let found = self.state.branches.iter().filter(|((id, _), _)| *id == database).map(|(_, branch)| branch);
+        Ok(page(found.filter(|b| after.is_none_or(|after| b.name.as_str() > after)).cloned(), limit))
+    }
+
+    fn tag_add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+        self.known(database, "add a tag")?;
+        let key = (database, tag.name.clone());
+        if self.state.tags.contains_key(&key) {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.tags.insert(key, tag.clone());
+        Ok(())
+    }
+
+    fn tag_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
+        Ok(self.state.tags.get(&(database, name.clone())).cloned())
+    }
+
+    fn tag_remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+        Ok(self.change()?.tags.remove(&(database, name.clone())).is_some())
+    }
+
+    fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>> {
+        let found = self.state.tags.iter().filter(|((id, _), _)| *id == database).map(|(_, tag)| tag);
+        Ok(page(found.filter(|t| after.is_none_or(|after| t.name.as_str() > after)).cloned(), limit))
+    }
+
+    fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+        self.known(to, "copy branches and tags")?;
+        for branch in self.branch_list(from, None, usize::MAX)? {
+            self.change()?.branches.insert((to, branch.name.clone()), branch);
+        }
+        for tag in self.tag_list(from, None, usize::MAX)? {
+            self.change()?.tags.insert((to, tag.name.clone()), tag);
+        }
+        Ok(())
+    }
+
+    fn named_commits(
+        &mut self,
+        database: DatabaseId,
+        after: Option<&CommitHash>,
+        limit: usize,
+    ) -> Result<Vec<CommitHash>> {
+        let mut named = BTreeSet::new();
+        named.extend(self.branch_list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
+        named.extend(self.tag_list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
+        for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
+            if let PullState::Merged { commit, base, source, .. } = &pull.state {
+                named.extend([commit.clone(), base.clone(), source.clone()]);
+            } else if let (Some(heads), None) = (&pull.content.heads, pull.content.fetch_due_at) {
+                named.extend([heads.from.clone(), heads.to.clone()]);
+            }
+        }
+        Ok(page(named.into_iter().filter(|hash| after.is_none_or(|after| hash > after)), limit))
+    }
+}

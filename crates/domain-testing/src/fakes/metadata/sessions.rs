@@ -1,0 +1,84 @@
+//! Sessions and invitations.
+
+use branchyard_auth::HashedToken;
+
+use super::{MemoryUnit, Result, count, missing};
+use branchyard_domain::entities::{Invitation, LastUse, Session, User};
+use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository};
+use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
+
+impl SessionRepository for MemoryUnit<'_> {
+    fn session_add(&mut self, session: &Session) -> Result<()> {
+        if !self.state.users.contains_key(&session.user_id) {
+            return Err(missing("add a session"));
+        }
+        if self.state.sessions.values().any(|other| other.hash == session.hash) {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.sessions.insert(session.id, session.clone());
+        Ok(())
+    }
+
+    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
+        let Some(session) = self.state.sessions.values().find(|session| session.hash == *hash) else { return Ok(None) };
+        Ok(self.state.users.get(&session.user_id).map(|user| (session.clone(), user.clone())))
+    }
+
+    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>> {
+        Ok(self.state.sessions.values().rev().filter(|session| session.user_id == user).cloned().collect())
+    }
+
+    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
+        if let Some(session) = self.change()?.sessions.get_mut(&session) {
+            session.last_use = last_use.clone();
+            session.expires_at = expires_at;
+        }
+        Ok(())
+    }
+
+    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+        if self.state.sessions.get(&session).is_none_or(|found| found.user_id != user) {
+            return Ok(false);
+        }
+        Ok(self.change()?.sessions.remove(&session).is_some())
+    }
+
+    fn session_purge(&mut self, now: Timestamp) -> Result<u64> {
+        let sessions = &mut self.change()?.sessions;
+        let before = sessions.len();
+        sessions.retain(|_, session| !session.expired(now));
+        Ok(count(before - sessions.len()))
+    }
+}
+
+impl InvitationRepository for MemoryUnit<'_> {
+    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()> {
+        if invitation.created_by.is_some_and(|user| !self.state.users.contains_key(&user)) {
+            return Err(missing("add an invitation"));
+        }
+        if self.state.invitations.values().any(|other| other.hash == invitation.hash) {
+            return Err(MetadataError::Taken);
+        }
+        self.change()?.invitations.insert(invitation.id, invitation.clone());
+        Ok(())
+    }
+
+    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
+        Ok(self.state.invitations.values().find(|invitation| invitation.hash == *hash).cloned())
+    }
+
+    fn invitation_list(&mut self) -> Result<Vec<Invitation>> {
+        Ok(self.state.invitations.values().rev().cloned().collect())
+    }
+
+    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool> {
+        Ok(self.change()?.invitations.remove(&invitation).is_some())
+    }
+
+    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64> {
+        let invitations = &mut self.change()?.invitations;
+        let before = invitations.len();
+        invitations.retain(|_, invitation| !invitation.expired(now));
+        Ok(count(before - invitations.len()))
+    }
+}

@@ -1,0 +1,85 @@
+//! What the store holds.
+
+use std::collections::BTreeMap;
+
+use branchyard_domain::entities::{
+    Activity, Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event,
+    Hook, Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request,
+    Role, Session, Tag, Token, Upload, User,
+};
+use branchyard_domain::ports::{Resolution, Sample, SavedAnswer};
+use branchyard_domain::values::{
+    AccountId, ActivityId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId,
+    OperationId, PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
+};
+
+/// An operation with its lease.
+#[derive(Debug, Clone)]
+pub(super) struct Leased {
+    pub(super) operation: Operation,
+    pub(super) lease: Option<(String, Timestamp)>,
+}
+
+/// A hook with its lease: by whom, until when.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) hook: Hook,
+    pub(super) lease: Option<(String, Timestamp)>,
+}
+
+/// A delivery with its log.
+#[derive(Debug, Clone)]
+pub(super) struct Logged {
+    pub(super) delivery: Delivery,
+    pub(super) request: Option<Request>,
+    pub(super) attempts: Vec<Attempt>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    pub(super) users: BTreeMap<AccountId, User>,
+    pub(super) organizations: BTreeMap<AccountId, Organization>,
+    /// By organization, then user.
+    pub(super) members: BTreeMap<(AccountId, AccountId), (MemberRole, Timestamp)>,
+    pub(super) tokens: BTreeMap<TokenId, Token>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    pub(super) invitations: BTreeMap<InvitationId, Invitation>,
+    pub(super) databases: BTreeMap<DatabaseId, Database>,
+    pub(super) collaborators: BTreeMap<(DatabaseId, AccountId), (Role, Timestamp)>,
+    pub(super) stars: BTreeMap<(DatabaseId, AccountId), Timestamp>,
+    pub(super) branches: BTreeMap<(DatabaseId, RefName), Branch>,
+    pub(super) tags: BTreeMap<(DatabaseId, RefName), Tag>,
+    pub(super) pulls: BTreeMap<(DatabaseId, PullNumber), Pull>,
+    /// The last number given.
+    pub(super) pull_numbers: BTreeMap<DatabaseId, i64>,
+    /// Until when a fetch for a pull is leased, and how often it failed.
+    pub(super) fetches: BTreeMap<(DatabaseId, PullNumber), (Option<Timestamp>, u32)>,
+    pub(super) comments: BTreeMap<(DatabaseId, PullNumber), Vec<PullComment>>,
+    pub(super) releases: BTreeMap<(DatabaseId, RefName), Release>,
+    pub(super) operations: BTreeMap<OperationId, Leased>,
+    pub(super) uploads: BTreeMap<UploadId, Upload>,
+    /// By caller, scope and key.
+    pub(super) answers: BTreeMap<(AccountId, String, String), SavedAnswer>,
+    /// In the order they were appended, and whether their deliveries were made.
+    pub(super) events: Vec<(Event, bool)>,
+    pub(super) activities: BTreeMap<ActivityId, Activity>,
+    pub(super) hooks: BTreeMap<HookId, Held>,
+    pub(super) deliveries: BTreeMap<DeliveryId, Logged>,
+    pub(super) deployments: BTreeMap<DeploymentId, Deployment>,
+    pub(super) deployment_collaborators: BTreeMap<(DeploymentId, AccountId), (DeploymentRole, Timestamp)>,
+    pub(super) instances: BTreeMap<InstanceId, Instance>,
+    /// In the order they were opened.
+    pub(super) intervals: Vec<Interval>,
+    pub(super) backups: BTreeMap<(DeploymentId, BackupId), Backup>,
+    pub(super) samples: BTreeMap<(InstanceId, Resolution, Timestamp), Sample>,
+    pub(super) deployment_operations: BTreeMap<OperationId, DeploymentOperation>,
+}
+
+impl State {
+    /// The live database of this lower-case owner and name.
+    pub(super) fn live(&self, owner_key: &str, name_key: &str) -> Option<&Database> {
+        self.databases
+            .values()
+            .find(|d| d.deleted_at.is_none() && d.locator.owner.key() == owner_key && d.locator.name.key() == name_key)
+    }
+}

@@ -1,0 +1,125 @@
+//! In-memory implementations of every port: for tests, and to see what a port has to do without a database around it.
+//!
+//! [`hub()`] gives a [`Hub`] over all of them, with handles to each.
+
+mod blobs;
+mod broken;
+mod clock;
+mod engine;
+mod formats;
+mod hooks;
+mod ids;
+mod metadata;
+mod provisioner;
+mod rows;
+
+use std::sync::Arc;
+
+pub use blobs::MemoryBlobs;
+pub use broken::BrokenMetadata;
+pub use clock::FixedClock;
+pub use engine::MemoryEngine;
+pub use formats::PlainFormats;
+pub use hooks::{OpenVault, PlainPayloads, ScriptedSender};
+pub use ids::SeededIds;
+pub use metadata::{MemoryMetadata, SaveFault};
+pub use provisioner::MemoryProvisioner;
+pub use rows::Collected;
+
+use branchyard_domain::ports::{Formats, Metadata};
+use branchyard_domain::usecases::Limits;
+use branchyard_domain::{Hub, Ports};
+
+/// A hub over fakes, and the fakes.
+#[derive(Clone)]
+pub struct FakeHub {
+    /// The hub.
+    pub hub: Hub,
+    /// Its metadata store.
+    pub metadata: Arc<MemoryMetadata>,
+    /// Its engine.
+    pub engine: Arc<MemoryEngine>,
+    /// Its blob store.
+    pub blobs: Arc<MemoryBlobs>,
+    /// Its clock.
+    pub clock: Arc<FixedClock>,
+    /// Its ids.
+    pub ids: Arc<SeededIds>,
+    /// Who makes its requests to hooks.
+    pub sender: Arc<ScriptedSender>,
+    /// Who runs its instances.
+    pub provisioner: Arc<MemoryProvisioner>,
+}
+
+impl FakeHub {
+    /// A hub over the same fakes, but for a metadata store that is broken.
+    pub fn broken(&self, metadata: BrokenMetadata) -> Hub {
+        Hub::new(self.ports(Arc::new(metadata)), Limits::default())
+    }
+
+    /// Another server over the same stores.
+    pub fn beside(&self, limits: Limits) -> Hub {
+        Hub::new(self.ports(self.metadata.clone()), limits)
+    }
+
+    /// Another server over the same stores, which reads files in its own way.
+    pub fn reading(&self, formats: Arc<dyn Formats>) -> Hub {
+        Hub::new(Ports { formats, ..self.ports(self.metadata.clone()) }, Limits::default())
+    }
+
+    fn ports(&self, metadata: Arc<dyn Metadata>) -> Ports {
+        Ports {
+            metadata,
+            engine: self.engine.clone(),
+            blobs: self.blobs.clone(),
+            formats: Arc::new(PlainFormats),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            payloads: Arc::new(PlainPayloads),
+            vault: Arc::new(OpenVault),
+            sender: self.sender.clone(),
+            provisioner: self.provisioner.clone(),
+        }
+    }
+}
+
+/// A hub over fakes with default limits; everything it does is the same in every run.
+pub fn hub() -> FakeHub {
+    hub_with(Limits::default())
+}
+
+/// A hub over fakes with these limits.
+pub fn hub_with(limits: Limits) -> FakeHub {
+    let metadata = Arc::new(MemoryMetadata::default());
+    let engine = Arc::new(MemoryEngine::default());
+    let blobs = Arc::new(MemoryBlobs::default());
+    let clock = Arc::new(FixedClock::default());
+    let ids = Arc::new(SeededIds::new(1));
+    let sender = Arc::new(ScriptedSender::default());
+    let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
+    let ports = Ports {
+        metadata: metadata.clone(),
+        engine: engine.clone(),
+        blobs: blobs.clone(),
+        formats: Arc::new(PlainFormats),
+        clock: clock.clone(),
+        ids: ids.clone(),
+        payloads: Arc::new(PlainPayloads),
+        vault: Arc::new(OpenVault),
+        sender: sender.clone(),
+        provisioner: provisioner.clone(),
+    };
+    let hub = Hub::new(ports, limits);
+    hub.serve_instances();
+    FakeHub { hub, metadata, engine, blobs, clock, ids, sender, provisioner }
+}
+
+/// A lock that a panic elsewhere does not spoil: tests go on to report it.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Something a fake was asked to do that it cannot; the text is for whoever reads the failing test.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Refused(&'static str);

@@ -1,0 +1,413 @@
+//! Instances without processes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::lock;
+use branchyard_domain::ports::{
+    Authorizer, BackupFile, Blobs, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
+};
+use branchyard_domain::values::{
+    BackupId, CommitHash, DeploymentId, InstanceId, OperationId, RefName, ServedName, Settings, Timestamp,
+};
+
+/// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
+pub struct MemoryProvisioner {
+    state: Mutex<State>,
+    blobs: Arc<dyn Blobs>,
+}
+
+#[derive(Default)]
+struct State {
+    instances: BTreeMap<InstanceId, Instance>,
+    authorizer: Option<Arc<dyn Authorizer>>,
+    busy_ports: Vec<u16>,
+    processes: u32,
+    never_ready: bool,
+    waits: bool,
+    refuse_start: Option<String>,
+    refuse_snapshot: Option<String>,
+}
+
+struct Instance {
+    spec: InstanceSpec,
+    databases: Option<Vec<(ServedName, DatabaseSeed)>>,
+    handle: Option<InstanceHandle>,
+    events: VecDeque<InstanceEvent>,
+    settings: Settings,
+    lines: Vec<OutputLine>,
+    sample: Sample,
+    forgotten: u32,
+}
+
+impl Instance {
+    fn say(&mut self, text: &str) {
+        let segment = u64::try_from(self.lines.len()).unwrap_or(u64::MAX);
+        let begin = OutputPosition { segment, offset: 0 };
+        let end = OutputPosition { segment: segment + 1, offset: 0 };
+        let time = Timestamp::from_seconds(i64::try_from(segment).unwrap_or(i64::MAX));
+        self.lines.push(OutputLine { time, text: text.to_owned(), begin, end });
+    }
+}
+
+impl MemoryProvisioner {
+    /// One that keeps the files of backups there.
+    pub fn new(blobs: Arc<dyn Blobs>) -> Self {
+        Self { state: Mutex::default(), blobs }
+    }
+
+    /// Makes a process end, as if by a signal.
+    pub fn crash(&self, instance: InstanceId) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.handle = None;
+            let ended = InstanceEvent::Ended { cause: "signal 9".to_owned(), stderr: "crashed".to_owned() };
+            instance.events.push_back(ended);
+        }
+    }
+
+    /// Makes a process go while nobody watches it, as when the server is down.
+    pub fn vanish(&self, instance: InstanceId) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.handle = None;
+            instance.events.clear();
+        }
+    }
+
+    /// Tells something of a process.
+    pub fn tell(&self, instance: InstanceId, event: InstanceEvent) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.events.push_back(event);
+        }
+    }
+
+    /// Whether started processes never become ready, but end.
+    pub fn never_ready(&self, never: bool) {
+        lock(&self.state).never_ready = never;
+    }
+
+    /// Whether watching takes as long as it may when nothing happens, as with processes; it does not at first.
+    pub fn waits(&self, waits: bool) {
+        lock(&self.state).waits = waits;
+    }
+
+    /// Refuses starts, with this reason.
+    pub fn refuse_start(&self, why: Option<&str>) {
+        lock(&self.state).refuse_start = why.map(str::to_owned);
+    }
+
+    /// Refuses snapshots, with this reason.
+    pub fn refuse_snapshot(&self, why: Option<&str>) {
+        lock(&self.state).refuse_snapshot = why.map(str::to_owned);
+    }
+
+    /// Makes a port look taken by somebody else.
+    pub fn occupy(&self, port: u16) {
+        lock(&self.state).busy_ports.push(port);
+    }
+
+    /// What the next samples of an instance are.
+    pub fn measure(&self, instance: InstanceId, sample: Sample) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.sample = sample;
+        }
+    }
+
+    /// Makes an instance log a line.
+    pub fn log(&self, instance: InstanceId, text: &str) {
+        if let Some(instance) = lock(&self.state).instances.get_mut(&instance) {
+            instance.say(text);
+        }
+    }
+
+    /// Instances that run, with the settings they have.
+    pub fn running(&self) -> Vec<(InstanceId, Settings)> {
+        let state = lock(&self.state);
+        let running = state.instances.iter().filter(|(_, instance)| instance.handle.is_some());
+        running.map(|(id, instance)| (*id, instance.settings.clone())).collect()
+    }
+
+    /// What the databases of an instance began with; `None` when it has no data.
+    pub fn data(&self, instance: InstanceId) -> Option<Vec<(ServedName, DatabaseSeed)>> {
+        lock(&self.state).instances.get(&instance)?.databases.clone()
+    }
+
+    /// Who checks callers.
+    pub fn authorizer(&self) -> Option<Arc<dyn Authorizer>> {
+        lock(&self.state).authorizer.clone()
+    }
+
+    /// A backup is what it was when it was made.
+    fn check_seed(&self, seed: &DatabaseSeed) -> Result<(), ProvisionError> {
+        let DatabaseSeed::Backup { file, content } = seed else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let read = self.blobs.open_backup(file).map(|mut source| source.read_to_end(&mut bytes));
+        match read {
+            Ok(Ok(_)) if digest(&bytes) == content.sha256 => Ok(()),
+            Ok(Ok(_)) => Err(refused("the backup is damaged")),
+            Ok(Err(_)) | Err(_) => Err(refused("the backup is missing")),
+        }
+    }
+
+    /// How often the processes of an instance were told to forget their callers.
+    pub fn forgotten(&self, instance: InstanceId) -> u32 {
+        lock(&self.state).instances.get(&instance).map_or(0, |instance| instance.forgotten)
+    }
+
+    fn live<T>(&self, handle: &InstanceHandle, act: impl FnOnce(&mut Instance) -> T) -> Result<T, ProvisionError> {
+        let mut state = lock(&self.state);
+        match state.instances.get_mut(&handle.instance) {
+            Some(instance) if instance.handle.as_ref() == Some(handle) => Ok(act(instance)),
+            _ => Err(ProvisionError::Gone),
+        }
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn refused(why: &str) -> ProvisionError {
+    ProvisionError::Refused(why.to_owned())
+}
+
+fn ready() -> InstanceEvent {
+    InstanceEvent::Ready { host: "127.0.0.1".to_owned(), version: "1.0.0".to_owned() }
+}
+
+impl Provisioner for MemoryProvisioner {
+    fn connect(&self, authorizer: Arc<dyn Authorizer>) {
+        lock(&self.state).authorizer = Some(authorizer);
+    }
+
+    fn features(&self, _zone: &str) -> Result<ZoneFeatures, ProvisionError> {
+        Ok(ZoneFeatures {
+            replicas: false,
+            public_tls: false,
+            remotesapi: false,
+            mcp: false,
+            credentials: false,
+            versions: vec!["1.0.0".to_owned()],
+            memory_bytes: Some(64 << 30),
+            disk_bytes: Some(2_000 << 30),
+        })
+    }
+
+    fn port_is_free(&self, port: u16) -> bool {
+        let state = lock(&self.state);
+        let listens = |instance: &Instance| instance.handle.is_some() && instance.spec.port == port;
+        !state.busy_ports.contains(&port) && !state.instances.values().any(listens)
+    }
+
+    fn prepare(&self, spec: &InstanceSpec, seeds: &[DatabaseSeed]) -> Result<(), ProvisionError> {
+        for seed in seeds {
+            self.check_seed(seed)?;
+        }
+        let mut state = lock(&self.state);
+        let instance = state.instances.entry(spec.instance).or_insert_with(|| Instance {
+            spec: spec.clone(),
+            databases: None,
+            handle: None,
+            events: VecDeque::new(),
+            settings: spec.settings.clone(),
+            lines: Vec::new(),
+            sample: Sample::default(),
+            forgotten: 0,
+        });
+        if instance.databases.is_none() {
+            instance.databases = Some(spec.databases.iter().cloned().zip(seeds.iter().cloned()).collect());
+        }
+        Ok(())
+    }
+
+    fn remove(&self, instance: InstanceId) -> Result<(), ProvisionError> {
+        match lock(&self.state).instances.get_mut(&instance) {
+            Some(instance) if instance.handle.is_some() => Err(refused("the instance runs")),
+            Some(instance) => {
+                instance.databases = None;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn forget(&self, deployment: DeploymentId) -> Result<(), ProvisionError> {
+        let mut state = lock(&self.state);
+        let runs = |i: &Instance| i.spec.deployment == deployment && i.handle.is_some();
+        if state.instances.values().any(runs) {
+            return Err(refused("an instance runs"));
+        }
+        state.instances.retain(|_, instance| instance.spec.deployment != deployment);
+        Ok(())
+    }
+
+    fn start(&self, spec: &InstanceSpec) -> Result<InstanceHandle, ProvisionError> {
+        let mut state = lock(&self.state);
+        if let Some(why) = &state.refuse_start {
+            return Err(refused(why));
+        }
+        state.processes += 1;
+        let (process, never_ready) = (state.processes, state.never_ready);
+        let instance = state.instances.get_mut(&spec.instance).filter(|instance| instance.databases.is_some());
+        let instance = instance.ok_or_else(|| refused("the instance was not prepared"))?;
+        if let Some(handle) = &instance.handle {
+            return Ok(handle.clone());
+        }
+        let handle = InstanceHandle { instance: spec.instance, process, process_started: process.to_string() };
+        instance.spec = spec.clone();
+        instance.settings = spec.settings.clone();
+        instance.events.clear();
+        if never_ready {
+            instance.say("ERROR cannot start");
+            let ended = InstanceEvent::Ended { cause: "exit status 1".to_owned(), stderr: "cannot start".to_owned() };
+            instance.events.push_back(ended);
+        } else {
+            instance.say("INFO ready");
+            instance.events.push_back(ready());
+        }
+        instance.handle = Some(handle.clone());
+        Ok(handle)
+    }
+
+    fn adopt(&self, _spec: &InstanceSpec, handle: &InstanceHandle) -> Result<(), ProvisionError> {
+        self.live(handle, |instance| {
+            instance.events.clear();
+            instance.events.push_back(ready());
+        })
+    }
+
+    fn watch(&self, handle: &InstanceHandle, wait: Duration) -> Result<Option<InstanceEvent>, ProvisionError> {
+        let mut state = lock(&self.state);
+        let idle = state.instances.get(&handle.instance).is_some_and(|i| i.events.is_empty() && i.handle.is_some());
+        if state.waits && idle {
+            drop(state);
+            std::thread::sleep(wait);
+            state = lock(&self.state);
+        }
+        let instance = state.instances.get_mut(&handle.instance).ok_or(ProvisionError::Gone)?;
+        let event = instance.events.pop_front();
+        if matches!(event, Some(InstanceEvent::Ended { .. })) {
+            instance.handle = None;
+        } else if event.is_none() && instance.handle.as_ref() != Some(handle) {
+            return Err(ProvisionError::Gone);
+        }
+        Ok(event)
+    }
+
+    fn stop(&self, handle: &InstanceHandle, _deadline: Duration) -> Result<(), ProvisionError> {
+        let stopped = self.live(handle, |instance| {
+            instance.say("INFO drained");
+            instance.handle = None;
+            instance.events.clear();
+        });
+        match stopped {
+            Err(ProvisionError::Gone) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn release(&self, _handle: &InstanceHandle) {}
+
+    fn apply(&self, handle: &InstanceHandle, settings: &Settings) -> Result<(), ProvisionError> {
+        self.live(handle, |instance| instance.settings = settings.clone())
+    }
+
+    fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
+        self.live(handle, |instance| instance.forgotten += 1)
+    }
+
+    fn address(&self, handle: &InstanceHandle) -> Result<SocketAddr, ProvisionError> {
+        self.live(handle, |instance| SocketAddr::from((Ipv4Addr::LOCALHOST, instance.spec.port)))
+    }
+
+    fn sample(&self, handle: &InstanceHandle) -> Result<Sample, ProvisionError> {
+        self.live(handle, |instance| instance.sample.clone())
+    }
+
+    fn logs(&self, instance: InstanceId, query: &OutputQuery) -> Result<Vec<OutputLine>, ProvisionError> {
+        let state = lock(&self.state);
+        let Some(instance) = state.instances.get(&instance) else { return Ok(Vec::new()) };
+        let inside = |line: &&OutputLine| {
+            let after = query.since.is_none_or(|since| line.time >= since);
+            let before = query.until.is_none_or(|until| line.time <= until);
+            after
+                && before
+                && match query.towards {
+                    Towards::Older => query.from.is_none_or(|from| line.end <= from),
+                    Towards::Newer => query.from.is_none_or(|from| line.begin >= from),
+                }
+        };
+        let found: Vec<OutputLine> = instance.lines.iter().filter(inside).cloned().collect();
+        let skipped = match query.towards {
+            Towards::Older => found.len().saturating_sub(query.limit),
+            Towards::Newer => 0,
+        };
+        Ok(found.into_iter().skip(skipped).take(query.limit).collect())
+    }
+
+    fn sizes(&self, spec: &InstanceSpec) -> Result<Vec<u64>, ProvisionError> {
+        let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
+        let size = |name: &ServedName| data.iter().find(|(known, _)| known.key() == name.key()).map(|_| 4_096);
+        Ok(spec.databases.iter().map(|name| size(name).unwrap_or(0)).collect())
+    }
+
+    fn snapshot(&self, spec: &InstanceSpec, backup: BackupId) -> Result<Vec<CopiedDatabase>, ProvisionError> {
+        if let Some(why) = &lock(&self.state).refuse_snapshot {
+            return Err(refused(why));
+        }
+        let data = self.data(spec.instance).ok_or_else(|| refused("the instance has no data"))?;
+        let mut copied = Vec::new();
+        for (name, seed) in data {
+            let content = format!("the bytes of {name}");
+            let file = BackupFile { deployment: spec.deployment, backup, database: name.clone() };
+            let kept = self.blobs.put_backup(&file, &mut content.as_bytes());
+            let size_bytes = kept.map_err(|error| refused(&error.to_string()))?;
+            let sha256 = digest(content.as_bytes());
+            copied.push(CopiedDatabase { name, size_bytes, sha256, heads: heads(&seed) });
+        }
+        Ok(copied)
+    }
+
+    fn create_database(
+        &self,
+        handle: &InstanceHandle,
+        _operation: OperationId,
+        name: &ServedName,
+        seed: &DatabaseSeed,
+    ) -> Result<(), ProvisionError> {
+        self.live(handle, |instance| {
+            let databases = instance.databases.get_or_insert_default();
+            if !databases.iter().any(|(known, _)| known.key() == name.key()) {
+                databases.push((name.clone(), seed.clone()));
+            }
+        })
+    }
+
+    fn drop_database(
+        &self,
+        handle: &InstanceHandle,
+        _operation: OperationId,
+        name: &ServedName,
+    ) -> Result<(), ProvisionError> {
+        self.live(handle, |instance| {
+            instance.databases.get_or_insert_default().retain(|(known, _)| known.key() != name.key());
+        })
+    }
+}
+
+/// The heads a database has right after it was made.
+fn heads(seed: &DatabaseSeed) -> Vec<(RefName, CommitHash)> {
+    match seed {
+        DatabaseSeed::Empty { .. } => {
+            let first = CommitHash::parse(&"0".repeat(40)).ok();
+            RefName::parse("main").ok().zip(first).into_iter().collect()
+        }
+        DatabaseSeed::Hub { commit, branch, .. } => vec![(branch.clone(), commit.clone())],
+        DatabaseSeed::Backup { content, .. } => content.heads.clone(),
+    }
+}

@@ -1,0 +1,57 @@
+//! A sink that keeps everything.
+
+use branchyard_domain::entities::Cell;
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+
+/// Columns and rows of a read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Collected {
+    /// The columns, once they are known.
+    pub columns: Vec<Column>,
+    /// The rows so far.
+    pub rows: Vec<Vec<Cell>>,
+    /// Stops the read after so many rows; 0 for never.
+    pub stop_after: usize,
+}
+
+impl Collected {
+    /// Keeps so many rows, then stops the read.
+    pub fn stopping_after(rows: usize) -> Self {
+        Self { stop_after: rows, ..Self::default() }
+    }
+
+    /// The rows as text: values apart by `|`, `NULL` for none.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |row: &Vec<Cell>| row.iter().map(text).collect::<Vec<_>>().join("|");
+        self.rows.iter().map(line).collect()
+    }
+}
+
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "NULL".to_owned(),
+        Cell::Integer(number) => number.to_string(),
+        Cell::Real(number) => format!("{number:?}"),
+        Cell::Text(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Cell::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+    }
+}
+
+impl RowSink for Collected {
+    fn columns(&mut self, columns: &[Column]) -> Flow {
+        self.columns = columns.to_vec();
+        Flow::Continue
+    }
+
+    fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
+        let cell = |value: &ValueRef<'_>| match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(number) => Cell::Integer(*number),
+            ValueRef::Real(number) => Cell::Real(*number),
+            ValueRef::Text(bytes) => Cell::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => Cell::Blob(bytes.to_vec()),
+        };
+        self.rows.push(row.iter().map(cell).collect());
+        if self.rows.len() == self.stop_after { Flow::Stop } else { Flow::Continue }
+    }
+}

@@ -1,0 +1,1240 @@
+//! What any [`Metadata`] promises. Each function wants a store of its own, empty and ready.
+//!
+//! A test calls [`run_all`], or the functions of [`ALL`] one by one.
+
+mod activities;
+mod deployments;
+mod hooks;
+mod organizations;
+mod sessions;
+mod stars;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use branchyard_auth::HashedToken;
+use uuid::Uuid;
+
+use branchyard_domain::entities::{
+    AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
+    ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
+    Pull, PullAction, PullComment, PullContent, PullEnds, PullHeads, PullHidden, PullState, Release, Role, RowProblem,
+    Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
+};
+use branchyard_domain::ports::{
+    DatabaseFilter, FetchBacklog, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog, OperationFilter,
+    OperationState, PullFilter, PullStanding, SavedAnswer, Unit,
+};
+use branchyard_domain::values::{
+    AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
+    ReleaseId, Timestamp, TokenId, UploadId,
+};
+
+pub use activities::activities;
+pub use deployments::{backups_and_samples, deployment_operations, deployments, instances, ledger};
+pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
+pub use organizations::{members, organizations};
+pub use sessions::{invitations, profiles, sessions};
+pub use stars::{rankings, stars};
+
+/// One promise, checked.
+pub type Check = fn(&dyn Metadata);
+
+/// Every check by name.
+pub const ALL: &[(&str, Check)] = &[
+    ("accounts", accounts),
+    ("organizations", organizations),
+    ("members", members),
+    ("tokens", tokens),
+    ("sessions", sessions),
+    ("invitations", invitations),
+    ("profiles", profiles),
+    ("databases", databases),
+    ("database_lists", database_lists),
+    ("collaborators", collaborators),
+    ("activities", activities),
+    ("stars", stars),
+    ("rankings", rankings),
+    ("refs", refs),
+    ("named_commits", named_commits),
+    ("pulls", pulls),
+    ("pull_content", pull_content),
+    ("comments", comments),
+    ("releases", releases),
+    ("operations", operations),
+    ("leases", leases),
+    ("lease_turns", lease_turns),
+    ("uploads", uploads),
+    ("answers", answers),
+    ("events", events),
+    ("hooks", hooks),
+    ("deliveries", deliveries),
+    ("delivery_log", delivery_log),
+    ("delivery_leases", delivery_leases),
+    ("deployments", deployments),
+    ("instances", instances),
+    ("ledger", ledger),
+    ("backups_and_samples", backups_and_samples),
+    ("deployment_operations", deployment_operations),
+    ("units", units),
+    ("concurrency", concurrency),
+    ("versions", versions),
+];
+
+/// Runs every check on a store of its own.
+pub fn run_all(make: &dyn Fn() -> Box<dyn Metadata>) {
+    for (_, check) in ALL {
+        check(make().as_ref());
+    }
+}
+
+fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+fn account_id(n: u128) -> AccountId {
+    AccountId::from_uuid(id(n))
+}
+
+fn database_id(n: u128) -> DatabaseId {
+    DatabaseId::from_uuid(id(n))
+}
+
+fn operation_id(n: u128) -> OperationId {
+    OperationId::from_uuid(id(n))
+}
+
+fn owner(text: &str) -> OwnerName {
+    OwnerName::parse(text).unwrap()
+}
+
+fn reference(text: &str) -> RefName {
+    RefName::parse(text).unwrap()
+}
+
+fn hash(n: u64) -> CommitHash {
+    CommitHash::parse(&format!("{n:040x}")).unwrap()
+}
+
+fn at(seconds: i64) -> Timestamp {
+    // Not whole milliseconds: a store keeps microseconds.
+    Timestamp::from_micros(1_700_000_000_123_457).plus_seconds(seconds)
+}
+
+fn user(n: u128, name: &str) -> User {
+    User {
+        id: account_id(n),
+        name: owner(name),
+        display_name: Some(format!("{name} the Great")),
+        bio: Some("ünï ☂".to_owned()),
+        location: None,
+        website_url: Some("https://example.org".to_owned()),
+        profile_pic_url: None,
+        emails: vec![
+            Email { address: format!("{name}@example.org"), is_primary: true, is_verified: true },
+            Email { address: format!("{name}@example.com"), is_primary: false, is_verified: false },
+        ],
+        password_hash: Some("$argon2id$".to_owned()),
+        is_admin: n == 1,
+        created_at: at(0),
+    }
+}
+
+fn organization(n: u128, name: &str) -> Organization {
+    Organization {
+        id: account_id(n),
+        name: owner(name),
+        display_name: None,
+        description: Some("we".to_owned()),
+        base_role: Role::Read,
+        created_at: at(1),
+    }
+}
+
+fn database(n: u128, of: &User, name: &str) -> Database {
+    Database {
+        id: database_id(n),
+        owner_id: of.id,
+        locator: DatabaseLocator { owner: of.name.clone(), name: DatabaseName::parse(name).unwrap() },
+        description: None,
+        visibility: Visibility::Public,
+        default_branch: reference("main"),
+        parent_id: None,
+        network_id: database_id(n),
+        created_at: at(2),
+        last_write_at: None,
+        size_bytes: 4096,
+        star_count: 0,
+        version: 1,
+        deleted_at: None,
+    }
+}
+
+fn branch(name: &str, head: u64) -> Branch {
+    Branch { name: reference(name), head: hash(head), updated_at: at(3) }
+}
+
+fn tag(name: &str, commit: u64) -> Tag {
+    Tag { name: reference(name), commit: hash(commit), message: Some("m".to_owned()), tagged_at: at(4) }
+}
+
+fn pull(n: i64, base: &Database, source: &Database, from: &str, creator: &User) -> Pull {
+    Pull {
+        database_id: base.id,
+        number: PullNumber::new(n).unwrap(),
+        title: format!("pull {n}"),
+        description: Some("why".to_owned()),
+        state: PullState::Open,
+        creator_id: creator.id,
+        creator: creator.name.clone(),
+        from_database_id: source.id,
+        from_locator: source.locator.clone(),
+        from_branch: reference(from),
+        to_branch: reference("main"),
+        content: PullContent::default(),
+        created_at: at(5),
+        updated_at: at(5),
+        version: 1,
+    }
+}
+
+fn operation(n: u128, on: &Database, by: &User) -> Operation {
+    Operation {
+        id: operation_id(n),
+        database_id: on.id,
+        locator: on.locator.clone(),
+        work: Work::SqlWrite {
+            from_branch: reference("main"),
+            to_branch: reference("work"),
+            statements: "INSERT INTO t VALUES ('a\u{0}b', \"ü\")".to_owned(),
+            message: "m".to_owned(),
+        },
+        status: OperationStatus::Queued,
+        created_by: by.id,
+        created_by_name: by.name.clone(),
+        created_at: at(6),
+        started_at: None,
+        finished_at: None,
+        attempts: 0,
+    }
+}
+
+fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
+    let mut unit = store.write().expect("a unit that writes");
+    let value = work(&mut *unit);
+    unit.save().expect("saved");
+    value
+}
+
+fn read<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
+    let mut unit = store.read().expect("a unit that reads");
+    work(&mut *unit)
+}
+
+fn taken<T: std::fmt::Debug>(result: Result<T, MetadataError>) {
+    assert!(matches!(result, Err(MetadataError::Taken)), "taken, not {result:?}");
+}
+
+/// `ann` (1), `bob` (2), and ann's database `ann/Menu` (10).
+fn scene(store: &dyn Metadata) -> (User, User, Database) {
+    let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
+    let menu = database(10, &ann, "Menu");
+    write(store, |unit| {
+        unit.user_add(&ann).unwrap();
+        unit.user_add(&bob).unwrap();
+        unit.database_add(&menu).unwrap();
+    });
+    (ann, bob, menu)
+}
+
+/// Users and organizations; names are unique whatever the case.
+pub fn accounts(store: &dyn Metadata) {
+    let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
+    let acme = organization(3, "Acme");
+    write(store, |unit| {
+        unit.user_add(&ann).unwrap();
+        unit.user_add(&bob).unwrap();
+        unit.organization_add(&acme).unwrap();
+        taken(unit.user_add(&user(4, "ANN")));
+        taken(unit.organization_add(&organization(5, "BOB")));
+        // The unit goes on after a refusal, and nothing of what was refused stays.
+        assert_eq!(unit.user_get(account_id(4)).unwrap(), None);
+    });
+    read(store, |unit| {
+        assert_eq!(unit.user_get(ann.id).unwrap().unwrap(), ann);
+        assert_eq!(unit.user_get(acme.id).unwrap(), None);
+        assert_eq!(unit.organization_get(acme.id).unwrap().unwrap(), acme);
+        assert_eq!(unit.organization_get(ann.id).unwrap(), None);
+        let found = unit.account_by_name(&owner("aNN")).unwrap().unwrap();
+        assert_eq!((found.id, found.name.as_str(), found.kind), (ann.id, "Ann", AccountKind::User));
+        let found = unit.account_by_name(&owner("acme")).unwrap().unwrap();
+        assert_eq!((found.id, found.kind), (acme.id, AccountKind::Organization));
+        assert_eq!(unit.account_by_name(&owner("nobody")).unwrap(), None);
+    });
+}
+
+/// Tokens by hash, by user, and their last use.
+pub fn tokens(store: &dyn Metadata) {
+    let (ann, bob, _) = scene(store);
+    let token = |n: u8, of: &User, expires_at| Token {
+        id: TokenId::from_uuid(id(n.into())),
+        user_id: of.id,
+        name: format!("token {n}"),
+        hash: HashedToken::from_bytes([n; 32]),
+        created_at: at(0),
+        expires_at,
+        last_use: None,
+    };
+    write(store, |unit| {
+        for n in 1..=3 {
+            unit.token_add(&token(n, &ann, at(i64::from(n) * 10))).unwrap();
+        }
+        unit.token_add(&token(4, &bob, at(100))).unwrap();
+    });
+    let ids = |tokens: Vec<Token>| tokens.into_iter().map(|token| token.id.as_uuid().as_u128()).collect::<Vec<_>>();
+    read(store, |unit| {
+        let (found, whose) = unit.token_by_hash(&HashedToken::from_bytes([2; 32])).unwrap().unwrap();
+        assert_eq!((found.id, found.name.as_str(), found.expires_at), (token(2, &ann, at(0)).id, "token 2", at(20)));
+        assert_eq!(found.hash, HashedToken::from_bytes([2; 32]));
+        assert_eq!(found.last_use, None);
+        assert_eq!(whose, ann);
+        assert!(unit.token_by_hash(&HashedToken::from_bytes([9; 32])).unwrap().is_none());
+        let first = unit.token_list(ann.id, None, 2).unwrap();
+        assert_eq!(ids(first.clone()), [3, 2]);
+        assert_eq!(ids(unit.token_list(ann.id, Some(first[1].id), 2).unwrap()), [1]);
+        assert_eq!(unit.token_count_live(ann.id, at(10)).unwrap(), 2, "at its end a token is expired");
+    });
+    let last_use = LastUse { at: at(5), address: "192.0.2.1".to_owned(), user_agent: "curl".to_owned() };
+    write(store, |unit| {
+        unit.token_touch(TokenId::from_uuid(id(2)), &last_use).unwrap();
+        unit.token_touch(TokenId::from_uuid(id(99)), &last_use).unwrap();
+        assert!(unit.token_remove(bob.id, TokenId::from_uuid(id(2))).unwrap().is_none(), "not bob's");
+        let removed = unit.token_remove(ann.id, TokenId::from_uuid(id(2))).unwrap().unwrap();
+        assert_eq!(removed.last_use, Some(last_use));
+        assert!(unit.token_remove(ann.id, TokenId::from_uuid(id(2))).unwrap().is_none());
+    });
+    read(store, |unit| {
+        assert!(unit.token_by_hash(&HashedToken::from_bytes([2; 32])).unwrap().is_none());
+    });
+}
+
+/// Databases: names, versions, deletion, counts.
+pub fn databases(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let mut fork = database(11, &bob, "Menu");
+    fork.parent_id = Some(menu.id);
+    fork.network_id = menu.id;
+    write(store, |unit| {
+        taken(unit.database_add(&database(12, &ann, "MENU")));
+        unit.database_add(&fork).unwrap();
+        assert_eq!(unit.database_by_name(&owner("ann"), &DatabaseName::parse("mEnU").unwrap()).unwrap().unwrap(), menu);
+        assert_eq!(unit.database_get(fork.id).unwrap().unwrap(), fork);
+        assert_eq!(unit.database_get(database_id(99)).unwrap(), None);
+        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
+        assert_eq!(unit.database_count(ann.id).unwrap(), 1);
+        assert_eq!(unit.database_ids(None, 10).unwrap(), [menu.id, fork.id]);
+        assert_eq!(unit.database_ids(Some(menu.id), 10).unwrap(), [fork.id]);
+        unit.database_wrote(menu.id, at(20), 8192).unwrap();
+    });
+    let mut changed = menu.clone();
+    changed.description = Some("Über all".to_owned());
+    changed.visibility = Visibility::Private;
+    changed.default_branch = reference("trunk");
+    changed.last_write_at = Some(at(21));
+    changed.size_bytes = 9000;
+    write(store, |unit| {
+        let found = unit.database_get(menu.id).unwrap().unwrap();
+        assert_eq!((found.version, found.last_write_at, found.size_bytes), (1, Some(at(20)), 8192));
+        assert!(unit.database_update(&changed).unwrap());
+        assert!(!unit.database_update(&changed).unwrap(), "its version is past");
+        changed.version = 2;
+        assert_eq!(unit.database_get(menu.id).unwrap().unwrap(), changed);
+        changed.deleted_at = Some(at(22));
+        assert!(unit.database_update(&changed).unwrap());
+        changed.version = 3;
+        // Deleted: kept by id, its name is free, it counts nowhere.
+        assert_eq!(unit.database_get(menu.id).unwrap().unwrap(), changed);
+        assert_eq!(unit.database_by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
+        assert_eq!(unit.database_count(ann.id).unwrap(), 0);
+        assert_eq!(unit.database_ids(None, 10).unwrap(), [fork.id]);
+        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
+        unit.database_add(&database(12, &ann, "MENU")).unwrap();
+    });
+}
+
+/// Lists of databases and forks: who sees what, filters, pages.
+pub fn database_lists(store: &dyn Metadata) {
+    let (ann, bob, zoe) = (user(1, "Ann"), user(2, "bob"), user(3, "zoe"));
+    let acme = organization(4, "acme");
+    let of_acme = User { id: acme.id, name: acme.name.clone(), ..user(4, "acme") };
+    let root = database(10, &ann, "b-public");
+    let private = |mut database: Database| {
+        database.visibility = Visibility::Private;
+        database
+    };
+    let fork = |mut database: Database| {
+        database.parent_id = Some(root.id);
+        database.network_id = root.id;
+        database
+    };
+    let mut described = private(database(11, &ann, "A_private"));
+    described.description = Some("ÄPFEL 100%".to_owned());
+    let mut gone = fork(database(16, &zoe, "gone"));
+    write(store, |unit| {
+        for user in [&ann, &bob, &zoe] {
+            unit.user_add(user).unwrap();
+        }
+        unit.organization_add(&acme).unwrap();
+        unit.member_put(acme.id, bob.id, MemberRole::Member, at(0)).unwrap();
+        unit.database_add(&root).unwrap();
+        unit.database_add(&described).unwrap();
+        unit.database_add(&private(database(12, &of_acme, "inner"))).unwrap();
+        unit.database_add(&fork(database(13, &bob, "fork"))).unwrap();
+        unit.database_add(&private(fork(database(14, &bob, "secret")))).unwrap();
+        unit.database_add(&private(fork(database(15, &zoe, "secret")))).unwrap();
+        unit.database_add(&gone).unwrap();
+        gone.deleted_at = Some(at(1));
+        assert!(unit.database_update(&gone).unwrap());
+        unit.collaborator_put(database_id(15), bob.id, Role::Read, at(0)).unwrap();
+    });
+    let names = |databases: Vec<Database>| databases.iter().map(|d| d.locator.to_string()).collect::<Vec<_>>();
+    read(store, |unit| {
+        let all = DatabaseFilter::default();
+        assert_eq!(names(unit.database_list(None, &all, None, 10).unwrap()), ["Ann/b-public", "bob/fork"]);
+        assert_eq!(
+            names(unit.database_list(Some(bob.id), &all, None, 10).unwrap()),
+            ["acme/inner", "Ann/b-public", "bob/fork", "bob/secret", "zoe/secret"]
+        );
+        assert_eq!(
+            names(unit.database_list(Some(ann.id), &all, None, 10).unwrap()),
+            ["Ann/A_private", "Ann/b-public", "bob/fork"]
+        );
+        let mut seen = Vec::new();
+        let mut after: Option<(String, String)> = None;
+        loop {
+            let key = after.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));
+            let page = unit.database_list(Some(bob.id), &all, key, 2).unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some((last.locator.owner.key(), last.locator.name.key()));
+            seen.extend(names(page));
+        }
+        assert_eq!(seen, ["acme/inner", "Ann/b-public", "bob/fork", "bob/secret", "zoe/secret"]);
+        let only = DatabaseFilter { owner: Some(owner("ANN")), ..all.clone() };
+        assert_eq!(names(unit.database_list(None, &only, None, 10).unwrap()), ["Ann/b-public"]);
+        let only = DatabaseFilter { visibility: Some(Visibility::Private), ..all.clone() };
+        assert_eq!(names(unit.database_list(Some(ann.id), &only, None, 10).unwrap()), ["Ann/A_private"]);
+        assert!(unit.database_list(None, &only, None, 10).unwrap().is_empty());
+        let containing = |text: &str| DatabaseFilter { contains: Some(text.to_owned()), ..DatabaseFilter::default() };
+        for (text, found) in [
+            ("PRIVATE", &["Ann/A_private"][..]),
+            ("äpfel", &["Ann/A_private"]),
+            ("100%", &["Ann/A_private"]),
+            ("a_p", &["Ann/A_private"]),
+            ("%", &["Ann/A_private"]),
+            ("a%p", &[]),
+            ("b_p", &[]),
+            ("nothing", &[]),
+        ] {
+            assert_eq!(names(unit.database_list(Some(ann.id), &containing(text), None, 10).unwrap()), found, "{text}");
+        }
+        assert!(unit.database_list(None, &containing(&"x".repeat(100_000)), None, 10).unwrap().is_empty());
+        assert_eq!(names(unit.fork_list(None, root.id, None, 10).unwrap()), ["bob/fork"]);
+        assert_eq!(
+            names(unit.fork_list(Some(bob.id), root.id, None, 10).unwrap()),
+            ["bob/fork", "bob/secret", "zoe/secret"]
+        );
+        assert_eq!(names(unit.fork_list(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()), ["bob/secret"]);
+        assert_eq!(unit.fork_count(Some(bob.id), root.id).unwrap(), 3);
+        assert_eq!(unit.fork_count(Some(zoe.id), root.id).unwrap(), 2);
+        assert_eq!(unit.fork_count(None, root.id).unwrap(), 1, "what is hidden is not counted");
+    });
+}
+
+/// Collaborators.
+pub fn collaborators(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let zoe = user(3, "Zoe");
+    write(store, |unit| {
+        unit.user_add(&zoe).unwrap();
+        assert!(unit.collaborator_put(menu.id, zoe.id, Role::Write, at(1)).unwrap());
+        assert!(unit.collaborator_put(menu.id, bob.id, Role::Read, at(2)).unwrap());
+        assert!(!unit.collaborator_put(menu.id, bob.id, Role::Admin, at(3)).unwrap());
+    });
+    write(store, |unit| {
+        let found = unit.collaborator_get(menu.id, bob.id).unwrap().unwrap();
+        assert_eq!((found.user_id, found.username.as_str(), found.role), (bob.id, "bob", Role::Admin));
+        assert_eq!(found.added_at, at(2));
+        assert_eq!(unit.collaborator_get(menu.id, ann.id).unwrap(), None);
+        let names = |list: Vec<branchyard_domain::entities::Collaborator>| {
+            list.iter().map(|c| c.username.key()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(unit.collaborator_list(menu.id, None, 10).unwrap()), ["bob", "zoe"]);
+        assert_eq!(names(unit.collaborator_list(menu.id, None, 1).unwrap()), ["bob"]);
+        assert_eq!(names(unit.collaborator_list(menu.id, Some("bob"), 10).unwrap()), ["zoe"]);
+        assert_eq!(unit.collaborator_remove(menu.id, bob.id).unwrap(), Some(found));
+        assert_eq!(unit.collaborator_remove(menu.id, bob.id).unwrap(), None);
+    });
+}
+
+/// Branches and tags: unique names, compare-and-set, byte-wise order, copies.
+pub fn refs(store: &dyn Metadata) {
+    let (_, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    // Byte-wise: upper case before lower case, `-` before `/`, letters beyond ASCII last.
+    let names = ["Main", "a", "a-b", "a/b", "a0", "main", "é"];
+    let strings = |branches: &[Branch]| branches.iter().map(|branch| branch.name.to_string()).collect::<Vec<_>>();
+    write(store, |unit| {
+        unit.database_add(&other).unwrap();
+        for name in ["a0", "é", "main", "a/b", "Main", "a", "a-b"] {
+            unit.branch_add(menu.id, &branch(name, 1)).unwrap();
+            unit.tag_add(menu.id, &tag(name, 2)).unwrap();
+        }
+        taken(unit.branch_add(menu.id, &branch("main", 9)));
+        taken(unit.tag_add(menu.id, &tag("main", 9)));
+        assert!(unit.branch_move(menu.id, &reference("main"), &hash(1), &hash(5), at(9)).unwrap());
+        assert!(!unit.branch_move(menu.id, &reference("main"), &hash(1), &hash(6), at(9)).unwrap());
+        assert!(!unit.branch_move(menu.id, &reference("none"), &hash(1), &hash(6), at(9)).unwrap());
+        assert!(!unit.branch_move(other.id, &reference("main"), &hash(5), &hash(6), at(9)).unwrap());
+    });
+    write(store, |unit| {
+        let main = Branch { name: reference("main"), head: hash(5), updated_at: at(9) };
+        assert_eq!(unit.branch_get(menu.id, &main.name).unwrap().unwrap(), main);
+        assert_eq!(unit.branch_get(other.id, &main.name).unwrap(), None);
+        assert_eq!(unit.tag_get(menu.id, &reference("é")).unwrap().unwrap(), tag("é", 2));
+        assert_eq!(unit.tag_get(menu.id, &reference("none")).unwrap(), None);
+        assert_eq!(strings(&unit.branch_list(menu.id, None, 100).unwrap()), names);
+        assert_eq!(strings(&unit.branch_list(menu.id, Some("a-b"), 2).unwrap()), names[3..5]);
+        let tags = unit.tag_list(menu.id, Some("Main"), 100).unwrap();
+        assert_eq!(tags.iter().map(|tag| tag.name.to_string()).collect::<Vec<_>>(), names[1..]);
+        unit.refs_copy(menu.id, other.id).unwrap();
+        assert_eq!(unit.branch_list(other.id, None, 100).unwrap(), unit.branch_list(menu.id, None, 100).unwrap());
+        assert_eq!(unit.tag_list(other.id, None, 100).unwrap(), unit.tag_list(menu.id, None, 100).unwrap());
+        assert!(!unit.branch_remove(menu.id, &main.name, &hash(1)).unwrap());
+        assert!(unit.branch_remove(menu.id, &main.name, &hash(5)).unwrap());
+        assert!(!unit.branch_remove(menu.id, &main.name, &hash(5)).unwrap());
+        assert!(unit.tag_remove(menu.id, &main.name).unwrap());
+        assert!(!unit.tag_remove(menu.id, &main.name).unwrap());
+        assert!(unit.branch_get(other.id, &main.name).unwrap().is_some());
+    });
+}
+
+/// The commits that a database's names keep alive.
+pub fn named_commits(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    write(store, |unit| {
+        unit.database_add(&other).unwrap();
+        for (name, head) in [("a", 5), ("b", 3), ("c", 5)] {
+            unit.branch_add(menu.id, &branch(name, head)).unwrap();
+        }
+        unit.branch_add(other.id, &branch("z", 99)).unwrap();
+        unit.tag_add(menu.id, &tag("t", 3)).unwrap();
+        unit.tag_add(menu.id, &tag("u", 10)).unwrap();
+        let mut merged = pull(1, &menu, &menu, "a", &ann);
+        unit.pull_add(&merged).unwrap();
+        merged.merge(at(9), bob.name.clone(), hash(5), hash(1), hash(7)).unwrap();
+        assert!(unit.pull_update(&merged).unwrap());
+        unit.pull_add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
+        // What a pull shows once it is fetched; neither what is still to be fetched nor what is hidden.
+        let showing = |n: i64, from: &str, heads: (u64, u64)| {
+            let heads = PullHeads { from: hash(heads.0), to: hash(heads.1) };
+            let content = PullContent { heads: Some(heads), ..PullContent::default() };
+            Pull { content, ..pull(n, &menu, &other, from, &ann) }
+        };
+        let mut hidden = showing(5, "f", (40, 41));
+        unit.pull_add(&hidden).unwrap();
+        hidden.hide(PullHidden::Withdrawn, at(9)).unwrap();
+        assert!(unit.pull_update(&hidden).unwrap());
+        unit.pull_add(&showing(3, "d", (11, 12))).unwrap();
+        let mut unfetched = showing(4, "e", (30, 31));
+        unfetched.content.fetch_due_at = Some(at(9));
+        unit.pull_add(&unfetched).unwrap();
+    });
+    read(store, |unit| {
+        let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
+        assert_eq!(unit.named_commits(menu.id, None, 100).unwrap(), expected);
+        assert_eq!(unit.named_commits(menu.id, None, 2).unwrap(), expected[..2]);
+        assert_eq!(unit.named_commits(menu.id, Some(&hash(3)), 2).unwrap(), expected[2..4]);
+        assert!(unit.named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
+    });
+}
+
+/// Pulls: numbers, the one open pull between two branches, versions, states, lists.
+pub fn pulls(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
+    write(store, |unit| {
+        unit.database_add(&fork).unwrap();
+        for n in 1..=4 {
+            assert_eq!(unit.pull_next_number(menu.id).unwrap().get(), n);
+        }
+        assert_eq!(unit.pull_next_number(fork.id).unwrap(), PullNumber::FIRST);
+        unit.pull_add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
+        taken(unit.pull_add(&pull(2, &menu, &menu, "a", &bob)));
+        unit.pull_add(&pull(2, &menu, &fork, "a", &bob)).unwrap();
+        unit.pull_add(&pull(3, &menu, &menu, "b", &bob)).unwrap();
+        assert_eq!(unit.database_get(menu.id).unwrap().unwrap().version, 1, "numbers are no change of the database");
+    });
+    let mut first = pull(1, &menu, &menu, "a", &ann);
+    write(store, |unit| {
+        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
+        assert_eq!(unit.pull_get(fork.id, first.number).unwrap(), None);
+        let found = unit.pull_open_between(menu.id, fork.id, &reference("a"), &reference("main")).unwrap().unwrap();
+        assert_eq!(found, pull(2, &menu, &fork, "a", &bob));
+        assert_eq!(unit.pull_open_between(menu.id, fork.id, &reference("b"), &reference("main")).unwrap(), None);
+
+        first.close(at(8)).unwrap();
+        first.title = "closed".to_owned();
+        first.description = None;
+        first.updated_at = at(8);
+        assert!(unit.pull_update(&first).unwrap());
+        assert!(!unit.pull_update(&first).unwrap(), "its version is past");
+        first.version = 2;
+        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
+        // Another may be open between the same branches now, so this one can not come back.
+        unit.pull_add(&pull(4, &menu, &menu, "a", &bob)).unwrap();
+        first.reopen().unwrap();
+        taken(unit.pull_update(&first));
+        let mut fourth = pull(4, &menu, &menu, "a", &bob);
+        fourth.merge(at(9), ann.name.clone(), hash(3), hash(1), hash(2)).unwrap();
+        assert!(unit.pull_update(&fourth).unwrap());
+        fourth.version = 2;
+        assert_eq!(unit.pull_get(menu.id, fourth.number).unwrap().unwrap(), fourth);
+        assert!(unit.pull_update(&first).unwrap());
+        first.version = 3;
+        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
+        first.close(at(10)).unwrap();
+        assert!(unit.pull_update(&first).unwrap());
+    });
+    read(store, |unit| {
+        let mut numbers = |filter: PullFilter, before: Option<i64>, limit| {
+            let before = before.map(|n| PullNumber::new(n).unwrap());
+            let list = unit.pull_list(menu.id, &filter, before, limit).unwrap();
+            list.iter().map(|pull| pull.number.get()).collect::<Vec<_>>()
+        };
+        let standing = |standing| PullFilter { standing: Some(standing), contains: None };
+        let with = |text: &str| PullFilter { standing: None, contains: Some(text.to_owned()) };
+        assert_eq!(numbers(PullFilter::default(), None, 10), [4, 3, 2, 1]);
+        assert_eq!(numbers(PullFilter::default(), Some(4), 2), [3, 2]);
+        assert_eq!(numbers(standing(PullStanding::Open), None, 10), [3, 2]);
+        assert_eq!(numbers(standing(PullStanding::Closed), None, 10), [1]);
+        assert_eq!(numbers(standing(PullStanding::Merged), None, 10), [4]);
+        assert_eq!(numbers(with("CLOSED"), None, 10), [1], "a title that was changed");
+        assert_eq!(numbers(with("nobody wrote this"), None, 10), [0_i64; 0]);
+        assert_eq!(numbers(with("%"), None, 10), [0_i64; 0], "a sign of the store's own means nothing");
+    });
+}
+
+/// What pulls show: it follows the source, is fetched once, and is listed by source and by base.
+pub fn pull_content(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
+    let number = |n| PullNumber::new(n).unwrap();
+    let shown = |unit: &mut dyn Unit, n| unit.pull_get(menu.id, number(n)).unwrap().unwrap().content;
+    let heads = |from, to| Some(PullHeads { from: hash(from), to: hash(to) });
+    write(store, |unit| {
+        unit.database_add(&fork).unwrap();
+        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
+        unit.branch_add(menu.id, &branch("a", 2)).unwrap();
+        unit.branch_add(fork.id, &branch("a", 3)).unwrap();
+        let published = PullContent { is_published: true, heads: heads(3, 1), ..PullContent::default() };
+        unit.pull_add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
+        unit.pull_add(&Pull { content: published.clone(), ..pull(2, &menu, &fork, "a", &bob) }).unwrap();
+        assert_eq!(shown(unit, 2), published);
+        unit.pull_add(&pull(3, &menu, &fork, "b", &bob)).unwrap();
+        let mut closed = pull(4, &menu, &fork, "a", &ann);
+        closed.close(at(7)).unwrap();
+        unit.pull_add(&closed).unwrap();
+    });
+    write(store, |unit| {
+        assert_eq!(unit.pull_source_moved(menu.id, &reference("a"), &hash(5), at(10)).unwrap(), 0, "is there already");
+        assert_eq!((shown(unit, 1).heads, shown(unit, 1).fetch_due_at), (heads(5, 1), None));
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(6), at(10)).unwrap(), 1);
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("none"), &hash(6), at(10)).unwrap(), 0);
+        assert_eq!((shown(unit, 2).heads, shown(unit, 2).fetch_due_at), (heads(6, 1), Some(at(10))));
+        assert!(shown(unit, 2).is_published);
+        assert_eq!(shown(unit, 4).heads, None, "a closed pull stays as it is");
+        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap().version, 2);
+    });
+    write(store, |unit| {
+        let due = |unit: &mut dyn Unit, now| {
+            let found = unit.pull_fetch_due(at(now), 10, 10).unwrap();
+            found.iter().map(|fetch| (fetch.number.get(), fetch.tries)).collect::<Vec<_>>()
+        };
+        assert_eq!(due(unit, 9), []);
+        assert_eq!(due(unit, 10), [(2, 0)]);
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(9), at(20)).unwrap(), "not due yet");
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(10), at(20)).unwrap());
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(11), at(20)).unwrap(), "leased");
+        assert_eq!(due(unit, 11), []);
+        assert_eq!(due(unit, 20), [(2, 0)], "the lease ended");
+        assert!(unit.pull_fetch_prolong(menu.id, number(2), at(25)).unwrap());
+        assert_eq!(due(unit, 24), [], "the lease was prolonged");
+        assert!(!unit.pull_fetch_prolong(menu.id, number(3), at(25)).unwrap(), "there is no lease to prolong");
+        let waiting = FetchBacklog { due: 1, oldest_due_at: Some(at(10)) };
+        assert_eq!(unit.pull_fetch_backlog(at(10)).unwrap(), waiting, "leased or not");
+        assert_eq!(unit.pull_fetch_backlog(at(9)).unwrap(), FetchBacklog { due: 0, oldest_due_at: None });
+        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
+        assert_eq!(due(unit, 29), []);
+        assert_eq!(due(unit, 30), [(2, 1)]);
+        // The source moves while the former head is fetched.
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(30), at(40)).unwrap());
+        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(7), at(31)).unwrap(), 1);
+        assert_eq!(due(unit, 31), [], "one fetch at a time");
+        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(6))).unwrap());
+        assert_eq!(due(unit, 31), [(2, 0)]);
+        assert!(unit.pull_fetch_lease(menu.id, number(2), at(31), at(40)).unwrap());
+        assert!(unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(7))).unwrap());
+        assert_eq!((due(unit, 99), shown(unit, 2).heads), (vec![], heads(7, 1)));
+        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(99), at(100)).unwrap());
+        // Each author has a share of what is looked at.
+        unit.pull_add(&pull(5, &menu, &fork, "c", &bob)).unwrap();
+        unit.pull_add(&pull(6, &menu, &fork, "d", &ann)).unwrap();
+        for (name, now) in [("b", 50), ("c", 51), ("d", 52)] {
+            unit.pull_source_moved(fork.id, &reference(name), &hash(8), at(now)).unwrap();
+        }
+        assert_eq!(due(unit, 60), [(3, 0), (5, 0), (6, 0)]);
+        let shares = unit.pull_fetch_due(at(60), 1, 10).unwrap();
+        assert_eq!(shares.iter().map(|fetch| fetch.number.get()).collect::<Vec<_>>(), [3, 6]);
+        assert_eq!(unit.pull_fetch_due(at(60), 1, 1).unwrap().len(), 1);
+        assert!(!unit.pull_fetch_end(menu.id, number(3), FetchEnd::Dropped).unwrap());
+        assert_eq!(due(unit, 60), [(5, 0), (6, 0)]);
+        // After a restart nothing is leased, and what moved unnoticed is shown.
+        assert!(unit.pull_fetch_lease(menu.id, number(5), at(60), at(999)).unwrap());
+        assert!(unit.branch_move(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
+        // Opened by a release that stored no heads, and asked for no consent.
+        let secret = Database { visibility: Visibility::Private, network_id: menu.id, ..database(12, &bob, "secret") };
+        unit.database_add(&secret).unwrap();
+        unit.branch_add(secret.id, &branch("main", 20)).unwrap();
+        unit.pull_add(&pull(7, &menu, &secret, "main", &bob)).unwrap();
+        assert_eq!(unit.pull_fetch_recover(at(62)).unwrap(), 3);
+        let closed = unit.pull_get(menu.id, number(7)).unwrap().unwrap();
+        assert_eq!((closed.state, closed.updated_at), (PullState::Closed { at: at(62) }, at(62)));
+        assert_eq!((closed.content.hidden, closed.content.heads), (Some(PullHidden::WithSource), None));
+        assert_eq!(due(unit, 62), [(5, 0), (6, 0), (2, 0)]);
+        assert_eq!(shown(unit, 2).heads, heads(9, 1));
+    });
+    write(store, |unit| {
+        let numbers = |found: Vec<Pull>| found.iter().map(|pull| pull.number.get()).collect::<Vec<_>>();
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [2, 3, 4, 5, 6]);
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, Some((menu.id, number(3))), 2).unwrap()), [4, 5]);
+        assert_eq!(numbers(unit.pull_unmerged_from(menu.id, None, 10).unwrap()), [0_i64; 0], "within the database");
+        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, Some(number(2)), 2).unwrap()), [3, 4]);
+        let mut hidden = unit.pull_get(menu.id, number(2)).unwrap().unwrap();
+        hidden.hide(PullHidden::WithSource, at(70)).unwrap();
+        assert!(unit.pull_update(&hidden).unwrap());
+        hidden.version += 1;
+        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap(), hidden);
+        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, None, 10).unwrap()), [3, 4, 5, 6]);
+        let mut merged = unit.pull_get(menu.id, number(5)).unwrap().unwrap();
+        merged.merge(at(71), ann.name.clone(), hash(1), hash(2), hash(3)).unwrap();
+        assert!(unit.pull_update(&merged).unwrap());
+        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [3, 4, 6]);
+        assert_eq!(unit.pull_fetch_due(at(99), 10, 10).unwrap().len(), 1, "what is merged or hidden waits for nothing");
+    });
+}
+
+/// Comments on pulls.
+pub fn comments(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let comment = |n: u128, by: &User, when| PullComment {
+        id: CommentId::from_uuid(id(n)),
+        author: by.name.clone(),
+        body: format!("comment {n}"),
+        created_at: when,
+        updated_at: when,
+    };
+    let first = pull(1, &menu, &menu, "a", &ann);
+    let expected = [comment(3, &bob, at(1)), comment(1, &ann, at(2)), comment(2, &bob, at(2))];
+    write(store, |unit| {
+        unit.pull_add(&first).unwrap();
+        unit.pull_add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
+        for (n, by, when) in [(1, &ann, at(2)), (2, &bob, at(2)), (3, &bob, at(1))] {
+            unit.comment_add(menu.id, first.number, by.id, &comment(n, by, when)).unwrap();
+        }
+    });
+    read(store, |unit| {
+        assert_eq!(unit.comment_list(menu.id, first.number, None, 10).unwrap(), expected);
+        assert_eq!(unit.comment_list(menu.id, first.number, None, 2).unwrap(), expected[..2]);
+        let after = Some((expected[1].created_at, expected[1].id));
+        assert_eq!(unit.comment_list(menu.id, first.number, after, 10).unwrap(), expected[2..]);
+        assert!(unit.comment_list(menu.id, PullNumber::new(2).unwrap(), None, 10).unwrap().is_empty());
+    });
+}
+
+/// Releases.
+pub fn releases(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let release = |n: u64, tag: &str, when| Release {
+        id: ReleaseId::from_uuid(id(n.into())),
+        tag: reference(tag),
+        title: format!("release {n}"),
+        commit: hash(n),
+        description: (n == 1).then(|| "notes".to_owned()),
+        created_at: when,
+        updated_at: when,
+    };
+    let expected = [release(3, "c", at(2)), release(1, "a", at(1)), release(2, "b", at(1))];
+    write(store, |unit| {
+        for name in ["a", "b", "c"] {
+            unit.tag_add(menu.id, &tag(name, 1)).unwrap();
+        }
+        for release in &expected {
+            unit.release_add(menu.id, release).unwrap();
+        }
+        taken(unit.release_add(menu.id, &release(4, "a", at(5))));
+        assert_eq!(unit.release_get(menu.id, &reference("a")).unwrap().unwrap(), expected[1]);
+        assert_eq!(unit.release_get(menu.id, &reference("d")).unwrap(), None);
+        assert_eq!(unit.release_list(menu.id, None, 10).unwrap(), expected);
+        assert_eq!(unit.release_list(menu.id, Some((at(2), "c")), 1).unwrap(), expected[1..2]);
+        assert_eq!(unit.release_list(menu.id, Some((at(1), "a")), 10).unwrap(), expected[2..]);
+        let mut edited =
+            Release { title: "ünï".to_owned(), description: None, updated_at: at(9), ..expected[1].clone() };
+        assert!(unit.release_update(menu.id, &edited).unwrap());
+        assert_eq!(unit.release_get(menu.id, &edited.tag).unwrap().unwrap(), edited);
+        assert_eq!(unit.release_list(menu.id, None, 10).unwrap()[1], edited, "it keeps its place");
+        edited.tag = reference("d");
+        assert!(!unit.release_update(menu.id, &edited).unwrap());
+        assert!(unit.release_remove(menu.id, &reference("a")).unwrap());
+        assert!(!unit.release_remove(menu.id, &reference("a")).unwrap());
+    });
+}
+
+fn kinds(on: &Database, by: &User) -> Vec<Operation> {
+    let mut list: Vec<Operation> = (1..=4).map(|n| operation(n, on, by)).collect();
+    list[1].work = Work::Merge {
+        ends: PullEnds { from: on.locator.clone(), from_branch: reference("a"), to_branch: reference("main") },
+        pull: PullNumber::new(7).unwrap(),
+        message: "ü".to_owned(),
+        resolve: BTreeMap::from([("t".to_owned(), Side::Ours), ("u".to_owned(), Side::Theirs)]),
+    };
+    list[2].work = Work::Fork { owner_id: account_id(2), owner: owner("bob"), fork_id: database_id(77) };
+    list[3].work = Work::Import(ImportRequest {
+        upload_id: UploadId::from_uuid(id(5)),
+        branch: reference("main"),
+        table: "t".to_owned(),
+        file_name: "t.csv".to_owned(),
+        file_type: FileType::Parquet,
+        mode: ImportMode::Replace,
+        primary_keys: vec!["a".to_owned(), "b".to_owned()],
+        message: String::new(),
+        pull_branch: Some(reference("imports/1")),
+        column_map: BTreeMap::from([("A".to_owned(), "a".to_owned())]),
+    });
+    list
+}
+
+/// Operations: kept whole, listed, settled once, purged.
+pub fn operations(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let list = kinds(&menu, &ann);
+    let ids = |operations: Vec<Operation>| operations.iter().map(|o| o.id.as_uuid().as_u128()).collect::<Vec<_>>();
+    write(store, |unit| {
+        for operation in &list {
+            unit.operation_add(operation).unwrap();
+        }
+        assert_eq!(unit.operation_pending(menu.id).unwrap(), list);
+        assert_eq!(unit.operation_get(operation_id(3)).unwrap().unwrap(), list[2]);
+        assert_eq!(unit.operation_get(operation_id(9)).unwrap(), None);
+        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 4);
+        assert!(unit.operation_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
+        assert!(!unit.operation_forking_to(ann.id, &menu.locator.name).unwrap());
+        assert!(!unit.operation_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());
+        let mut listed = |state, kinds, before: Option<u128>, limit| {
+            let filter = OperationFilter { state, kinds };
+            let found = ids(unit.operation_list(menu.id, filter, before.map(operation_id), limit).unwrap());
+            let by_ann = unit.operation_list_by(ann.id, filter, before.map(operation_id), limit).unwrap();
+            assert_eq!(ids(by_ann), found, "they are all of one database and one user");
+            assert!(unit.operation_list_by(bob.id, filter, None, limit).unwrap().is_empty());
+            found
+        };
+        assert_eq!(listed(None, None, None, 10), [4, 3, 2, 1]);
+        assert_eq!(listed(None, None, Some(4), 2), [3, 2]);
+        assert_eq!(listed(None, Some(&[OperationKind::Merge]), None, 10), [2]);
+        assert_eq!(listed(None, Some(&[OperationKind::Merge, OperationKind::Import]), None, 10), [4, 2]);
+        assert!(listed(None, Some(&[]), None, 10).is_empty(), "no kind, no operation");
+        assert_eq!(listed(Some(OperationState::Queued), Some(&[OperationKind::Import]), None, 10), [4]);
+        assert!(listed(Some(OperationState::Failed), None, None, 10).is_empty());
+    });
+    write(store, |unit| {
+        // A queued one ends without a holder, and only once.
+        let mut canceled = list[2].clone();
+        canceled.status = OperationStatus::Failed(Failure {
+            rows: vec![RowProblem {
+                line: u64::from(u32::MAX) + 1,
+                column: Some("ä".to_owned()),
+                detail: "d".to_owned(),
+            }],
+            ..Failure::new(FailureKind::Canceled, "canceled")
+        });
+        canceled.finished_at = Some(at(30));
+        assert!(!unit.operation_settle(&canceled, Some("w1")).unwrap(), "nobody holds it");
+        assert!(unit.operation_settle(&canceled, None).unwrap());
+        assert!(!unit.operation_settle(&canceled, None).unwrap());
+        assert_eq!(unit.operation_get(canceled.id).unwrap().unwrap(), canceled);
+        assert!(!unit.operation_forking_to(bob.id, &menu.locator.name).unwrap());
+
+        let mut done = unit.operation_lease("w1", at(31), at(61), LeaseTurn::default()).unwrap().unwrap();
+        done.status = OperationStatus::Succeeded(Outcome {
+            commit: Some(hash(1)),
+            previous: Some(hash(2)),
+            rows_affected: Some(u64::from(u32::MAX) + 1),
+            pull: Some(PullNumber::FIRST),
+            database: Some((database_id(77), menu.locator.clone())),
+        });
+        done.finished_at = Some(at(32));
+        assert!(!unit.operation_settle(&done, None).unwrap(), "it runs");
+        assert!(!unit.operation_settle(&done, Some("w2")).unwrap(), "another holds it");
+        assert!(unit.operation_settle(&done, Some("w1")).unwrap());
+        assert!(!unit.operation_settle(&done, Some("w1")).unwrap());
+        assert_eq!(unit.operation_get(done.id).unwrap().unwrap(), done);
+        assert_eq!((done.id, done.started_at, done.attempts), (operation_id(1), Some(at(31)), 1));
+        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 2);
+        assert_eq!(ids(unit.operation_pending(menu.id).unwrap()), [2, 4]);
+    });
+    write(store, |unit| {
+        assert_eq!(unit.operation_purge(at(30)).unwrap(), 0);
+        assert_eq!(unit.operation_purge(at(31)).unwrap(), 1);
+        assert_eq!(unit.operation_get(operation_id(3)).unwrap(), None);
+        assert_eq!(unit.operation_purge(at(100)).unwrap(), 1, "the unsettled stay");
+    });
+}
+
+/// Leases: one at a time in a database, the oldest first, and nobody is held up by another database.
+pub fn leases(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    write(store, |unit| {
+        unit.database_add(&other).unwrap();
+        assert_eq!(unit.operation_lease("w", at(0), at(10), LeaseTurn::default()).unwrap(), None);
+        for n in [1, 2, 3] {
+            unit.operation_add(&operation(n, &menu, &ann)).unwrap();
+        }
+        unit.operation_add(&operation(4, &other, &bob)).unwrap();
+        unit.operation_add(&operation(5, &other, &bob)).unwrap();
+    });
+    let lease = |holder: &str, now: i64| {
+        let leased =
+            write(store, |unit| unit.operation_lease(holder, at(now), at(now + 10), LeaseTurn::default()).unwrap());
+        leased.map(|operation| operation.id.as_uuid().as_u128())
+    };
+    assert_eq!(lease("w1", 0), Some(1));
+    assert_eq!(lease("w2", 1), Some(4), "the other database is not held up");
+    assert_eq!(lease("w3", 2), None, "one at a time in a database");
+    write(store, |unit| {
+        assert!(unit.operation_extend(operation_id(1), "w1", at(20)).unwrap());
+        assert!(!unit.operation_extend(operation_id(1), "w2", at(20)).unwrap());
+        assert!(!unit.operation_extend(operation_id(2), "w1", at(20)).unwrap());
+    });
+    assert_eq!(lease("other/3", 11), Some(4), "its lease ended at 11; it goes before what is queued there");
+    assert_eq!(lease("w3", 12), None, "the lease of 1 was prolonged");
+    let first = read(store, |unit| unit.operation_get(operation_id(4)).unwrap().unwrap());
+    assert_eq!((first.attempts, first.started_at, first.status), (2, Some(at(1)), OperationStatus::Running));
+    write(store, |unit| {
+        assert!(!unit.operation_extend(operation_id(4), "w2", at(99)).unwrap(), "it lost the lease");
+        // Handed back, it keeps its place.
+        unit.operation_hand_back("w9", true).unwrap();
+        unit.operation_hand_back("w1", true).unwrap();
+        let first = unit.operation_get(operation_id(1)).unwrap().unwrap();
+        assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
+        assert_eq!(unit.operation_get(operation_id(4)).unwrap().unwrap().status, OperationStatus::Running);
+        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 3);
+    });
+    assert_eq!(lease("w4", 13), Some(1));
+    // As if it had not been tried again.
+    write(store, |unit| unit.operation_hand_back("w4", false).unwrap());
+    let first = read(store, |unit| unit.operation_get(operation_id(1)).unwrap().unwrap());
+    assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
+    assert_eq!(lease("w4", 13), Some(1));
+    write(store, |unit| {
+        let mut settled = unit.operation_get(operation_id(1)).unwrap().unwrap();
+        settled.status = OperationStatus::Failed(Failure::new(FailureKind::Internal, "x"));
+        settled.finished_at = Some(at(14));
+        assert!(unit.operation_settle(&settled, Some("w4")).unwrap());
+    });
+    assert_eq!(lease("node/4", 14), Some(2));
+    assert_eq!(lease("w5", 15), None);
+    assert_eq!(read(store, |unit| unit.operation_backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
+    // A restart ends the leases of its own workers at once, and of nobody else.
+    assert_eq!(write(store, |unit| unit.operation_recover("n").unwrap()), 0, "not of a node whose name begins so");
+    assert_eq!(write(store, |unit| unit.operation_recover("node").unwrap()), 1);
+    assert!(!write(store, |unit| unit.operation_extend(operation_id(2), "node/4", at(99)).unwrap()), "ended");
+    assert_eq!(lease("w6", 15), Some(2));
+    assert_eq!(lease("w6", 15), None, "the other node still runs 4");
+    assert_eq!(write(store, |unit| unit.operation_recover("other").unwrap()), 1);
+    assert_eq!(lease("w6", 15), Some(4));
+    assert_eq!(lease("w6", 15), None);
+    // What has begun goes before what is queued with an id made earlier.
+    write(store, |unit| unit.operation_add(&operation(0, &menu, &ann)).unwrap());
+    assert_eq!(lease("w6", 30), Some(2));
+}
+
+/// Leases by turns: creators one after the other, of each the oldest that may run, and nothing of those that are passed over.
+pub fn lease_turns(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let cyd = user(3, "cyd");
+    let others: Vec<Database> = (0..4).map(|n| database(20 + n, &bob, &format!("other{n}"))).collect();
+    write(store, |unit| {
+        unit.user_add(&cyd).unwrap();
+        for other in &others {
+            unit.database_add(other).unwrap();
+        }
+        // Ann is before all others, in three databases; in the first of them Bob's waits behind hers.
+        for (n, on, by) in [
+            (1, &menu, &ann),
+            (2, &menu, &bob),
+            (3, &others[0], &ann),
+            (4, &others[1], &ann),
+            (5, &others[1], &bob),
+            (6, &others[2], &bob),
+            (7, &others[2], &cyd),
+            (8, &others[3], &cyd),
+        ] {
+            unit.operation_add(&operation(n, on, by)).unwrap();
+        }
+    });
+    // As it would be leased, and is not.
+    let next = |after: Option<u128>, without: &[u128]| {
+        let without: Vec<_> = without.iter().copied().map(account_id).collect();
+        let turn = LeaseTurn { after: after.map(account_id), without: &without };
+        let mut unit = store.write().unwrap();
+        let leased = unit.operation_lease("w", at(0), at(10), turn).unwrap();
+        leased.map(|operation| operation.id.as_uuid().as_u128())
+    };
+    assert_eq!(next(None, &[]), Some(1));
+    assert_eq!(next(Some(1), &[]), Some(6), "Bob's oldest that no other one is before");
+    assert_eq!(next(Some(2), &[]), Some(8));
+    assert_eq!(next(Some(3), &[]), Some(1), "and round again");
+    assert_eq!(next(Some(9), &[]), Some(1));
+    assert_eq!(next(Some(1), &[2]), Some(8));
+    assert_eq!(next(Some(1), &[3, 2]), Some(1), "the one whose turn was last is not passed over");
+    assert_eq!(next(Some(1), &[2, 1]), Some(8));
+    assert_eq!(next(Some(3), &[1]), Some(6));
+    assert_eq!(next(Some(2), &[1, 3]), Some(6));
+    assert_eq!(next(None, &[3, 1, 2]), None);
+    let lease = |after: Option<u128>| {
+        let turn = LeaseTurn { after: after.map(account_id), without: &[] };
+        let leased = write(store, |unit| unit.operation_lease("w", at(0), at(10), turn).unwrap());
+        leased.map(|operation| operation.id.as_uuid().as_u128())
+    };
+    assert_eq!([lease(None), lease(Some(1)), lease(Some(2))], [Some(1), Some(6), Some(8)]);
+    assert_eq!(
+        [lease(Some(3)), lease(Some(1)), lease(Some(1))],
+        [Some(3), Some(4), None],
+        "one at a time in a database"
+    );
+}
+
+/// Upload sessions and their parts.
+pub fn uploads(store: &dyn Metadata) {
+    let (ann, _, menu) = scene(store);
+    let upload = |n: u128, expires_at| Upload {
+        id: UploadId::from_uuid(id(n)),
+        database_id: menu.id,
+        user_id: ann.id,
+        secret_hash: [7; 32],
+        content_length: 5_000_000_000,
+        num_parts: 3,
+        file_type: FileType::Csv,
+        created_at: at(0),
+        expires_at,
+        used_by: None,
+        parts: Vec::new(),
+    };
+    let upload_id = |n| UploadId::from_uuid(id(n));
+    let part = |number, size| UploadPart { number, size, md5: [9; 16] };
+    write(store, |unit| {
+        for n in 1..=4 {
+            unit.upload_add(&upload(n, at(10))).unwrap();
+        }
+        for part in [part(2, 5), part(1, 5_000_000_000), part(2, 6)] {
+            unit.upload_part_put(upload_id(1), &part).unwrap();
+        }
+        let found = unit.upload_get(upload_id(1)).unwrap().unwrap();
+        assert_eq!(found.parts, [part(1, 5_000_000_000), part(2, 6)]);
+        assert_eq!((found.database_id, found.user_id, found.secret_hash), (menu.id, ann.id, [7; 32]));
+        assert_eq!((found.content_length, found.num_parts, found.file_type), (5_000_000_000, 3, FileType::Csv));
+        assert_eq!((found.created_at, found.expires_at, found.used_by), (at(0), at(10), None));
+        assert!(unit.upload_get(upload_id(9)).unwrap().is_none());
+        assert_eq!(unit.upload_count_open(ann.id, at(9)).unwrap(), 4);
+        assert_eq!(unit.upload_count_open(ann.id, at(10)).unwrap(), 0, "at its end a session is expired");
+        assert!(unit.upload_abandoned(at(9), 10).unwrap().is_empty());
+
+        unit.operation_add(&operation(1, &menu, &ann)).unwrap();
+        unit.operation_add(&operation(2, &menu, &ann)).unwrap();
+        assert!(unit.upload_use(upload_id(1), operation_id(1)).unwrap());
+        assert!(!unit.upload_use(upload_id(1), operation_id(2)).unwrap());
+        assert!(unit.upload_use(upload_id(2), operation_id(2)).unwrap());
+        assert!(unit.upload_use(upload_id(3), operation_id(99)).unwrap(), "an operation that is gone by now");
+        assert_eq!(unit.upload_get(upload_id(1)).unwrap().unwrap().used_by, Some(operation_id(1)));
+        assert_eq!(unit.upload_count_open(ann.id, at(9)).unwrap(), 1);
+        let mut settled = operation(2, &menu, &ann);
+        settled.status = OperationStatus::Failed(Failure::new(FailureKind::Content, "x"));
+        settled.finished_at = Some(at(5));
+        assert!(unit.operation_settle(&settled, None).unwrap());
+        let mut abandoned = unit.upload_abandoned(at(9), 10).unwrap();
+        abandoned.sort();
+        assert_eq!(abandoned, [upload_id(2), upload_id(3)]);
+        let mut abandoned = unit.upload_abandoned(at(10), 10).unwrap();
+        abandoned.sort();
+        assert_eq!(abandoned, [upload_id(2), upload_id(3), upload_id(4)], "the used one waits for its import");
+        assert_eq!(unit.upload_abandoned(at(10), 1).unwrap().len(), 1);
+        unit.upload_remove(upload_id(1)).unwrap();
+        unit.upload_remove(upload_id(1)).unwrap();
+        assert!(unit.upload_get(upload_id(1)).unwrap().is_none());
+    });
+}
+
+/// Answers for idempotency keys.
+pub fn answers(store: &dyn Metadata) {
+    let (ann, bob, _) = scene(store);
+    let answer = |caller, scope: &str, key: &str, when| SavedAnswer {
+        caller,
+        scope: scope.to_owned(),
+        key: key.to_owned(),
+        request_hash: [3; 32],
+        answer: vec![0, 255, 1],
+        created_at: when,
+    };
+    write(store, |unit| {
+        unit.answer_add(&answer(ann.id, "POST /a", "k", at(1))).unwrap();
+        taken(unit.answer_add(&answer(ann.id, "POST /a", "k", at(2))));
+        unit.answer_add(&answer(bob.id, "POST /a", "k", at(2))).unwrap();
+        unit.answer_add(&answer(ann.id, "POST /b", "k", at(3))).unwrap();
+        unit.answer_add(&answer(ann.id, "POST /a", "K", at(4))).unwrap();
+    });
+    write(store, |unit| {
+        let found = unit.answer_get(ann.id, "POST /a", "k", at(1)).unwrap().unwrap();
+        assert_eq!(found, answer(ann.id, "POST /a", "k", at(1)));
+        assert_eq!(unit.answer_get(ann.id, "POST /a", "k", at(2)).unwrap(), None, "too old");
+        assert_eq!(unit.answer_get(ann.id, "POST /c", "k", at(0)).unwrap(), None);
+        assert_eq!(unit.answer_purge(at(3)).unwrap(), 2);
+        assert_eq!(unit.answer_purge(at(3)).unwrap(), 0);
+        assert!(unit.answer_get(ann.id, "POST /b", "k", at(0)).unwrap().is_some());
+        unit.answer_add(&answer(ann.id, "POST /a", "k", at(9))).unwrap();
+    });
+}
+
+/// The outbox keeps the order in which events were appended.
+pub fn events(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    let event = |n: u128, on: &Database, kind| Event {
+        id: EventId::from_uuid(id(n)),
+        database_id: on.id,
+        at: at(i64::try_from(n).unwrap()),
+        kind,
+        body: format!("{{\"ü\":{n}}}"),
+    };
+    let list = [
+        event(1, &menu, EventKind::BranchCreated { branch: reference("a") }),
+        event(2, &menu, EventKind::Push { branch: reference("a"), head: hash(2), previous: hash(1) }),
+        event(
+            4,
+            &menu,
+            EventKind::Pull {
+                number: PullNumber::FIRST,
+                action: PullAction::Reopened,
+                from: menu.locator.clone(),
+                from_branch: reference("a"),
+                to_branch: reference("main"),
+                author: ann.name.clone(),
+                sender: bob.name.clone(),
+            },
+        ),
+        event(5, &menu, EventKind::BranchDeleted { branch: reference("a") }),
+    ];
+    write(store, |unit| {
+        unit.database_add(&other).unwrap();
+        unit.event_add(&list[0]).unwrap();
+        unit.event_add(&list[1]).unwrap();
+        unit.event_add(&event(3, &other, EventKind::BranchCreated { branch: reference("b") })).unwrap();
+        unit.event_add(&list[2]).unwrap();
+        unit.event_add(&list[3]).unwrap();
+    });
+    write(store, |unit| {
+        assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list);
+        assert_eq!(unit.event_list(menu.id, None, 2).unwrap(), list[..2]);
+        assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..]);
+        let waiting: Vec<u128> = unit.event_waiting(4).unwrap().iter().map(|e| e.id.as_uuid().as_u128()).collect();
+        assert_eq!(waiting, [1, 2, 3, 4], "of all databases, in order");
+        unit.event_dispatched(list[0].id, at(9)).unwrap();
+        unit.event_dispatched(list[1].id, at(9)).unwrap();
+        assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list[2..], "nobody wanted them");
+        assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..], "also after one that is gone");
+        assert_eq!(unit.event_list(other.id, None, 10).unwrap().len(), 1);
+        assert_eq!(unit.event_waiting(1).unwrap()[0].body, "{\"ü\":3}");
+    });
+}
+
+/// A unit is all or nothing, and a read sees one state.
+pub fn units(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let name = reference("main");
+    {
+        let mut unit = store.write().unwrap();
+        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
+        assert!(unit.branch_get(menu.id, &name).unwrap().is_some(), "a unit sees what it did");
+    }
+    assert_eq!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()), None, "dropped is undone");
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let mut unit = store.write().unwrap();
+        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()), None, "so is a panic");
+    write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
+    assert!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
+    store.read().unwrap().save().unwrap();
+}
+
+/// While the version stays the same nothing has changed; it never comes back. A store that does not tell gives none, ever.
+pub fn versions(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let Some(first) = store.version() else {
+        write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
+        assert_eq!(store.version(), None);
+        return;
+    };
+    read(store, |unit| unit.branch_get(menu.id, &reference("main")).unwrap());
+    assert_eq!(store.version(), Some(first), "reading changes nothing");
+    let mut seen = BTreeSet::from([first]);
+    for number in 0..20 {
+        write(store, |unit| unit.branch_add(menu.id, &branch(&format!("b{number}"), 1)).unwrap());
+        let version = store.version().unwrap();
+        assert!(seen.insert(version), "each change has a version of its own");
+        assert_eq!(store.version(), Some(version));
+    }
+}
+
+/// Units that write at the same time do not interfere, and none fails for it.
+pub fn concurrency(store: &dyn Metadata) {
+    const THREADS: i64 = 8;
+    const EACH: i64 = 25;
+    let (_, _, menu) = scene(store);
+    let name = reference("main");
+    write(store, |unit| unit.branch_add(menu.id, &branch("main", 0)).unwrap());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    write(store, |unit| {
+                        // Read, then write: each step of one has to come before or after those of another.
+                        let found = unit.branch_get(menu.id, &name).unwrap().unwrap();
+                        let n = u64::from_str_radix(found.head.as_str(), 16).unwrap();
+                        assert!(unit.branch_move(menu.id, &name, &hash(n), &hash(n + 1), at(1)).unwrap());
+                        assert_eq!(unit.pull_next_number(menu.id).unwrap().get(), i64::try_from(n).unwrap() + 1);
+                    });
+                    read(store, |unit| {
+                        let before = unit.branch_get(menu.id, &name).unwrap().unwrap();
+                        std::thread::yield_now();
+                        assert_eq!(unit.branch_get(menu.id, &name).unwrap().unwrap(), before, "one state");
+                    });
+                }
+            });
+        }
+    });
+    let head = read(store, |unit| unit.branch_get(menu.id, &name).unwrap().unwrap().head);
+    assert_eq!(head, hash(u64::try_from(THREADS * EACH).unwrap()));
+}

@@ -1,0 +1,70 @@
+//! What happened.
+
+use super::{at, database, hash, id, organization, read, reference, scene, user, write};
+use branchyard_domain::entities::{Activity, ActivityKind, Database, MemberRole, PullAction, Role, User};
+use branchyard_domain::ports::Metadata;
+use branchyard_domain::values::{ActivityId, OwnerName, PullNumber};
+
+fn activity(n: u128, of: &Database, by: &User, kind: ActivityKind) -> Activity {
+    let seconds = i64::try_from(n).unwrap();
+    let by_name = by.name.clone();
+    Activity { id: ActivityId::from_uuid(id(n)), database_id: of.id, at: at(seconds), by: by.id, by_name, kind }
+}
+
+/// What happened: newest first, by database and by pull, purged except for pulls; and whose databases they are.
+pub fn activities(store: &dyn Metadata) {
+    let (ann, bob, menu) = scene(store);
+    let zoe = user(3, "zoe");
+    let acme = organization(4, "acme");
+    let of_acme = User { id: acme.id, name: acme.name.clone(), ..user(4, "acme") };
+    let (others, ours) = (database(11, &bob, "others"), database(12, &of_acme, "ours"));
+    let one = PullNumber::new(1).unwrap();
+    let kinds = [
+        ActivityKind::Pushed { branch: reference("main"), head: hash(7) },
+        ActivityKind::BranchCreated { branch: reference("draft") },
+        ActivityKind::Pull { number: one, action: PullAction::Opened },
+        ActivityKind::Pull { number: one, action: PullAction::Closed },
+        ActivityKind::Pull { number: one, action: PullAction::Reopened },
+        ActivityKind::Pull { number: PullNumber::new(2).unwrap(), action: PullAction::Merged },
+        ActivityKind::BranchDeleted { branch: reference("draft") },
+        ActivityKind::Released { tag: reference("v1") },
+    ];
+    let all: Vec<Activity> =
+        (1_u128..).zip(kinds).map(|(n, kind)| activity(n, &menu, if n < 4 { &ann } else { &bob }, kind)).collect();
+    write(store, |unit| {
+        unit.user_add(&zoe).unwrap();
+        unit.organization_add(&acme).unwrap();
+        unit.member_put(acme.id, ann.id, MemberRole::Member, at(0)).unwrap();
+        unit.database_add(&others).unwrap();
+        unit.database_add(&ours).unwrap();
+        unit.collaborator_put(others.id, zoe.id, Role::Read, at(0)).unwrap();
+        for one in &all {
+            // The name is that of the account, whatever is said here.
+            unit.activity_add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
+        }
+        unit.activity_add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
+        unit.database_wrote(ours.id, at(50), 1).unwrap();
+    });
+    let newest: Vec<Activity> = all.iter().rev().cloned().collect();
+    read(store, |unit| {
+        assert_eq!(unit.activity_list(menu.id, 100).unwrap(), newest);
+        assert_eq!(unit.activity_list(menu.id, 2).unwrap(), newest[..2]);
+        assert_eq!(unit.activity_of_pull(menu.id, one, 100).unwrap(), newest[3..6]);
+        assert_eq!(unit.activity_of_pull(menu.id, one, 1).unwrap(), newest[3..4]);
+        let names = |found: Vec<Database>| found.iter().map(|d| d.locator.name.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(unit.database_list_of(ann.id, 10).unwrap()), ["ours", menu.locator.name.as_str()]);
+        assert_eq!(names(unit.database_list_of(ann.id, 1).unwrap()), ["ours"]);
+        assert_eq!(names(unit.database_list_of(bob.id, 10).unwrap()), ["others"]);
+        assert_eq!(names(unit.database_list_of(zoe.id, 10).unwrap()), ["others"]);
+    });
+    write(store, |unit| {
+        assert_eq!(unit.activity_purge(at(1)).unwrap(), 0);
+        assert_eq!(unit.activity_purge(at(8)).unwrap(), 3, "what happened to pulls stays");
+    });
+    read(store, |unit| assert_eq!(unit.activity_list(menu.id, 100).unwrap().len(), 5));
+    write(store, |unit| unit.activity_clear(menu.id).unwrap());
+    read(store, |unit| {
+        assert!(unit.activity_list(menu.id, 100).unwrap().is_empty());
+        assert_eq!(unit.activity_list(others.id, 100).unwrap().len(), 1);
+    });
+}

@@ -1,0 +1,351 @@
+//! Hooks, deliveries, and who may attempt them.
+
+use std::collections::BTreeSet;
+
+use super::{at, database, id, reference, scene, write};
+use branchyard_domain::entities::{
+    Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
+    HookEvent, PreviousSecret, Request, Sealed,
+};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Unit};
+use branchyard_domain::values::{AttemptId, DeliveryId, EventId, HookId};
+
+fn hook_id(n: u128) -> HookId {
+    HookId::from_uuid(id(n))
+}
+
+fn delivery_id(n: u128) -> DeliveryId {
+    DeliveryId::from_uuid(id(n))
+}
+
+fn sealed(n: u8) -> Sealed {
+    Sealed { key_id: format!("k{n}"), bytes: vec![0, n, 255] }
+}
+
+fn hook(n: u128, on: &Database, events: &[HookEvent]) -> Hook {
+    Hook {
+        id: hook_id(n),
+        database_id: on.id,
+        url: format!("https://hook-{n}.test/ü?a=b"),
+        events: events.iter().copied().collect(),
+        active: true,
+        disabled_reason: None,
+        secret: sealed(1),
+        previous_secret: None,
+        failing_since: None,
+        exhausted: false,
+        created_at: at(0),
+        updated_at: at(0),
+    }
+}
+
+fn event(n: u128, on: &Database) -> Event {
+    let kind = EventKind::BranchCreated { branch: reference("a") };
+    Event { id: EventId::from_uuid(id(n)), database_id: on.id, at: at(0), kind, body: format!("body {n}") }
+}
+
+fn delivery(n: u128, hook: u128, event: u128, due: i64) -> Delivery {
+    Delivery {
+        id: delivery_id(n),
+        hook_id: hook_id(hook),
+        event_id: EventId::from_uuid(id(event)),
+        event: EventName::Branch,
+        status: DeliveryStatus::Pending { next_attempt_at: at(due) },
+        created_at: at(0),
+        attempt_count: 0,
+        run_attempts: 0,
+    }
+}
+
+fn finished(delivery: Delivery, when: i64) -> Delivery {
+    Delivery {
+        status: DeliveryStatus::Delivered { finished_at: at(when) },
+        attempt_count: 1,
+        run_attempts: 1,
+        ..delivery
+    }
+}
+
+fn ids(deliveries: &[Delivery]) -> Vec<u128> {
+    deliveries.iter().map(|delivery| delivery.id.as_uuid().as_u128()).collect()
+}
+
+/// Hooks: all their fields, lists, subscriptions, removal.
+pub fn hooks(store: &dyn Metadata) {
+    let (_, bob, menu) = scene(store);
+    let other = database(11, &bob, "other");
+    let both = [HookEvent::Push, HookEvent::Branch];
+    write(store, |unit| {
+        unit.database_add(&other).unwrap();
+        for n in [1, 3, 2] {
+            unit.hook_add(&hook(n, &menu, &both)).unwrap();
+        }
+        unit.hook_add(&hook(4, &other, &[HookEvent::PullRequest])).unwrap();
+        assert_eq!(unit.hook_get(menu.id, hook_id(1)).unwrap(), Some(hook(1, &menu, &both)));
+        assert_eq!(unit.hook_get(other.id, hook_id(1)).unwrap(), None, "of another database");
+        assert_eq!(unit.hook_count(menu.id).unwrap(), 3);
+    });
+    let mut changed = hook(2, &menu, &[HookEvent::PullRequest]);
+    changed.url = "https://elsewhere.test/".to_owned();
+    changed.active = false;
+    changed.disabled_reason = Some(DisabledReason::Failing);
+    changed.secret = sealed(2);
+    changed.previous_secret = Some(PreviousSecret { secret: sealed(1), until: at(99) });
+    changed.failing_since = Some(at(5));
+    changed.exhausted = true;
+    changed.updated_at = at(6);
+    write(store, |unit| {
+        assert!(unit.hook_update(&changed).unwrap());
+        assert!(!unit.hook_update(&hook(9, &menu, &both)).unwrap());
+        assert_eq!(unit.hook_get(menu.id, changed.id).unwrap(), Some(changed.clone()));
+        unit.event_add(&event(1, &menu)).unwrap();
+        unit.delivery_add(&[delivery(7, 1, 1, 0)]).unwrap();
+        unit.delivery_add(&[delivery(8, 1, 1, 0)]).unwrap();
+        let listed = unit.hook_list(menu.id, None, 2).unwrap();
+        assert_eq!(listed[0], (hook(1, &menu, &both), Some(delivery(8, 1, 1, 0))));
+        assert_eq!(listed[1], (changed.clone(), None));
+        assert_eq!(unit.hook_list(menu.id, Some(changed.id), 9).unwrap(), [(hook(3, &menu, &both), None)]);
+        let wanting = |unit: &mut dyn Unit, event| unit.hook_subscribed(menu.id, event).unwrap();
+        assert_eq!(wanting(unit, HookEvent::Push), [(hook_id(1), Some(delivery_id(8))), (hook_id(3), None)]);
+        assert_eq!(wanting(unit, HookEvent::Branch).len(), 2);
+        assert_eq!(wanting(unit, HookEvent::PullRequest), [], "it is not active");
+    });
+    write(store, |unit| {
+        assert!(unit.hook_remove(hook_id(1)).unwrap());
+        assert!(!unit.hook_remove(hook_id(1)).unwrap());
+        assert_eq!(unit.delivery_get(hook_id(1), delivery_id(7)).unwrap(), None);
+        unit.event_add(&event(2, &other)).unwrap();
+        unit.delivery_add(&[delivery(9, 4, 2, 0)]).unwrap();
+        unit.hook_clear(menu.id).unwrap();
+        assert_eq!((unit.hook_count(menu.id).unwrap(), unit.hook_count(other.id).unwrap()), (0, 1));
+        assert_eq!(unit.event_list(menu.id, None, 9).unwrap(), []);
+        assert_eq!(unit.event_waiting(9).unwrap(), [event(2, &other)]);
+        unit.hook_clear(other.id).unwrap();
+        assert_eq!(unit.event_waiting(9).unwrap(), []);
+    });
+}
+
+/// Deliveries: lists by state, giving up, and what retention removes.
+pub fn deliveries(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    write(store, |unit| {
+        for n in [1, 2] {
+            unit.hook_add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
+            unit.event_add(&event(n, &menu)).unwrap();
+        }
+        for n in [3, 5, 4, 6] {
+            unit.delivery_add(&[delivery(n, 1, 1, 0)]).unwrap();
+        }
+        unit.delivery_add(&[delivery(7, 2, 2, 0)]).unwrap();
+        for n in [1, 2] {
+            unit.event_dispatched(EventId::from_uuid(id(n)), at(1)).unwrap();
+        }
+        assert_eq!(unit.event_waiting(9).unwrap(), []);
+    });
+    let failed = DeliveryStatus::Failed { finished_at: at(20) };
+    write(store, |unit| {
+        assert!(unit.delivery_update(&finished(delivery(4, 1, 1, 0), 10)).unwrap());
+        assert!(!unit.delivery_update(&delivery(9, 1, 1, 0)).unwrap());
+        assert_eq!(unit.delivery_get(hook_id(1), delivery_id(4)).unwrap(), Some(finished(delivery(4, 1, 1, 0), 10)));
+        assert_eq!(unit.delivery_get(hook_id(2), delivery_id(4)).unwrap(), None, "of another hook");
+        let mut both = unit.delivery_get_all(&[delivery_id(7), delivery_id(8), delivery_id(4)]).unwrap();
+        both.sort_by_key(|delivery| delivery.id);
+        assert_eq!(ids(&both), [4, 7], "and no word of one that is not there");
+        assert_eq!(unit.delivery_get_all(&[]).unwrap(), []);
+        let list = |unit: &mut dyn Unit, state, before, limit| {
+            ids(&unit.delivery_list(hook_id(1), state, before, limit).unwrap())
+        };
+        assert_eq!(list(unit, None, None, 9), [6, 5, 4, 3]);
+        assert_eq!(list(unit, None, Some(delivery_id(5)), 1), [4]);
+        assert_eq!(list(unit, Some(DeliveryState::Delivered), None, 9), [4]);
+        assert_eq!(list(unit, Some(DeliveryState::Pending), None, 2), [6, 5]);
+        assert_eq!(unit.delivery_give_up(hook_id(1), at(20)).unwrap(), 3);
+        assert_eq!(unit.delivery_give_up(hook_id(1), at(21)).unwrap(), 0);
+        assert_eq!(list(unit, Some(DeliveryState::Failed), None, 9), [6, 5, 3]);
+        assert_eq!(unit.delivery_get(hook_id(1), delivery_id(3)).unwrap().unwrap().status, failed);
+        assert!(unit.delivery_get(hook_id(2), delivery_id(7)).unwrap().unwrap().is_pending());
+    });
+    write(store, |unit| {
+        assert_eq!(unit.delivery_purge(at(10), 9).unwrap(), 0, "finished at that moment, it stays");
+        assert_eq!(unit.delivery_purge(at(11), 9).unwrap(), 1);
+        assert_eq!(unit.event_purge().unwrap(), 0, "others still need it");
+        assert_eq!(unit.delivery_purge(at(1_000), 2).unwrap(), 2);
+        assert_eq!(unit.delivery_purge(at(1_000), 2).unwrap(), 1, "a pending one is never old");
+        assert_eq!(unit.event_purge().unwrap(), 1);
+        assert_eq!(unit.event_list(menu.id, None, 9).unwrap(), [event(2, &menu)]);
+    });
+}
+
+/// What was sent and answered, the latest attempts.
+pub fn delivery_log(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let request = |n: u32| Request {
+        url: "https://hook.test/ü".to_owned(),
+        headers: vec![("webhook-id".to_owned(), n.to_string()), ("a".to_owned(), "ü".to_owned())],
+    };
+    let attempt = |n: u8| Attempt {
+        id: AttemptId::from_uuid(id(n.into())),
+        started_at: at(n.into()),
+        duration_ms: 12,
+        response_status: Some(500),
+        response_headers: Some(vec![("x".to_owned(), "y, z".to_owned())]),
+        response_body: Some("a\u{0}\u{fffd}".to_owned()),
+        error: None,
+    };
+    let errors = [
+        AttemptError::Timeout,
+        AttemptError::Refused,
+        AttemptError::Dns,
+        AttemptError::Tls,
+        AttemptError::BlockedAddress,
+        AttemptError::Redirect,
+        AttemptError::Connection,
+    ];
+    write(store, |unit| {
+        unit.hook_add(&hook(1, &menu, &[HookEvent::Push])).unwrap();
+        unit.event_add(&event(1, &menu)).unwrap();
+        unit.delivery_add(&[delivery(1, 1, 1, 0)]).unwrap();
+        unit.delivery_add(&[delivery(2, 1, 1, 0)]).unwrap();
+        assert_eq!(unit.delivery_request(delivery_id(1)).unwrap(), Some((None, "body 1".to_owned())));
+        assert_eq!(unit.delivery_request(delivery_id(9)).unwrap(), None);
+        for n in 1..=5 {
+            let delivery = Delivery { attempt_count: n.into(), ..finished(delivery(1, 1, 1, 0), 9) };
+            unit.attempt_add(&delivery, &attempt(n), &request(n.into()), 3).unwrap();
+            assert_eq!(unit.delivery_get(hook_id(1), delivery_id(1)).unwrap(), Some(delivery));
+        }
+        for (n, error) in (1..).zip(errors) {
+            let delivery = Delivery { attempt_count: n, ..delivery(2, 1, 1, 0) };
+            let silent = Attempt {
+                response_status: None,
+                response_headers: None,
+                response_body: None,
+                error: Some(error),
+                ..attempt(u8::try_from(20 + n).unwrap())
+            };
+            unit.attempt_add(&delivery, &silent, &request(0), 50).unwrap();
+        }
+    });
+    write(store, |unit| {
+        assert_eq!(unit.attempt_list(delivery_id(1)).unwrap(), [attempt(3), attempt(4), attempt(5)]);
+        assert_eq!(unit.delivery_request(delivery_id(1)).unwrap(), Some((Some(request(5)), "body 1".to_owned())));
+        let kept = unit.attempt_list(delivery_id(2)).unwrap();
+        assert_eq!(kept.iter().filter_map(|attempt| attempt.error).collect::<Vec<_>>(), errors);
+        assert_eq!((kept[0].response_status, &kept[0].response_body), (None, &None));
+    });
+}
+
+/// One attempt at a time for each hook, by event; leases end by themselves; failing hooks leave places to others.
+pub fn delivery_leases(store: &dyn Metadata) {
+    let (_, _, menu) = scene(store);
+    let places = |hooks, held_back| Places { hooks, held_back, run: 2, slow: &[] };
+    let any = places(1, 1);
+    let lease = |unit: &mut dyn Unit, holder: &str, now: i64, hooks, failing| {
+        let found = unit.delivery_lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
+        let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
+        firsts.collect::<Vec<_>>()
+    };
+    let held = |unit: &mut dyn Unit, holder: &str, until: i64| {
+        let of_two = [(hook_id(1), at(until)), (hook_id(9), at(until))];
+        let mut held = unit.delivery_held(holder, &of_two).unwrap();
+        assert!(held.iter().all(|(_, end)| *end == at(until)));
+        let first = held.pop().map(|(hook, _)| hook);
+        assert!(held.is_empty());
+        first
+    };
+    write(store, |unit| {
+        for n in 1..=3 {
+            unit.hook_add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
+        }
+        unit.event_add(&event(1, &menu)).unwrap();
+        assert!(!unit.delivery_is_due(at(1_000), any).unwrap());
+        // Hook 1: the oldest event waits for its next attempt, and does not hold back the newer ones.
+        unit.delivery_add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
+        unit.delivery_add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
+        unit.delivery_add(&[]).unwrap();
+        assert!(!unit.delivery_is_due(at(4), any).unwrap());
+        assert!(unit.delivery_is_due(at(5), any).unwrap());
+        assert_eq!(lease(unit, "a", 4, 9, 9), [0_u128; 0]);
+        assert_eq!(lease(unit, "a", 10, 2, 9), [20, 30], "who waits longest first");
+        let leased = unit.delivery_lease("b", at(10), at(40), places(9, 9)).unwrap();
+        assert_eq!(leased.len(), 1);
+        assert_eq!(leased[0].hook, hook(1, &menu, &[HookEvent::Push]));
+        let run = [(delivery(11, 1, 1, 9), "body 1".to_owned()), (delivery(12, 1, 1, 8), "body 1".to_owned())];
+        assert_eq!(leased[0].deliveries, run, "the first by event, not by time, and no more than asked for");
+        assert_eq!(leased[0].until, at(40));
+        let backlog = DeliveryBacklog { events: 1, due: 5, oldest_due_at: Some(at(5)) };
+        assert_eq!(unit.delivery_backlog(at(10)).unwrap(), backlog, "with what is being attempted");
+        assert_eq!(unit.delivery_backlog(at(5)).unwrap().due, 1);
+        assert_eq!(unit.delivery_backlog(at(4)).unwrap(), DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog });
+        assert!(!unit.delivery_is_due(at(39), any).unwrap(), "all are held");
+        assert!(unit.delivery_is_due(at(40), any).unwrap(), "leases end");
+    });
+    write(store, |unit| {
+        assert_eq!(held(unit, "a", 40), None, "it is b's");
+        assert_eq!(held(unit, "b", 41), None, "another lease");
+        assert_eq!(held(unit, "b", 40), Some(hook(1, &menu, &[HookEvent::Push])));
+        for n in [11, 12, 13] {
+            let told = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
+            let attempt = Attempt {
+                id: AttemptId::from_uuid(id(n)),
+                started_at: at(10),
+                duration_ms: 1,
+                response_status: Some(204),
+                response_headers: None,
+                response_body: None,
+                error: None,
+            };
+            let request = Request { url: "https://hook.test/".to_owned(), headers: Vec::new() };
+            unit.attempt_add(&told, &attempt, &request, 9).unwrap();
+        }
+        unit.delivery_release(&[hook_id(1), hook_id(9)]).unwrap();
+        assert_eq!(held(unit, "b", 40), None);
+        assert!(!unit.delivery_is_due(at(39), any).unwrap(), "nothing of hook 1 is due before 50");
+        assert_eq!(unit.delivery_recover("a").unwrap(), 2);
+        assert_eq!(unit.delivery_recover("a").unwrap(), 0);
+        let mut failing = hook(2, &menu, &[HookEvent::Push]);
+        failing.failing_since = Some(at(1));
+        assert!(unit.hook_update(&failing).unwrap());
+        assert_eq!(lease(unit, "c", 12, 9, 0), [30]);
+        unit.delivery_add(&[delivery(21, 2, 1, 5)]).unwrap();
+        let alone = unit.delivery_lease("c", at(12), at(42), places(1, 1)).unwrap();
+        let ids: Vec<_> = alone[0].deliveries.iter().map(|(delivery, _)| delivery.id).collect();
+        assert_eq!(ids, [delivery_id(20)], "a hook that fails is tried with one");
+        // All leases ended: the oldest event of hook 1 is due by now.
+        assert_eq!(lease(unit, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));
+        assert_eq!(unit.delivery_give_up(hook_id(3), at(61)).unwrap(), 1);
+        assert_eq!(unit.delivery_recover("d").unwrap(), 3);
+        assert_eq!(lease(unit, "d", 61, 9, 9).len(), 2, "what was given up is not due");
+        unit.delivery_add(&[delivery(31, 3, 1, 61)]).unwrap();
+        assert_eq!(lease(unit, "d", 61, 9, 9), [31], "and what is added is");
+        assert!(unit.hook_remove(hook_id(1)).unwrap(), "also while it is held");
+        assert_eq!(held(unit, "d", 91), None);
+    });
+    slow_hooks(store, &menu);
+}
+
+/// Slow hooks have the places of those that fail.
+fn slow_hooks(store: &dyn Metadata, menu: &Database) {
+    write(store, |unit| {
+        unit.delivery_recover("d").unwrap();
+        for n in 4..=6 {
+            unit.hook_add(&hook(n, menu, &[HookEvent::Push])).unwrap();
+            unit.delivery_add(&[delivery(n * 10, n, 1, 100), delivery(n * 10 + 1, n, 1, 100)]).unwrap();
+        }
+    });
+    let slow = [hook_id(4), hook_id(5)];
+    // As it would be leased, and is not: the hook of each, and how many deliveries.
+    let leased = |hooks, held_back| {
+        let mut unit = store.write().unwrap();
+        let places = Places { hooks, held_back, run: 2, slow: &slow };
+        let is_due = unit.delivery_is_due(at(200), places).unwrap();
+        let found = unit.delivery_lease("e", at(200), at(230), places).unwrap();
+        assert_eq!(is_due, !found.is_empty());
+        let each = found.iter().map(|lease| (lease.hook.id, lease.deliveries.len()));
+        each.filter(|(hook, _)| *hook >= hook_id(3)).collect::<Vec<_>>()
+    };
+    assert_eq!(leased(9, 0), [(hook_id(3), 1), (hook_id(6), 2)]);
+    assert_eq!(leased(0, 0), []);
+    // Hook 2 fails, and has waited for longer.
+    assert_eq!(leased(9, 2), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(6), 2)]);
+    assert_eq!(leased(9, 3), [(hook_id(3), 1), (hook_id(4), 1), (hook_id(5), 1), (hook_id(6), 2)]);
+}

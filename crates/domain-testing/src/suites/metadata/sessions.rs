@@ -1,0 +1,118 @@
+//! Sessions, invitations, and what a user says of themselves.
+
+use branchyard_auth::HashedToken;
+
+use super::{account_id, at, id, read, scene, user, write};
+use branchyard_domain::entities::{Email, Invitation, LastUse, Session, User};
+use branchyard_domain::ports::Metadata;
+use branchyard_domain::values::{InvitationId, SessionId, Timestamp};
+
+fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
+    Session {
+        id: SessionId::from_uuid(id(n.into())),
+        user_id: of.id,
+        hash: HashedToken::from_bytes([n; 32]),
+        created_at: at(0),
+        expires_at,
+        last_use: LastUse { at: at(1), address: "192.0.2.1".to_owned(), user_agent: "ünï".to_owned() },
+    }
+}
+
+/// Sessions: found by their hash with their user, touched, ended, purged.
+pub fn sessions(store: &dyn Metadata) {
+    let (ann, bob, _) = scene(store);
+    write(store, |unit| {
+        for n in 1..=3 {
+            unit.session_add(&session(n, &ann, at(i64::from(n) * 10))).unwrap();
+        }
+        unit.session_add(&session(4, &bob, at(100))).unwrap();
+    });
+    let hash = |n: u8| HashedToken::from_bytes([n; 32]);
+    read(store, |unit| {
+        let (found, whose) = unit.session_by_hash(&hash(2)).unwrap().unwrap();
+        assert_eq!((found, whose), (session(2, &ann, at(20)), ann.clone()));
+        assert!(unit.session_by_hash(&hash(9)).unwrap().is_none());
+        let list = unit.session_list(ann.id).unwrap();
+        assert_eq!(list, [3, 2, 1].map(|n| session(n, &ann, at(i64::from(n) * 10))));
+    });
+    let later = LastUse { at: at(7), address: "2001:db8::1".to_owned(), user_agent: String::new() };
+    write(store, |unit| {
+        unit.session_touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
+        unit.session_touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
+        assert!(!unit.session_remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
+        assert!(unit.session_remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+        assert!(!unit.session_remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+    });
+    read(store, |unit| {
+        let expected = Session { last_use: later.clone(), ..session(3, &ann, at(500)) };
+        assert_eq!(unit.session_by_hash(&hash(3)).unwrap().unwrap().0, expected);
+        assert!(unit.session_by_hash(&hash(2)).unwrap().is_none());
+    });
+    write(store, |unit| assert_eq!(unit.session_purge(at(100)).unwrap(), 2, "at its end a session has ended"));
+    read(store, |unit| {
+        assert_eq!(unit.session_list(ann.id).unwrap().len(), 1);
+        assert_eq!(unit.session_list(bob.id).unwrap(), []);
+    });
+}
+
+/// Invitations: found by their hash, listed, taken back, purged.
+pub fn invitations(store: &dyn Metadata) {
+    let (ann, _, _) = scene(store);
+    let invitation = |n: u8, is_admin: bool| Invitation {
+        id: InvitationId::from_uuid(id(n.into())),
+        hash: HashedToken::from_bytes([n; 32]),
+        is_admin,
+        created_by: (!is_admin).then_some(ann.id),
+        created_at: at(0),
+        expires_at: at(i64::from(n) * 10),
+    };
+    write(store, |unit| {
+        unit.invitation_add(&invitation(1, true)).unwrap();
+        unit.invitation_add(&invitation(2, false)).unwrap();
+        unit.invitation_add(&invitation(3, false)).unwrap();
+    });
+    let hash = |n: u8| HashedToken::from_bytes([n; 32]);
+    read(store, |unit| {
+        assert_eq!(unit.invitation_by_hash(&hash(1)).unwrap(), Some(invitation(1, true)));
+        assert_eq!(unit.invitation_by_hash(&hash(9)).unwrap(), None);
+        let all = [invitation(3, false), invitation(2, false), invitation(1, true)];
+        assert_eq!(unit.invitation_list().unwrap(), all);
+    });
+    write(store, |unit| {
+        assert!(unit.invitation_remove(invitation(3, false).id).unwrap());
+        assert!(!unit.invitation_remove(invitation(3, false).id).unwrap());
+        assert_eq!(unit.invitation_purge(at(10)).unwrap(), 1);
+        assert_eq!(unit.invitation_list().unwrap(), [invitation(2, false)]);
+    });
+}
+
+/// A user changes; name, addresses and creation stay.
+pub fn profiles(store: &dyn Metadata) {
+    read(store, |unit| assert!(!unit.user_any().unwrap()));
+    let before = user(1, "ann");
+    write(store, |unit| {
+        unit.user_add(&before).unwrap();
+        assert!(unit.user_any().unwrap());
+    });
+    let after = User {
+        display_name: None,
+        bio: None,
+        location: Some("here".to_owned()),
+        website_url: None,
+        profile_pic_url: Some("https://example.org/a.png".to_owned()),
+        password_hash: None,
+        is_admin: false,
+        ..before
+    };
+    write(store, |unit| {
+        let other = User { emails: Vec::new(), created_at: at(9), ..after.clone() };
+        assert!(unit.user_update(&other).unwrap());
+        assert!(!unit.user_update(&User { id: account_id(99), ..after.clone() }).unwrap());
+    });
+    read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap(), Some(after.clone())));
+    let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
+    let emails = vec![address("new@example.org", true), address("old@example.org", false)];
+    write(store, |unit| unit.user_set_emails(after.id, &emails).unwrap());
+    assert!(store.write().unwrap().user_set_emails(account_id(99), &emails).is_err(), "nobody has that id");
+    read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap().unwrap().emails, emails));
+}

@@ -1,0 +1,307 @@
+//! What every provisioner has to do.
+//!
+//! Each function uses instances of its own, so they may run in any order. It takes what an implementation is tried on: a [`Stage`].
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use branchyard_domain::entities::Signature;
+use branchyard_domain::ports::{
+    BackupFile, Blobs, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputQuery, ProvisionError,
+    Provisioner, Towards,
+};
+use branchyard_domain::values::{
+    BackupId, DeploymentId, InstanceId, OperationId, ServedName, Setting, Settings, Timestamp,
+};
+
+const LONG: Duration = Duration::from_secs(35);
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// What an implementation is tried on.
+pub trait Stage {
+    /// The provisioner; callers are connected.
+    fn provisioner(&self) -> Arc<dyn Provisioner>;
+    /// The provisioner of the server that comes after the one this was the provisioner of, over the same data.
+    fn successor(&self) -> Arc<dyn Provisioner>;
+    /// A port nobody listens on.
+    fn port(&self) -> u16;
+    /// Kills a process behind the provisioner's back.
+    fn kill(&self, handle: &InstanceHandle);
+    /// The store of backups it was given.
+    fn blobs(&self) -> Arc<dyn Blobs>;
+}
+
+/// One promise, checked.
+pub type Check = fn(&dyn Stage);
+
+/// Every check by name.
+pub const ALL: &[(&str, Check)] = &[
+    ("preparation", preparation),
+    ("life", life),
+    ("ends", ends),
+    ("adoption", adoption),
+    ("databases", databases),
+    ("backups", backups),
+    ("output", output),
+];
+
+/// Runs every check, one after another.
+pub fn run_all(stage: &dyn Stage) {
+    for (_, check) in ALL {
+        check(stage);
+    }
+}
+
+fn spec(stage: &dyn Stage, n: u128, databases: &[&str]) -> InstanceSpec {
+    InstanceSpec {
+        deployment: DeploymentId::from_uuid(Uuid::from_u128(n)),
+        instance: InstanceId::from_uuid(Uuid::from_u128(n + 1)),
+        label: "ada/suite".to_owned(),
+        zone: "local".to_owned(),
+        port: stage.port(),
+        cpus: 1,
+        memory_gb: 1,
+        volume_gb: 1,
+        databases: databases.iter().map(|name| name_of(name)).collect(),
+        settings: Settings::default(),
+        expose_stats: false,
+    }
+}
+
+fn name_of(text: &str) -> ServedName {
+    ServedName::parse(text).unwrap()
+}
+
+fn empty() -> DatabaseSeed {
+    let at = Timestamp::from_seconds(1_788_523_200);
+    DatabaseSeed::Empty { author: Signature { name: "ada".to_owned(), email: "ada@example.test".to_owned(), at } }
+}
+
+fn gone<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
+    assert!(matches!(result, Err(ProvisionError::Gone)), "{result:?}");
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
+    assert!(matches!(result, Err(ProvisionError::Refused(_))), "{result:?}");
+}
+
+/// The next event, whatever it takes.
+fn next(provisioner: &dyn Provisioner, handle: &InstanceHandle) -> InstanceEvent {
+    let began = Instant::now();
+    loop {
+        if let Some(event) = provisioner.watch(handle, Duration::from_secs(1)).unwrap() {
+            return event;
+        }
+        assert!(began.elapsed() < LONG, "nothing happened");
+    }
+}
+
+fn serving(provisioner: &dyn Provisioner, spec: &InstanceSpec) -> InstanceHandle {
+    let handle = provisioner.start(spec).unwrap();
+    let event = next(provisioner, &handle);
+    let InstanceEvent::Ready { host, version } = event else { panic!("{event:?}") };
+    assert!(!host.is_empty());
+    assert_eq!(provisioner.features(&spec.zone).unwrap().versions.first(), Some(&version));
+    handle
+}
+
+/// What was not prepared does not start; what was, once, stays as it is until it is removed.
+pub fn preparation(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let spec = spec(stage, 0x100, &["one", "two"]);
+    refused(provisioner.start(&spec));
+    for _ in 0..2 {
+        provisioner.prepare(&spec, &[empty(), empty()]).unwrap();
+    }
+    let sizes = provisioner.sizes(&spec).unwrap();
+    assert!(sizes.len() == 2 && sizes.iter().all(|size| *size > 0), "{sizes:?}");
+    for _ in 0..2 {
+        provisioner.remove(spec.instance).unwrap();
+    }
+    refused(provisioner.start(&spec));
+    refused(provisioner.sizes(&spec));
+    for _ in 0..2 {
+        provisioner.forget(spec.deployment).unwrap();
+    }
+}
+
+/// Started, told apart, stopped; every step may be repeated.
+pub fn life(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let spec = spec(stage, 0x200, &["one"]);
+    provisioner.prepare(&spec, &[empty()]).unwrap();
+    assert!(provisioner.port_is_free(spec.port));
+    let handle = serving(&*provisioner, &spec);
+    assert_eq!(handle.instance, spec.instance);
+    assert!(!provisioner.port_is_free(spec.port));
+    assert_eq!(provisioner.start(&spec).unwrap(), handle, "the one that runs");
+    assert_eq!(provisioner.watch(&handle, Duration::ZERO).unwrap(), None, "told once");
+    assert_eq!(provisioner.address(&handle).unwrap().port(), spec.port);
+    provisioner.sample(&handle).unwrap();
+    provisioner.forget_callers(&handle).unwrap();
+    let mut settings = Settings::default();
+    settings.set(Setting::QueryTimeoutMillis, Some("5000".to_owned())).unwrap();
+    for _ in 0..2 {
+        provisioner.apply(&handle, &settings).unwrap();
+    }
+    refused(provisioner.remove(spec.instance));
+    refused(provisioner.forget(spec.deployment));
+
+    for _ in 0..2 {
+        provisioner.stop(&handle, DRAIN).unwrap();
+    }
+    assert!(provisioner.port_is_free(spec.port));
+    gone(provisioner.watch(&handle, Duration::ZERO));
+    gone(provisioner.adopt(&spec, &handle));
+    gone(provisioner.address(&handle));
+    gone(provisioner.apply(&handle, &settings));
+    gone(provisioner.sample(&handle));
+    gone(provisioner.forget_callers(&handle));
+    gone(provisioner.drop_database(&handle, OperationId::from_uuid(Uuid::from_u128(1)), &name_of("one")));
+    provisioner.remove(spec.instance).unwrap();
+    provisioner.forget(spec.deployment).unwrap();
+}
+
+/// An end that nobody asked for is told once, and the next start makes another process.
+pub fn ends(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let spec = spec(stage, 0x300, &["one"]);
+    provisioner.prepare(&spec, &[empty()]).unwrap();
+    let first = serving(&*provisioner, &spec);
+    stage.kill(&first);
+    let event = next(&*provisioner, &first);
+    let InstanceEvent::Ended { cause, .. } = event else { panic!("{event:?}") };
+    assert_eq!(cause, "signal 9");
+    gone(provisioner.watch(&first, Duration::ZERO));
+    let second = serving(&*provisioner, &spec);
+    assert_ne!(first, second);
+    gone(provisioner.address(&first));
+    provisioner.stop(&second, Duration::ZERO).unwrap();
+    provisioner.forget(spec.deployment).unwrap();
+}
+
+/// A process goes on with the next server; only the very one does.
+pub fn adoption(stage: &dyn Stage) {
+    let before = stage.provisioner();
+    let spec = spec(stage, 0x400, &["one"]);
+    before.prepare(&spec, &[empty()]).unwrap();
+    let handle = serving(&*before, &spec);
+    before.release(&handle);
+    let after = stage.successor();
+    for wrong in [
+        InstanceHandle { process: handle.process.wrapping_add(1), ..handle.clone() },
+        InstanceHandle { process_started: "long ago".to_owned(), ..handle.clone() },
+    ] {
+        gone(after.adopt(&spec, &wrong));
+    }
+    for _ in 0..2 {
+        after.adopt(&spec, &handle).unwrap();
+    }
+    let event = next(&*after, &handle);
+    assert!(matches!(event, InstanceEvent::Ready { .. }), "{event:?}");
+    after.sample(&handle).unwrap();
+    after.stop(&handle, DRAIN).unwrap();
+    gone(after.adopt(&spec, &handle));
+    after.forget(spec.deployment).unwrap();
+}
+
+/// Databases come and go while the instance runs, once for each operation.
+pub fn databases(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let mut spec = spec(stage, 0x500, &["one"]);
+    provisioner.prepare(&spec, &[empty()]).unwrap();
+    let handle = serving(&*provisioner, &spec);
+    let (made, dropped) = (Uuid::from_u128(0x5001), Uuid::from_u128(0x5002));
+    let two = name_of("two");
+    for _ in 0..2 {
+        provisioner.create_database(&handle, OperationId::from_uuid(made), &two, &empty()).unwrap();
+    }
+    spec.databases = vec![two.clone(), name_of("one"), name_of("three")];
+    let sizes = provisioner.sizes(&spec).unwrap();
+    assert!(sizes[0] > 0 && sizes[1] > 0 && sizes[2] == 0, "in the order asked for: {sizes:?}");
+    for _ in 0..2 {
+        provisioner.drop_database(&handle, OperationId::from_uuid(dropped), &two).unwrap();
+    }
+    let sizes = provisioner.sizes(&spec).unwrap();
+    assert!(sizes[0] == 0 && sizes[1] > 0, "{sizes:?}");
+    provisioner.stop(&handle, DRAIN).unwrap();
+    provisioner.forget(spec.deployment).unwrap();
+}
+
+/// Backups are taken whether or not the instance runs; they are what they say, and nothing starts from one that is not.
+pub fn backups(stage: &dyn Stage) {
+    let (provisioner, blobs) = (stage.provisioner(), stage.blobs());
+    let first = spec(stage, 0x600, &["one", "two"]);
+    provisioner.prepare(&first, &[empty(), empty()]).unwrap();
+    let handle = serving(&*provisioner, &first);
+    let running = BackupId::at(Timestamp::from_seconds(1_788_523_200));
+    let resting = running.next();
+    let copied = provisioner.snapshot(&first, running).unwrap();
+    provisioner.stop(&handle, DRAIN).unwrap();
+    let again = provisioner.snapshot(&first, resting).unwrap();
+    let heads = |copied: &[branchyard_domain::ports::CopiedDatabase]| {
+        copied.iter().map(|one| (one.name.clone(), one.heads.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(heads(&copied), heads(&again));
+    assert_eq!(copied.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    let file = |of: &branchyard_domain::ports::CopiedDatabase| BackupFile {
+        deployment: first.deployment,
+        backup: running,
+        database: of.name.clone(),
+    };
+    for one in &copied {
+        let mut bytes = Vec::new();
+        blobs.open_backup(&file(one)).unwrap().read_to_end(&mut bytes).unwrap();
+        assert_eq!(u64::try_from(bytes.len()).unwrap(), one.size_bytes);
+        let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hash, one.sha256);
+        assert_eq!(one.heads.len(), 1);
+        assert_eq!(one.heads[0].0.as_str(), "main");
+    }
+
+    let seeds: Vec<DatabaseSeed> =
+        copied.iter().map(|one| DatabaseSeed::Backup { file: file(one), content: one.clone() }).collect();
+    let second = spec(stage, 0x700, &["one", "two"]);
+    provisioner.prepare(&second, &seeds).unwrap();
+    let handle = serving(&*provisioner, &second);
+    let back = provisioner.snapshot(&second, resting).unwrap();
+    assert_eq!(heads(&back), heads(&copied));
+    provisioner.stop(&handle, DRAIN).unwrap();
+
+    let third = spec(stage, 0x800, &["one", "two"]);
+    blobs.put_backup(&file(&copied[1]), &mut &b"not what it was"[..]).unwrap();
+    refused(provisioner.prepare(&third, &seeds));
+    refused(provisioner.start(&third));
+    blobs.remove_backup(first.deployment, running).unwrap();
+    refused(provisioner.prepare(&third, &seeds));
+    for spec in [first, second, third] {
+        provisioner.forget(spec.deployment).unwrap();
+    }
+}
+
+/// What an instance says is kept, in order, also after it ended; of others there is nothing.
+pub fn output(stage: &dyn Stage) {
+    let provisioner = stage.provisioner();
+    let spec = spec(stage, 0x900, &["one"]);
+    provisioner.prepare(&spec, &[empty()]).unwrap();
+    let handle = serving(&*provisioner, &spec);
+    provisioner.stop(&handle, DRAIN).unwrap();
+    let query = OutputQuery { from: None, towards: Towards::Newer, limit: 1_000, since: None, until: None };
+    let all = provisioner.logs(spec.instance, &query).unwrap();
+    assert!(all.len() >= 2, "{all:?}");
+    assert!(all.windows(2).all(|pair| pair[0].time <= pair[1].time && pair[0].end <= pair[1].begin), "{all:?}");
+    let first = provisioner.logs(spec.instance, &OutputQuery { limit: 1, ..query }).unwrap();
+    assert_eq!(first, all[..1]);
+    let newest = OutputQuery { towards: Towards::Older, limit: 1, ..query };
+    assert_eq!(provisioner.logs(spec.instance, &newest).unwrap(), all[all.len() - 1..]);
+    let rest = OutputQuery { from: Some(all[0].end), ..query };
+    assert_eq!(provisioner.logs(spec.instance, &rest).unwrap(), all[1..]);
+    let nobody = InstanceId::from_uuid(Uuid::from_u128(0x9ff));
+    assert!(provisioner.logs(nobody, &query).unwrap().is_empty());
+    provisioner.forget(spec.deployment).unwrap();
+    assert!(provisioner.logs(spec.instance, &query).unwrap().is_empty());
+}
