@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use branchyard_api_common::LongLane;
-use branchyard_domain::ports::{Blobs, Clock, Engine as _, Ids, Provisioner};
+use branchyard_deployments::ports::{BackupFiles, Provisioner};
+use branchyard_deployments::{DeploymentPorts, Deployments, Hosted};
+use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
@@ -32,15 +34,15 @@ pub struct World {
     pub program: PathBuf,
     /// What resolves the names of hooks.
     pub names: Arc<dyn Names>,
-    /// What runs instances, made over the blob store; processes of this machine when absent.
+    /// What runs instances, made over the files of backups; processes of this machine when absent.
     pub provisioner: Option<MakeProvisioner>,
 }
 
 /// Bytes of memory that everything in the process that uses SQLite may take beside the statements of users: the last line of defence.
 const BESIDE_STATEMENTS: u64 = 1 << 30;
 
-/// Makes what runs instances, over the blob store that keeps their backups.
-pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn Blobs>) -> Arc<dyn Provisioner> + Send + Sync>;
+/// Makes what runs instances, over the files of their backups.
+pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn BackupFiles>) -> Arc<dyn Provisioner> + Send + Sync>;
 
 impl Default for World {
     fn default() -> Self {
@@ -83,6 +85,8 @@ pub struct Stores {
     pub engine: Arc<DoltliteEngine>,
     /// The hub over them.
     pub hub: Hub,
+    /// Its deployments.
+    pub deployments: Deployments,
 }
 
 /// What to do about migrations that are pending.
@@ -127,10 +131,11 @@ impl Stores {
         }
         let blobs = FolderBlobs::open(dir.uploads(), dir.backups())
             .context("cannot open the folders of uploads and backups")?;
-        let blobs: Arc<dyn Blobs> = Arc::new(blobs);
+        let blobs = Arc::new(blobs);
+        let backup_files: Arc<dyn BackupFiles> = blobs.clone();
         let provisioner = match &world.provisioner {
-            Some(make) => make(Arc::clone(&blobs)),
-            None => local_provisioner(config, &dir, &engine, &blobs, world)?,
+            Some(make) => make(Arc::clone(&backup_files)),
+            None => local_provisioner(config, &dir, &engine, &backup_files, world)?,
         };
         let limits = branchyard_imports::Limits {
             columns: config.imports.max_columns,
@@ -149,11 +154,18 @@ impl Stores {
             payloads: Arc::new(JsonPayloads),
             vault: Arc::new(ServerVault::from_secret(&dir.secret(world.ids.as_ref())?)),
             sender: Arc::new(sender),
-            provisioner,
         };
-        let mut limits = config.domain_limits()?;
-        limits.hosted.node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
-        Ok(Self { dir, metadata, engine, hub: Hub::new(ports, limits) })
+        let hub = Hub::new(ports, config.domain_limits()?);
+        let ports = DeploymentPorts {
+            store: Arc::clone(&metadata) as _,
+            provisioner,
+            backup_files,
+            clock: Arc::clone(&world.clock),
+            ids: Arc::clone(&world.ids),
+        };
+        let node = dir.node(&world.ids.uuid(world.clock.now()).to_string())?;
+        let deployments = Deployments::new(hub.clone(), ports, Hosted { node, ..config.hosted.domain()? });
+        Ok(Self { dir, metadata, engine, hub, deployments })
     }
 
     /// Refuses a metadata store that is not the data folder's.
@@ -192,7 +204,7 @@ fn local_provisioner(
     config: &Config,
     dir: &DataDir,
     engine: &Arc<DoltliteEngine>,
-    blobs: &Arc<dyn Blobs>,
+    backup_files: &Arc<dyn BackupFiles>,
     world: &World,
 ) -> anyhow::Result<Arc<dyn Provisioner>> {
     let bind = config.hosted.address()?;
@@ -203,7 +215,7 @@ fn local_provisioner(
         advertise_host: config.hosted.advertise_host.clone().unwrap_or_else(|| bind.to_string()),
         orphan_grace: config.hosted.orphan_grace.duration(),
     };
-    let provisioner = deployments::provisioner(settings, Arc::clone(engine), Arc::clone(blobs), world)?;
+    let provisioner = deployments::provisioner(settings, Arc::clone(engine), Arc::clone(backup_files), world)?;
     Ok(Arc::new(provisioner))
 }
 

@@ -388,7 +388,6 @@ impl Config {
             hook_disable_after_seconds: self.hooks.disable_after.as_seconds(),
             hook_log_retention_seconds: self.hooks.log_retention.as_seconds(),
             reserved_names: self.limits.reserved_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
-            hosted: self.hosted.domain()?,
             ..Limits::default()
         })
     }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use branchyard_domain::ports::{Blobs, EngineError, SessionEngine};
+use branchyard_deployments::ports::BackupFiles;
+use branchyard_domain::ports::{EngineError, SessionEngine};
 use branchyard_domain::values::DatabaseId;
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_provisioner_local::{EngineSize, HubFiles, LocalProcess, LocalSettings, Tools};
@@ -41,7 +42,7 @@ pub fn serve(run_dir: &Path) -> anyhow::Result<()> {
 pub fn provisioner(
     settings: LocalSettings,
     engine: Arc<DoltliteEngine>,
-    blobs: Arc<dyn Blobs>,
+    backup_files: Arc<dyn BackupFiles>,
     world: &World,
 ) -> anyhow::Result<LocalProcess> {
     let version = SessionEngine::version(&*engine);
@@ -51,7 +52,7 @@ pub fn provisioner(
         Ok(Arc::new(DoltliteEngine::open(folder, options)?) as Arc<dyn SessionEngine>)
     };
     let (clock, ids) = (Arc::clone(&world.clock), Arc::clone(&world.ids));
-    LocalProcess::open(settings, Box::new(open_engine), Arc::new(Exports(engine)), blobs, clock, ids, version)
+    LocalProcess::open(settings, Box::new(open_engine), Arc::new(Exports(engine)), backup_files, clock, ids, version)
         .context("cannot use the folder of the deployments")
 }
 

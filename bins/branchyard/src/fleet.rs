@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::Hub;
-use branchyard_domain::usecases::Next;
-use branchyard_domain::values::DeploymentId;
+use branchyard_deployments::values::DeploymentId;
+use branchyard_deployments::{Deployments, Next};
 
 /// How long a step waits for an event of a process, and an idle thread for work that another process queued.
 const WAIT: Duration = Duration::from_millis(250);
@@ -27,7 +26,7 @@ type Taken = Arc<Mutex<BTreeSet<DeploymentId>>>;
 
 /// The threads.
 pub(crate) struct Fleet {
-    hub: Hub,
+    deployments: Deployments,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -53,57 +52,57 @@ impl Drop for Hold {
 
 impl Fleet {
     /// Takes over the processes an earlier server left, and starts the threads.
-    pub(crate) fn start(hub: &Hub) -> anyhow::Result<Self> {
-        hub.serve_instances();
-        let recovered = hub.supervisor().recover()?;
+    pub(crate) fn start(deployments: &Deployments) -> anyhow::Result<Self> {
+        deployments.serve_instances();
+        let recovered = deployments.supervisor().recover()?;
         if recovered.adopted + recovered.gone > 0 {
             tracing::info!(adopted = recovered.adopted, gone = recovered.gone, "instances of an earlier server");
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
-        let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
+        let (for_thread, flag) = (deployments.clone(), Arc::clone(&stop));
         threads.push(thread::Builder::new().name("fleet".to_owned()).spawn(move || supervise(&for_thread, &flag))?);
         let operated = Taken::default();
         for number in 0..OPERATORS {
-            let (hub, flag, taken) = (hub.clone(), Arc::clone(&stop), Arc::clone(&operated));
+            let (deployments, flag, taken) = (deployments.clone(), Arc::clone(&stop), Arc::clone(&operated));
             let thread = thread::Builder::new().name(format!("fleet-operations-{number}")).stack_size(8 << 20);
-            threads.push(thread.spawn(move || operate(&hub, &flag, &taken))?);
+            threads.push(thread.spawn(move || operate(&deployments, &flag, &taken))?);
         }
-        Ok(Self { hub: hub.clone(), stop, threads })
+        Ok(Self { deployments: deployments.clone(), stop, threads })
     }
 
     /// Ends the threads, then drains all instances in parallel, or leaves them to the next server. Once `in_haste` says so, drains
     /// are cut short.
     pub(crate) fn stop(self, leave: bool, in_haste: impl Fn() -> bool + Sync) {
         self.stop.store(true, Ordering::Relaxed);
-        self.hub.supervisor().wake();
-        let (hub, is_done) = (&self.hub, AtomicBool::new(false));
+        self.deployments.supervisor().wake();
+        let (deployments, is_done) = (&self.deployments, AtomicBool::new(false));
         let (in_haste, is_done) = (&in_haste, &is_done);
         thread::scope(|scope| {
             if !leave {
-                scope.spawn(move || hurry(hub, in_haste, is_done));
+                scope.spawn(move || hurry(deployments, in_haste, is_done));
             }
             for thread in self.threads {
                 if thread.join().is_err() {
                     tracing::error!("a thread of the fleet panicked");
                 }
             }
-            end(hub, leave, in_haste);
+            end(deployments, leave, in_haste);
             is_done.store(true, Ordering::Relaxed);
         });
     }
 }
 
 /// Drains or leaves the instances of all deployments.
-fn end(hub: &Hub, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
-    let busy = hub.supervisor().busy().unwrap_or_else(|error| {
+fn end(deployments: &Deployments, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
+    let busy = deployments.supervisor().busy().unwrap_or_else(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "instances are left as they are");
         Vec::new()
     });
     thread::scope(|scope| {
         for id in busy {
             scope.spawn(move || {
-                let ended = if leave { hub.supervisor().leave(id) } else { hub.supervisor().rest(id, in_haste()) };
+                let ended = if leave { deployments.supervisor().leave(id) } else { deployments.supervisor().rest(id, in_haste()) };
                 if let Err(error) = ended {
                     tracing::error!(deployment = %id, error = &error as &dyn std::error::Error, "an instance did not end");
                 }
@@ -113,10 +112,10 @@ fn end(hub: &Hub, leave: bool, in_haste: &(impl Fn() -> bool + Sync)) {
 }
 
 /// Cuts drains short once there is haste, again and again: a thread that was on its way may still have started a process.
-fn hurry(hub: &Hub, in_haste: &impl Fn() -> bool, is_done: &AtomicBool) {
+fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &AtomicBool) {
     while !is_done.load(Ordering::Relaxed) {
         if in_haste()
-            && let Err(error) = hub.supervisor().cut_short()
+            && let Err(error) = deployments.supervisor().cut_short()
         {
             tracing::error!(error = &error as &dyn std::error::Error, "an instance could not be killed");
         }
@@ -125,19 +124,19 @@ fn hurry(hub: &Hub, in_haste: &impl Fn() -> bool, is_done: &AtomicBool) {
 }
 
 /// Has a thread for each busy deployment.
-fn supervise(hub: &Hub, stop: &Arc<AtomicBool>) {
+fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
     let taken = Taken::default();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut tidied = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let seen = hub.supervisor().signals();
-        match hub.supervisor().busy() {
+        let seen = deployments.supervisor().signals();
+        match deployments.supervisor().busy() {
             Ok(busy) => {
                 for hold in busy.into_iter().filter_map(|id| Hold::take(&taken, id)) {
-                    let (hub, stop) = (hub.clone(), Arc::clone(stop));
+                    let (deployments, stop) = (deployments.clone(), Arc::clone(stop));
                     // The engine copies databases on this thread.
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
-                    match thread.spawn(move || keep(&hub, &stop, &hold)) {
+                    match thread.spawn(move || keep(&deployments, &stop, &hold)) {
                         Ok(thread) => threads.push(thread),
                         Err(error) => tracing::error!(%error, "no thread for a deployment"),
                     }
@@ -147,12 +146,12 @@ fn supervise(hub: &Hub, stop: &Arc<AtomicBool>) {
         }
         if tidied.elapsed() >= TIDY {
             tidied = Instant::now();
-            if let Err(error) = hub.supervisor().tidy() {
+            if let Err(error) = deployments.supervisor().tidy() {
                 tracing::error!(error = &error as &dyn std::error::Error, "tidying the deployments failed");
             }
         }
         threads.retain(|thread| !thread.is_finished());
-        hub.supervisor().wait(seen, WAIT);
+        deployments.supervisor().wait(seen, WAIT);
     }
     for thread in threads {
         if thread.join().is_err() {
@@ -162,17 +161,17 @@ fn supervise(hub: &Hub, stop: &Arc<AtomicBool>) {
 }
 
 /// Steps one deployment until nothing is left to do for it.
-fn keep(hub: &Hub, stop: &AtomicBool, hold: &Hold) {
+fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &Hold) {
     while !stop.load(Ordering::Relaxed) {
-        let seen = hub.supervisor().signals();
-        match panic::catch_unwind(AssertUnwindSafe(|| hub.supervisor().step(hold.id, WAIT))) {
+        let seen = deployments.supervisor().signals();
+        match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().step(hold.id, WAIT))) {
             Ok(Ok(stepped)) => {
                 if let Some(warning) = stepped.warning {
                     tracing::warn!(deployment = %hold.id, "{warning}");
                 }
                 match stepped.next {
                     Next::Now => {}
-                    Next::In(time) => hub.supervisor().wait(seen, time.min(AGAIN)),
+                    Next::In(time) => deployments.supervisor().wait(seen, time.min(AGAIN)),
                     Next::Never => return,
                 }
             }
@@ -189,13 +188,13 @@ fn keep(hub: &Hub, stop: &AtomicBool, hold: &Hold) {
 }
 
 /// Runs operations of deployments, one at a time for each.
-fn operate(hub: &Hub, stop: &AtomicBool, taken: &Taken) {
+fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &Taken) {
     while !stop.load(Ordering::Relaxed) {
-        let seen = hub.supervisor().signals();
+        let seen = deployments.supervisor().signals();
         let mut progress = false;
-        for id in hub.supervisor().busy().unwrap_or_default() {
+        for id in deployments.supervisor().busy().unwrap_or_default() {
             let Some(hold) = Hold::take(taken, id) else { continue };
-            match panic::catch_unwind(AssertUnwindSafe(|| hub.supervisor().operate(hold.id))) {
+            match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().operate(hold.id))) {
                 Ok(Ok(done)) => progress |= done,
                 Ok(Err(error)) => {
                     let error = &error as &dyn std::error::Error;
@@ -206,7 +205,7 @@ fn operate(hub: &Hub, stop: &AtomicBool, taken: &Taken) {
             }
         }
         if !progress {
-            hub.supervisor().wait(seen, WAIT);
+            deployments.supervisor().wait(seen, WAIT);
         }
     }
 }

@@ -12,11 +12,12 @@ use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{AppState, Guesses, Pace, Patience, RequestId, path_segment};
+use branchyard_api_common::{AppState, Guesses, Pace, Patience, RequestId, Services, path_segment};
 use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_domain::Hub;
-use branchyard_domain::access::{Caller, Observe};
-use branchyard_domain::errors::{DeploymentError, Fault};
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_domain::access::Caller;
+use branchyard_domain::errors::Fault;
 use futures_util::{StreamExt as _, stream};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
@@ -115,8 +116,8 @@ enum Refused {
     Fault(Fault),
 }
 
-fn admit(hub: &Hub, token: &HashedToken, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
-    let user = match hub.tokens().check(token) {
+fn admit(services: &Services, token: &HashedToken, owner: &str, name: &str) -> Result<std::net::SocketAddr, Refused> {
+    let user = match services.tokens().check(token) {
         Ok(found) => found.map(|(_, user)| user).ok_or(Refused::BadToken)?,
         Err(fault) => return Err(Refused::Fault(fault)),
     };
@@ -126,8 +127,8 @@ fn admit(hub: &Hub, token: &HashedToken, owner: &str, name: &str) -> Result<std:
         other => Refused::NoDeployment(other.to_string()),
     };
     let caller = Caller::User(user);
-    let access = hub.deployments().access::<Observe>(&caller, owner, name).map_err(refused)?;
-    hub.deployments().address(&access).map_err(refused)
+    let access = services.deployments().access::<Observe>(&caller, owner, name).map_err(refused)?;
+    services.deployments().address(&access).map_err(refused)
 }
 
 async fn pass(
@@ -172,8 +173,8 @@ async fn answer(
         guesses.reject(from, now);
         return unauthenticated(true);
     };
-    let (hub, known) = (state.hub.clone(), *hash.as_bytes());
-    let admitted = web::block(move || admit(&hub, &hash, &owner, &name)).await;
+    let (services, known) = (state.hub.clone(), *hash.as_bytes());
+    let admitted = web::block(move || admit(&services, &hash, &owner, &name)).await;
     if matches!(admitted, Ok(Ok(_))) {
         guesses.accept(known);
     }

@@ -10,7 +10,8 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
-use branchyard_api_common::{AppState, ServerKeys, head_limit};
+use branchyard_api_common::{AppState, ServerKeys, Services, head_limit};
+use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 use branchyard_web::Reference;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -67,6 +68,8 @@ pub(crate) fn start_logging() {
 pub struct Running {
     /// What it serves; the demo and tests work on it directly.
     pub hub: Hub,
+    /// Its deployments.
+    pub deployments: Deployments,
     address: SocketAddr,
     public_url: String,
     state: AppState,
@@ -96,7 +99,8 @@ impl Running {
         stores.engine.clear_temporary().context("cannot remove what a crash left half made")?;
         let secret = stores.dir.secret(world.ids.as_ref())?;
         let hub = stores.hub.clone();
-        let node = hub.limits().hosted.node.clone();
+        let deployments = stores.deployments.clone();
+        let node = deployments.hosting().node.clone();
         let freed = hub.operations().recover(&node).context("cannot recover interrupted operations")?;
         if freed > 0 {
             tracing::info!(operations = freed, "operations that were interrupted are resumed");
@@ -111,14 +115,17 @@ impl Running {
             tracing::warn!(bind = config.hosted.bind, "instances listen beyond this machine, and speak plain HTTP");
         }
         // Before anything listens: each process of an earlier server is taken over or known to be gone.
-        let fleet = Fleet::start(&hub).context("cannot take over the instances of deployments")?;
+        let fleet = Fleet::start(&deployments).context("cannot take over the instances of deployments")?;
         let listener =
             TcpListener::bind(&config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
         let address = listener.local_addr()?;
         let public_url = config.public_url.clone().unwrap_or_else(|| format!("http://{address}"));
         let hosted = config.hosted.adapter(config.hosted_public_url.as_deref().unwrap_or(&public_url));
-        let state =
-            AppState::new(hub.clone(), config.http_config(public_url.clone())?, ServerKeys::from_secret(secret));
+        let state = AppState::new(
+            Services::new(hub.clone(), deployments.clone()),
+            config.http_config(public_url.clone())?,
+            ServerKeys::from_secret(secret),
+        );
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let patience = Patience {
             head: Duration::from_millis(config.http.head_timeout_ms),
@@ -152,6 +159,7 @@ impl Running {
             .context("cannot start the dispatcher of hooks")?;
         Ok(Self {
             hub,
+            deployments,
             address,
             public_url,
             state,

@@ -6,10 +6,9 @@ use actix_web::dev::Payload;
 use actix_web::http::Method;
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, web};
+use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
 use branchyard_domain::Hub;
-use branchyard_domain::access::{
-    Admin, Belong, Caller, DatabaseAccess, DeploymentAccess, DeploymentLevel, Level, OrganizationAccess, Read, Standing,
-};
+use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, OrganizationAccess, Read, Standing};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, Fault, HookError};
 use branchyard_domain::ports::{AddressError, EngineError};
@@ -36,6 +35,7 @@ use crate::pool::{Pool, PoolError};
 use crate::query::{Query, Repeats};
 use crate::refusal::{Refusal, problem_of_fault};
 use crate::request_id::RequestId;
+use crate::services::Services;
 use crate::slots::ReadSlot;
 use crate::state::AppState;
 
@@ -182,16 +182,16 @@ pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
 }
 
 async fn run_on<T, E>(
-    hub: Hub,
+    services: Services,
     (pool, caller): (&Pool, CallerKey),
     id: &RequestId,
-    work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+    work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
 ) -> Result<T, Failure>
 where
     T: Send + 'static,
     E: Into<Refusal>,
 {
-    let ended = pool.run(caller, move || work(&hub).map_err(Into::into)).await;
+    let ended = pool.run(caller, move || work(&services).map_err(Into::into)).await;
     if let Err(PoolError::Lost) = &ended {
         tracing::error!(request_id = id.as_str(), "a call was lost to a panic");
     }
@@ -309,7 +309,7 @@ impl Call {
     /// 401, 404, what `probe` says, 403.
     pub async fn access_to<L, T, E>(
         &self,
-        probe: impl FnOnce(&Hub, &DatabaseAccess<Read>) -> Result<T, E> + Send + 'static,
+        probe: impl FnOnce(&Services, &DatabaseAccess<Read>) -> Result<T, E> + Send + 'static,
     ) -> Result<(DatabaseAccess<L>, T), Failure>
     where
         L: Level,
@@ -353,7 +353,7 @@ impl Call {
     /// 401, 404, 403 for strangers, what `probe` says, 403.
     pub async fn organization_to<S, T, E>(
         &self,
-        probe: impl FnOnce(&Hub, &OrganizationAccess<Belong>) -> Result<T, E> + Send + 'static,
+        probe: impl FnOnce(&Services, &OrganizationAccess<Belong>) -> Result<T, E> + Send + 'static,
     ) -> Result<(OrganizationAccess<S>, T), Failure>
     where
         S: Standing,
@@ -374,7 +374,7 @@ impl Call {
     ///
     /// # Errors
     /// What it says; 503 when the server is busy.
-    pub async fn read<T, E>(&self, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    pub async fn read<T, E>(&self, work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
     where
         T: Send + 'static,
         E: Into<Refusal>,
@@ -386,7 +386,7 @@ impl Call {
     ///
     /// # Errors
     /// What it says; 503 when the server is busy.
-    pub async fn write<T, E>(&self, work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    pub async fn write<T, E>(&self, work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
     where
         T: Send + 'static,
         E: Into<Refusal>,
@@ -412,7 +412,7 @@ impl Call {
     pub async fn run<T, E>(
         &self,
         pool: &Pool,
-        work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
     ) -> Result<T, Failure>
     where
         T: Send + 'static,
@@ -425,7 +425,7 @@ impl Call {
     pub fn spawn<T, E>(
         &self,
         pool: &Pool,
-        work: impl FnOnce(&Hub) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
     ) -> actix_web::rt::task::JoinHandle<Result<T, Failure>>
     where
         T: Send + 'static,
@@ -450,7 +450,7 @@ impl Call {
     pub async fn effect<T, E>(
         &self,
         key: Key,
-        act: impl FnOnce(&Hub, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
+        act: impl FnOnce(&Services, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
         render: impl Fn(&T) -> Answer + Send + 'static,
     ) -> Result<Answer, Failure>
     where
@@ -468,7 +468,7 @@ impl Call {
     pub async fn effect_once<T, E>(
         &self,
         key: Key,
-        act: impl FnOnce(&Hub, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
+        act: impl FnOnce(&Services, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
         render: impl Fn(&T, Shown) -> Answer + Send + 'static,
     ) -> Result<Answer, Failure>
     where

@@ -1,6 +1,6 @@
 //! Where deployments are: in the hosted API, and for clients of their SQL.
 
-use branchyard_domain::entities::{DeploymentLocator, Instance};
+use branchyard_deployments::entities::{DeploymentLocator, Instance};
 
 use crate::urls::segment;
 
@@ -66,8 +66,9 @@ impl HostedAddresses {
 #[cfg(test)]
 mod tests {
     use super::HostedAddresses;
-    use branchyard_domain::entities::DeploymentLocator;
-    use branchyard_domain::values::{DeploymentName, OwnerName};
+    use branchyard_deployments::entities::DeploymentLocator;
+    use branchyard_deployments::values::DeploymentName;
+    use branchyard_domain::values::OwnerName;
 
     #[test]
     fn the_template_goes_before_the_gateway_and_that_before_the_port() {

@@ -5,7 +5,7 @@
 //! ```ignore
 //! let keys = ServerKeys::from_secret(secret); // 32 bytes, the same on every node
 //! let config = HttpConfig::new("https://yard.example".to_owned()); // public fields, with defaults
-//! let state = AppState::new(hub, config, keys); // cheap to clone
+//! let state = AppState::new(Services::new(hub, deployments), config, keys); // cheap to clone
 //! HttpServer::new(move || {
 //!     App::new().app_data(web::Data::new(state.clone())).configure(branchyard_api_v2::configure)
 //! })
@@ -62,6 +62,7 @@ mod results;
 mod routes;
 mod row_key;
 mod row_out;
+mod services;
 mod slots;
 mod state;
 mod threads;
@@ -110,6 +111,7 @@ pub use results::Results;
 pub use routes::Endpoint;
 pub use row_key::{RowKey, changed_rows_from};
 pub use row_out::{RowOut, write_base64, write_json_text};
+pub use services::Services;
 pub use slots::{ReadSlot, Slots};
 pub use state::{AppState, MAX_FORM_BYTES};
 pub use time::{parse_http_seconds, rfc3339};

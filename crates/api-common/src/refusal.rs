@@ -1,11 +1,11 @@
 //! The one place where an error of the domain becomes a problem. No `_` arms on our own enums: a new variant has to choose.
 
+use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::errors::{
-    AccessError, CollaboratorError, DatabaseError, DeploymentError, Fault, HookError, ImportError, OperationError,
-    OrganizationError, PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError,
-    TokenError,
+    AccessError, CollaboratorError, DatabaseError, Fault, HookError, ImportError, OperationError, OrganizationError,
+    PeopleError, PullError, PullStateError, ReadError, RefError, ReleaseError, SignUpError, TokenError,
 };
-use branchyard_domain::ports::{AddressError, EngineError, MetadataError, ProvisionError};
+use branchyard_domain::ports::{AddressError, EngineError, MetadataError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_token};
 
 /// Why a use case did not do what was asked.
@@ -27,7 +27,7 @@ impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::KeyTaken => key_in_flight().into(),
-            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::Provisioner(_) | Fault::Unsettled(_) => {
+            Fault::Metadata(_) | Fault::Engine(_) | Fault::Blobs(_) | Fault::External(_) | Fault::Unsettled(_) => {
                 Self::Fault(fault)
             }
         }
@@ -57,7 +57,7 @@ pub(crate) fn problem_of_fault(fault: &Fault) -> Problem {
             | EngineError::Fault { .. } => false,
         },
         Fault::Blobs(error) => error.full,
-        Fault::Provisioner(error) => !matches!(error, ProvisionError::Refused(_)),
+        Fault::External(fault) => fault.is_temporary(),
         Fault::KeyTaken => return key_in_flight(),
     };
     match unavailable {
@@ -121,7 +121,7 @@ impl From<OrganizationError> for Refusal {
             }
             OrganizationError::Denied(_) => plain(ErrorCode::PermissionDenied, &error),
             OrganizationError::NoOwnerLeft => plain(ErrorCode::Unprocessable, &error),
-            OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsDeployments => {
+            OrganizationError::OwnsDatabases(_) | OrganizationError::OwnsOthers(_) => {
                 plain(ErrorCode::Conflict, &error)
             }
             OrganizationError::Changed => plain(ErrorCode::PreconditionFailed, &error),

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use actix_web::HttpRequest;
-use branchyard_domain::Hub;
 
 use crate::answer_room::answer_budget;
 use crate::body_budget::BodyBudget;
@@ -19,6 +18,7 @@ use crate::last_use::LastUses;
 use crate::pool::Pool;
 use crate::rate::{Attempts, Rates};
 use crate::results::Results;
+use crate::services::Services;
 use crate::slots::Slots;
 
 /// Bytes of a form of a page: a megabyte of statements, most of whose bytes take three in a form.
@@ -30,8 +30,8 @@ pub struct AppState(Arc<Shared>);
 
 /// The parts of [`AppState`].
 pub struct Shared {
-    /// The domain.
-    pub hub: Hub,
+    /// The domains.
+    pub hub: Services,
     /// Pool for look-ups.
     pub reads: Pool,
     /// Pool for changes.
@@ -62,8 +62,8 @@ pub struct Shared {
 }
 
 impl AppState {
-    /// Over a hub; make one and clone it for each worker.
-    pub fn new(hub: Hub, config: HttpConfig, keys: ServerKeys) -> Self {
+    /// Over the domains; make one and clone it for each worker.
+    pub fn new(hub: Services, config: HttpConfig, keys: ServerKeys) -> Self {
         let pools = &config.pools;
         let pool = |size| Pool::new(size, pools.queue, pools.wait);
         let sql = &config.sql;

@@ -2,9 +2,8 @@
 //!
 //! A use case takes a [`DatabaseAccess`] of the level it needs. There is one way to get one
 //! ([`crate::usecases::Databases::access`]), and it alone decides between "not there" and "not allowed". The same holds for
-//! organizations and [`OrganizationAccess`], and for deployments and [`DeploymentAccess`].
+//! organizations and [`OrganizationAccess`].
 
-mod deployment;
 mod organization;
 
 use std::marker::PhantomData;
@@ -12,7 +11,6 @@ use std::sync::Arc;
 
 use crate::entities::{Database, Role, User};
 
-pub use deployment::{DeploymentAccess, DeploymentLevel, Manage, Observe, Operate};
 pub use organization::{Belong, OrganizationAccess, Own, Standing, Visit};
 
 /// Who is asking.

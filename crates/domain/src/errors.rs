@@ -1,7 +1,7 @@
 //! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
 
-use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError, ProvisionError};
-use crate::values::{Invalid, OperationId, PullNumber, RefName, Usd};
+use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError};
+use crate::values::{Invalid, OperationId, PullNumber, RefName};
 
 /// A port failed: nobody's input is to blame.
 #[derive(Debug, thiserror::Error)]
@@ -15,15 +15,51 @@ pub enum Fault {
     /// The blob store.
     #[error(transparent)]
     Blobs(#[from] BlobsError),
-    /// What runs deployments.
+    /// A port of a crate that builds on this one.
     #[error(transparent)]
-    Provisioner(#[from] ProvisionError),
+    External(ExternalFault),
     /// Another request with the same idempotency key saved its answer first.
     #[error("another request with this idempotency key was faster")]
     KeyTaken,
     /// Something that was just there is gone or changed without a reason a caller could give.
     #[error("the state changed too often to finish: {0}")]
     Unsettled(&'static str),
+}
+
+/// A port failed that a crate over this one declares.
+#[derive(Debug)]
+pub struct ExternalFault {
+    cause: Box<dyn std::error::Error + Send + Sync>,
+    is_temporary: bool,
+}
+
+impl ExternalFault {
+    /// Wraps an error. `is_temporary` says that trying again later may help.
+    pub fn new(cause: impl std::error::Error + Send + Sync + 'static, is_temporary: bool) -> Self {
+        Self { cause: Box::new(cause), is_temporary }
+    }
+
+    /// Returns the wrapped error if it is of this type.
+    pub fn cause<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        self.cause.downcast_ref()
+    }
+
+    /// Returns `true` if trying again later may help.
+    pub fn is_temporary(&self) -> bool {
+        self.is_temporary
+    }
+}
+
+impl std::fmt::Display for ExternalFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+impl std::error::Error for ExternalFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.source()
+    }
 }
 
 /// Getting at a database.
@@ -130,9 +166,9 @@ pub enum OrganizationError {
     /// It still owns databases, possibly some that the caller does not think of.
     #[error("the organization owns {0} databases; delete them first")]
     OwnsDatabases(u64),
-    /// It still owns deployments.
-    #[error("the organization owns deployments; disable and delete them first")]
-    OwnsDeployments,
+    /// It still owns things that crates over this one keep.
+    #[error("the organization owns {0}; disable and delete them first")]
+    OwnsOthers(&'static str),
     /// It is not as the caller saw it.
     #[error("the organization changed since it was read")]
     Changed,
@@ -539,103 +575,6 @@ pub enum HookError {
     Fault(#[from] Fault),
 }
 
-/// Deployments.
-#[derive(Debug, thiserror::Error)]
-pub enum DeploymentError {
-    /// A credential is needed and there is none.
-    #[error("this needs a credential")]
-    SignInRequired,
-    /// Absent, deleted or hidden: the caller cannot tell which.
-    #[error("no deployment {0}")]
-    NoSuchDeployment(String),
-    /// Nobody of that name, or nobody whose deployments the caller may list.
-    #[error("no owner {0}")]
-    NoSuchOwner(String),
-    /// Visible, but the role is too low.
-    #[error("this needs the {0} role on the deployment")]
-    Denied(&'static str),
-    /// The caller may not create for this owner, whether it exists or not.
-    #[error("you may not create deployments for '{0}'")]
-    MayNotCreateFor(String),
-    /// The database to start from, or its ref, is absent or hidden.
-    #[error("no database {0} that you can read")]
-    NoSuchSource(String),
-    /// Something of the deployment is not there.
-    #[error("no {what} {name} in the deployment")]
-    Absent {
-        /// What.
-        what: &'static str,
-        /// How it was named.
-        name: String,
-    },
-    /// No such operation, or not for this caller.
-    #[error("no such operation")]
-    NoSuchOperation,
-    /// The owner has a deployment of that name, or the deployment a database.
-    #[error("'{0}' exists already")]
-    NameTaken(String),
-    /// A field that is well-formed and cannot be as it is.
-    #[error("{why}")]
-    Field {
-        /// JSON pointer of the field.
-        pointer: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A field that breaks a rule which only the state tells.
-    #[error("{why}")]
-    BadField {
-        /// JSON pointer of the field.
-        pointer: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Settings that do not exist, or values they cannot have.
-    #[error("{} of the settings cannot be as given", .0.len())]
-    Settings(Vec<(String, String)>),
-    /// The state forbids it.
-    #[error("{0}")]
-    Unprocessable(String),
-    /// Something else holds the state.
-    #[error("{0}")]
-    Conflict(String),
-    /// Not offered here.
-    #[error("{0}")]
-    Unsupported(String),
-    /// It would cost more than the owner may spend; amounts per month.
-    #[error("the owner may spend {limit} USD a month; {committed} are committed, and this would add {requested}")]
-    Spending {
-        /// The limit.
-        limit: Usd,
-        /// What runs already.
-        committed: Usd,
-        /// What this would add.
-        requested: Usd,
-    },
-    /// There is no room.
-    #[error("{0}")]
-    Capacity(String),
-    /// It is not as the caller saw it.
-    #[error("the deployment changed since it was read")]
-    Changed,
-    /// Getting at the database to start from failed.
-    #[error(transparent)]
-    Access(#[from] AccessError),
-    /// A port failed.
-    #[error(transparent)]
-    Fault(#[from] Fault),
-}
-
-impl From<ProvisionError> for DeploymentError {
-    fn from(error: ProvisionError) -> Self {
-        match error {
-            ProvisionError::Refused(why) => Self::Unprocessable(why),
-            ProvisionError::Gone => Self::Conflict("the instance is not running just now; try again".to_owned()),
-            unavailable @ ProvisionError::Unavailable { .. } => Self::Fault(unavailable.into()),
-        }
-    }
-}
-
 macro_rules! from_ports {
     ($($family:ident),+) => {$(
         impl From<MetadataError> for $family {
@@ -673,8 +612,7 @@ from_ports!(
     ReadError,
     OperationError,
     ImportError,
-    HookError,
-    DeploymentError
+    HookError
 );
 
 impl From<FormatError> for Fault {

@@ -9,8 +9,8 @@ use branchyard_domain::usecases::{Limits, MergePull, NewBranch, NewDatabase, New
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_domain::{Hub, Ports};
 use branchyard_domain_testing::fakes::{
-    Collected, FixedClock, MemoryBlobs, MemoryMetadata, MemoryProvisioner, OpenVault, PlainFormats, PlainPayloads,
-    ScriptedSender, SeededIds,
+    Collected, FixedClock, MemoryBlobs, MemoryMetadata, OpenVault, PlainFormats, PlainPayloads, ScriptedSender,
+    SeededIds,
 };
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 
@@ -20,8 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (metadata, blobs) = (Arc::new(MemoryMetadata::default()), Arc::new(MemoryBlobs::default()));
     let (clock, ids) = (Arc::new(FixedClock::default()), Arc::new(SeededIds::new(1)));
     let (payloads, vault, sender) = (Arc::new(PlainPayloads), Arc::new(OpenVault), Arc::new(ScriptedSender::default()));
-    let (formats, provisioner) = (Arc::new(PlainFormats), Arc::new(MemoryProvisioner::new(blobs.clone())));
-    let ports = Ports { metadata, engine, blobs, formats, clock, ids, payloads, vault, sender, provisioner };
+    let formats = Arc::new(PlainFormats);
+    let ports = Ports { metadata, engine, blobs, formats, clock, ids, payloads, vault, sender };
     let hub = Hub::new(ports, Limits::default());
 
     let (name, email) = (OwnerName::parse("ada")?, "ada@example.org".to_owned());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use branchyard_domain::ports::InstanceSpec;
-use branchyard_domain::values::{InstanceId, Setting, Settings};
+use branchyard_deployments::ports::InstanceSpec;
+use branchyard_deployments::values::{InstanceId, Setting, Settings};
 use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use diesel::prelude::*;
 use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, limit, one, read, time};
 use crate::error::Failed;
-use crate::schema::{accounts, emails, members, organizations, users};
+use crate::schema::{accounts, deployments, emails, members, organizations, users};
 use crate::unit::SqlUnit;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -253,6 +253,18 @@ impl AccountRepository for SqlUnit {
                 ))
                 .execute(conn)?;
             Ok(changed > 0)
+        })
+    }
+
+    fn organization_owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
+        self.run("look for deployments of an organization", |conn| {
+            let any: Option<String> = deployments::table
+                .filter(deployments::owner_id.eq(id.to_string()))
+                .filter(deployments::removed_at.is_null())
+                .select(deployments::id)
+                .first(conn)
+                .optional()?;
+            Ok(any.map(|_| "deployments"))
         })
     }
 

@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use branchyard_domain::ports::{BackupFile, BlobsError, ReadSeek};
-use branchyard_domain::values::{BackupId, DeploymentId};
+use branchyard_deployments::ports::BackupFile;
+use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_domain::ports::{BlobsError, ReadSeek};
 
 use crate::blobs::{failed, sync_folder};
 
@@ -68,7 +69,8 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use branchyard_domain::values::{ServedName, Timestamp};
+    use branchyard_deployments::values::ServedName;
+    use branchyard_domain::values::Timestamp;
     use uuid::Uuid;
 
     use super::*;

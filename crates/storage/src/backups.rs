@@ -1,8 +1,9 @@
 //! Backups of deployments: what is known of them. Their files are in the blob store.
 
-use branchyard_domain::entities::Backup;
-use branchyard_domain::ports::{BackupRepository, MetadataError};
-use branchyard_domain::values::{BackupId, DeploymentId};
+use branchyard_deployments::entities::Backup;
+use branchyard_deployments::ports::BackupRepository;
+use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_domain::ports::MetadataError;
 use diesel::prelude::*;
 
 use crate::convert::{Read, Word, all, one, read, time};

@@ -4,8 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use branchyard_domain::ports::{BackupFile, Blobs, BlobsError, ReadSeek};
-use branchyard_domain::values::{BackupId, DeploymentId, UploadId};
+use branchyard_deployments::ports::{BackupFile, BackupFiles as BackupFilesPort};
+use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
+use branchyard_domain::values::UploadId;
 
 use crate::backup_files::BackupFiles;
 
@@ -87,7 +89,9 @@ impl Blobs for FolderBlobs {
         found.sort_unstable();
         Ok(found)
     }
+}
 
+impl BackupFilesPort for FolderBlobs {
     fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
         self.backups.put(file, bytes)
     }

@@ -1,14 +1,17 @@
 //! Between columns and values. What a column holds is parsed like anything else that comes from outside.
 
+use branchyard_deployments::entities::{BackupKind, DeploymentFailureKind, DeploymentRole, Metered, RunState};
+use branchyard_deployments::ports::{DeploymentOperationKind, Resolution};
+use branchyard_deployments::values::{BackupId, DeploymentId, DeploymentName, InstanceId, ServedName};
 use branchyard_domain::entities::{
-    AccountKind, AttemptError, BackupKind, DeploymentFailureKind, DeploymentRole, DisabledReason, EventName, FileType,
-    MemberRole, Metered, OperationKind, PullAction, Role, RunState, Visibility,
+    AccountKind, AttemptError, DisabledReason, EventName, FileType, MemberRole, OperationKind, PullAction, Role,
+    Visibility,
 };
-use branchyard_domain::ports::{DeliveryState, DeploymentOperationKind, OperationState, PullFilter, Resolution};
+use branchyard_domain::ports::{DeliveryState, OperationState, PullFilter};
 use branchyard_domain::values::{
-    AccountId, ActivityId, AttemptId, BackupId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId,
-    DeploymentId, DeploymentName, EventId, HookId, InstanceId, Invalid, InvitationId, OperationId, OwnerName,
-    PullNumber, RefName, ReleaseId, ServedName, SessionId, Timestamp, TokenId, UploadId,
+    AccountId, ActivityId, AttemptId, CommentId, CommitHash, DatabaseId, DatabaseName, DeliveryId, EventId, HookId,
+    Invalid, InvitationId, OperationId, OwnerName, PullNumber, RefName, ReleaseId, SessionId, Timestamp, TokenId,
+    UploadId,
 };
 
 use crate::error::Unreadable;

@@ -1,12 +1,14 @@
 //! Operations of deployments.
 
-use branchyard_domain::entities::{
+use branchyard_deployments::entities::{
     DeploymentFailure, DeploymentLocator, DeploymentOperation, DeploymentProgress, DeploymentWork,
 };
-use branchyard_domain::ports::{
-    DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository, MetadataError, OperationState,
+use branchyard_deployments::ports::{
+    DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
 };
-use branchyard_domain::values::{DeploymentId, OperationId, Timestamp};
+use branchyard_deployments::values::DeploymentId;
+use branchyard_domain::ports::{MetadataError, OperationState};
+use branchyard_domain::values::{OperationId, Timestamp};
 use diesel::prelude::*;
 
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};

@@ -1,8 +1,12 @@
 //! Deployments and their collaborators.
 
-use branchyard_domain::entities::{Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentRole, RunState};
-use branchyard_domain::ports::{DeploymentRepository, MetadataError, OperationState};
-use branchyard_domain::values::{AccountId, DeploymentId, DeploymentName, OwnerName, Settings, Timestamp};
+use branchyard_deployments::entities::{
+    Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentRole, RunState,
+};
+use branchyard_deployments::ports::DeploymentRepository;
+use branchyard_deployments::values::{DeploymentId, DeploymentName, Settings};
+use branchyard_domain::ports::{MetadataError, OperationState};
+use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;

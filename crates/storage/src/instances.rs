@@ -1,8 +1,10 @@
 //! Instances of deployments.
 
-use branchyard_domain::entities::{Attempts, Instance, InstanceSize, RunState};
-use branchyard_domain::ports::{InstanceRepository, MetadataError};
-use branchyard_domain::values::{AccountId, DeploymentId, InstanceId, Settings};
+use branchyard_deployments::entities::{Attempts, Instance, InstanceSize, RunState};
+use branchyard_deployments::ports::InstanceRepository;
+use branchyard_deployments::values::{DeploymentId, InstanceId, Settings};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::values::AccountId;
 use diesel::prelude::*;
 
 use crate::convert::{Read, Word, all, one, read, time};

@@ -1,8 +1,10 @@
 //! The ledger of deployments.
 
-use branchyard_domain::entities::{Interval, Metered};
-use branchyard_domain::ports::{LedgerRepository, MetadataError};
-use branchyard_domain::values::{AccountId, DeploymentId, InstanceId, Timestamp, Usd};
+use branchyard_deployments::entities::{Interval, Metered};
+use branchyard_deployments::ports::LedgerRepository;
+use branchyard_deployments::values::{DeploymentId, InstanceId, Usd};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::dsl::max;
 use diesel::prelude::*;
 

@@ -1,7 +1,9 @@
 //! Samples of instances.
 
-use branchyard_domain::ports::{MetadataError, Resolution, Sample, SampleRepository};
-use branchyard_domain::values::{DeploymentId, InstanceId, Timestamp};
+use branchyard_deployments::ports::{Resolution, Sample, SampleRepository};
+use branchyard_deployments::values::{DeploymentId, InstanceId};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::values::Timestamp;
 use diesel::prelude::*;
 
 use crate::convert::{Word, all, count, time};

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
 use diesel::connection::SimpleConnection as _;
 
@@ -116,6 +117,16 @@ pub struct Load {
     pub busy: u32,
     /// Kept open for the next.
     pub idle: u32,
+}
+
+impl DeploymentStore for Store {
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+        Ok(Box::new(self.unit(Purpose::Read)?))
+    }
+
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+        Ok(Box::new(self.unit(Purpose::Write)?))
+    }
 }
 
 impl Metadata for Store {

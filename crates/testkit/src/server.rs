@@ -8,10 +8,13 @@ use branchyard::config::Config;
 use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
 use branchyard_auth::TokenExpiry;
+use branchyard_deployments::Deployments;
+use branchyard_deployments::ports::DeploymentStore as _;
+use branchyard_deployments::ports::{Provisioner, Resolution, Sample};
+use branchyard_deployments::values::InstanceId;
 use branchyard_domain::Hub;
-use branchyard_domain::ports::{Metadata as _, Provisioner, Resolution, Sample};
 use branchyard_domain::usecases::NewUser;
-use branchyard_domain::values::{InstanceId, OwnerName, Timestamp};
+use branchyard_domain::values::{OwnerName, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryProvisioner, SeededIds};
 use tempfile::TempDir;
 
@@ -91,7 +94,7 @@ impl Server {
     pub fn measured(&self, instance: InstanceId, samples: &[(Timestamp, Sample)]) {
         let dir = DataDir::open(&self.config.data_dir).unwrap();
         let store = branchyard::compose::open_metadata(&self.config, &dir).unwrap();
-        let mut unit = store.write().unwrap();
+        let mut unit = store.write_deployments().unwrap();
         for (at, sample) in samples {
             for resolution in [Resolution::Fine, Resolution::Coarse] {
                 unit.sample_put(instance, resolution, *at, sample).unwrap();
@@ -149,6 +152,11 @@ impl Server {
         let address = self.metrics_address().expect("metrics.listen is set");
         let client = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
         client.get(address).send().unwrap().error_for_status().unwrap().text().unwrap()
+    }
+
+    /// Its deployments.
+    pub fn deployments(&self) -> &Deployments {
+        &self.running().deployments
     }
 
     /// The domain under it.

@@ -41,12 +41,13 @@ pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, f
 mod tests {
     use super::is_from_here;
     use actix_web::test::TestRequest;
-    use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
+    use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
 
     fn check(headers: &[(&str, &str)]) -> bool {
         let config = HttpConfig::new("https://yard.test".to_owned());
+        let fakes = branchyard_domain_testing::fakes::hub();
         let state =
-            AppState::new(branchyard_domain_testing::fakes::hub().hub, config, ServerKeys::from_secret([1; 32]));
+            AppState::new(Services::new(fakes.hub, fakes.deployments), config, ServerKeys::from_secret([1; 32]));
         let mut request = TestRequest::post().insert_header(("host", "10.0.0.5:8080"));
         for (name, value) in headers {
             request = request.append_header((*name, *value));

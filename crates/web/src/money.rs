@@ -1,6 +1,6 @@
 //! Amounts of money in words.
 
-use branchyard_domain::values::Usd;
+use branchyard_deployments::values::Usd;
 
 const DOLLAR: i64 = 1_000_000_000;
 
@@ -38,7 +38,7 @@ pub(crate) fn exact(amount: Usd) -> String {
 #[cfg(test)]
 mod tests {
     use super::{dollars, exact, hourly};
-    use branchyard_domain::values::Usd;
+    use branchyard_deployments::values::Usd;
 
     #[test]
     fn amounts_are_rounded_to_the_nearest() {

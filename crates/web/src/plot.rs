@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use branchyard_domain::ports::Series;
-use branchyard_domain::usecases::MetricData;
+use branchyard_deployments::MetricData;
+use branchyard_deployments::ports::Series;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
@@ -221,8 +221,8 @@ fn summary(series: Series, place: usize, values: &[f64]) -> Option<Summary> {
 #[cfg(test)]
 mod tests {
     use super::{Plot, amount, ceiling, path, short, thinned};
-    use branchyard_domain::ports::{Metric, Series};
-    use branchyard_domain::usecases::MetricData;
+    use branchyard_deployments::MetricData;
+    use branchyard_deployments::ports::{Metric, Series};
     use branchyard_domain::values::Timestamp;
 
     fn times(seconds: &[i64]) -> Vec<Timestamp> {

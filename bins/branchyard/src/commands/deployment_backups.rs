@@ -6,8 +6,8 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use branchyard_domain::ports::Metadata as _;
-use branchyard_domain::values::{BackupId, DeploymentId};
+use branchyard_deployments::ports::DeploymentStore as _;
+use branchyard_deployments::values::{BackupId, DeploymentId};
 
 use crate::compose::Stores;
 use crate::manifest::BACKUPS;
@@ -20,7 +20,7 @@ pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
         let folder = stores.dir.backups().join(&deployment);
         for backup in names(&folder)? {
             let Ok(backup_id) = BackupId::parse(&backup) else { continue };
-            if stores.metadata.read()?.backup_get(id, backup_id)?.is_none() {
+            if stores.metadata.read_deployments()?.backup_get(id, backup_id)?.is_none() {
                 continue;
             }
             for file in names(&folder.join(&backup))? {

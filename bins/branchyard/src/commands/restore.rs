@@ -42,7 +42,7 @@ pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let mut dump = BufReader::new(File::open(from.join(METADATA))?);
     stores.metadata.load(&mut dump).context("cannot load the metadata")?;
     stores.adopt(&world)?;
-    let stopped = stores.hub.supervisor().restored().context("cannot note that deployments are stopped")?;
+    let stopped = stores.deployments.supervisor().restored().context("cannot note that deployments are stopped")?;
     if stopped > 0 {
         print(format!("{stopped} deployments that ran are stopped; start them again from backups of their own"))?;
     }

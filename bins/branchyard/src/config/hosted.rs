@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, bail};
-use branchyard_domain::entities::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
-use branchyard_domain::usecases;
-use branchyard_domain::values::Usd;
+use branchyard_deployments::entities::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
+use branchyard_deployments::values::Usd;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
@@ -304,7 +303,7 @@ impl Hosted {
     ///
     /// # Errors
     /// Names the key that is wrong.
-    pub fn domain(&self) -> anyhow::Result<usecases::Hosted> {
+    pub fn domain(&self) -> anyhow::Result<branchyard_deployments::Hosted> {
         self.address()?;
         if !["stop", "leave"].contains(&self.on_shutdown.as_str()) {
             bail!("configuration: hosted.on_shutdown is '{}'; it is \"stop\" or \"leave\"", self.on_shutdown);
@@ -315,7 +314,7 @@ impl Hosted {
             let key = format!("hosted.spending.owners.{owner}");
             monthly_limits.insert(owner.to_ascii_lowercase(), limit(&key, text)?);
         }
-        Ok(usecases::Hosted {
+        Ok(branchyard_deployments::Hosted {
             node: String::new(),
             enabled: self.enabled,
             catalogue: self.catalogue.catalogue()?,
@@ -342,12 +341,12 @@ impl Hosted {
 #[cfg(test)]
 mod tests {
     use super::Hosted;
-    use branchyard_domain::entities::Catalogue;
+    use branchyard_deployments::entities::Catalogue;
 
     #[test]
     fn the_defaults_are_those_of_the_domain() {
         let domain = Hosted::default().domain().unwrap();
-        let own = branchyard_domain::usecases::Hosted::default();
+        let own = branchyard_deployments::Hosted::default();
         assert_eq!(domain.catalogue, Catalogue::default());
         assert_eq!((domain.monthly_limit, domain.ports), (own.monthly_limit, own.ports));
         assert_eq!(domain.start_deadline_seconds, own.start_deadline_seconds);

@@ -1,5 +1,5 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::usecases::{Cost, CostItem, OwnerUsage, Usage};
+use branchyard_deployments::{Cost, CostItem, OwnerUsage, Usage};
 
 use super::number;
 use super::words::{metered, run_state};

@@ -14,7 +14,7 @@ pub(crate) use operations::{operation, operation_ref};
 pub(crate) use options::{options, user};
 pub(crate) use words::{ROLES, STATES, run_state};
 
-use branchyard_domain::values::Usd;
+use branchyard_deployments::values::Usd;
 
 /// An amount as a JSON number with eight decimals.
 fn number(amount: Usd) -> f64 {

@@ -1,6 +1,6 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::ports::{Metric, OutputLine};
-use branchyard_domain::usecases::MetricData;
+use branchyard_deployments::MetricData;
+use branchyard_deployments::ports::{Metric, OutputLine};
 use branchyard_domain::values::Timestamp;
 
 use crate::wire;

@@ -1,5 +1,5 @@
 use branchyard_api_common::rfc3339;
-use branchyard_domain::entities::{
+use branchyard_deployments::entities::{
     DeploymentFailure, DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork,
 };
 

@@ -1,5 +1,6 @@
-use branchyard_domain::entities::{InstanceType, StorageOption, User};
-use branchyard_domain::usecases::OfferedOptions;
+use branchyard_deployments::OfferedOptions;
+use branchyard_deployments::entities::{InstanceType, StorageOption};
+use branchyard_domain::entities::User;
 
 use super::number;
 use crate::wire;

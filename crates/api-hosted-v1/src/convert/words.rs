@@ -1,4 +1,4 @@
-use branchyard_domain::entities::{BackupKind, DeploymentRole, Health, Metered, RunState};
+use branchyard_deployments::entities::{BackupKind, DeploymentRole, Health, Metered, RunState};
 
 pub(crate) const STATES: &[(&str, RunState)] = &[
     ("starting", RunState::Starting),

@@ -1,5 +1,5 @@
 use branchyard_api_common::{Answer, Call, Failure};
-use branchyard_domain::access::Manage;
+use branchyard_deployments::access::Manage;
 
 use super::{Outcome, unsupported};
 

@@ -1,7 +1,7 @@
 use actix_web::web::Data;
 use branchyard_api_common::{Answer, Call};
-use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::values::ServedName;
+use branchyard_deployments::access::{Manage, Observe};
+use branchyard_deployments::values::ServedName;
 
 use super::{Outcome, source, whole};
 use crate::{Settings, convert};

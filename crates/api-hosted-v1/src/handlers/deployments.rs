@@ -1,9 +1,10 @@
 use actix_web::web::Data;
 use branchyard_api_common::{Answer, Call, Failure, Fields, bound, page};
-use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::entities::{Deployment, RunState};
-use branchyard_domain::usecases::{DeploymentView, NewDeployment};
-use branchyard_domain::values::{DeploymentId, DeploymentName, ServedName, Timestamp};
+use branchyard_deployments::access::{Manage, Observe};
+use branchyard_deployments::entities::{Deployment, RunState};
+use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
+use branchyard_deployments::{DeploymentView, NewDeployment};
+use branchyard_domain::values::Timestamp;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::user::{month_of, start_of};

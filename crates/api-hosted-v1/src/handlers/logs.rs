@@ -1,7 +1,7 @@
 use branchyard_api_common::{Answer, Call, Failure, bound, rfc3339, token};
-use branchyard_domain::access::Observe;
-use branchyard_domain::ports::{OutputPosition, Towards};
-use branchyard_domain::usecases::{InstanceLogs, LogWindow};
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::ports::{OutputPosition, Towards};
+use branchyard_deployments::{InstanceLogs, LogWindow};
 use branchyard_domain::values::Timestamp;
 
 use super::{Outcome, time};

@@ -1,6 +1,6 @@
 use branchyard_api_common::{Answer, Call};
-use branchyard_domain::access::Observe;
-use branchyard_domain::ports::Metric;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::ports::Metric;
 
 use super::deployments::check_range;
 use super::{Outcome, time, whole};

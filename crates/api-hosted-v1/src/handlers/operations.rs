@@ -1,7 +1,8 @@
 use branchyard_api_common::{Answer, Call, bound, page};
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::DeploymentOperation;
-use branchyard_domain::ports::{DeploymentOperationFilter, DeploymentOperationKind, OperationState};
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::DeploymentOperation;
+use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
+use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::OperationId;
 
 use super::Outcome;

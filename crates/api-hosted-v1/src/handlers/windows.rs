@@ -1,5 +1,5 @@
 use branchyard_api_common::Call;
-use branchyard_domain::access::{Manage, Observe};
+use branchyard_deployments::access::{Manage, Observe};
 
 use super::{Outcome, unsupported, whole};
 use crate::wire;

@@ -6,14 +6,18 @@ use std::time::Duration;
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
+use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_api_hosted_v1::Settings;
 use branchyard_auth::{PlainToken, TokenExpiry};
-use branchyard_domain::access::{Caller, DeploymentAccess, Manage, Own};
-use branchyard_domain::entities::{DeploymentRole, MemberRole, RunState, User, Visibility};
-use branchyard_domain::ports::{Sample, Series};
-use branchyard_domain::usecases::{NewDatabase, NewDeployment, NewOrganization, NewUser};
-use branchyard_domain::values::{DatabaseName, DeploymentId, DeploymentName, OwnerName};
+use branchyard_deployments::NewDeployment;
+use branchyard_deployments::access::{DeploymentAccess, Manage};
+use branchyard_deployments::entities::{DeploymentRole, RunState};
+use branchyard_deployments::ports::{Sample, Series};
+use branchyard_deployments::values::{DeploymentId, DeploymentName};
+use branchyard_domain::access::{Caller, Own};
+use branchyard_domain::entities::{MemberRole, User, Visibility};
+use branchyard_domain::usecases::{NewDatabase, NewOrganization, NewUser};
+use branchyard_domain::values::{DatabaseName, OwnerName};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_openapi_check::{Answer as Checked, Checker};
 use rand::SeedableRng as _;
@@ -109,9 +113,9 @@ impl Scene {
             default_branch: None,
         };
         hub.databases().create(&olga, database, None).unwrap();
-        let view = hub.deployments().create(&olga, wanted("hydro", "gauges"), None).unwrap();
+        let view = fakes.deployments.create(&olga, wanted("hydro", "gauges"), None).unwrap();
         let state = AppState::new(
-            hub.clone(),
+            Services::new(hub.clone(), fakes.deployments.clone()),
             HttpConfig::new("https://yard.test".to_owned()),
             ServerKeys::from_secret([7; 32]),
         );
@@ -124,14 +128,14 @@ impl Scene {
             (&walt, DeploymentRole::Writer),
             (&adam, DeploymentRole::Admin),
         ] {
-            hub.deployments().put_collaborator(&scene.access(), &collaborator.1, role).unwrap();
+            scene.fakes.deployments.put_collaborator(&scene.access(), &collaborator.1, role).unwrap();
         }
-        let lakes = branchyard_domain::values::ServedName::parse("lakes").unwrap();
-        hub.deployments().add_database(&scene.access(), &lakes, None, None).unwrap();
+        let lakes = branchyard_deployments::values::ServedName::parse("lakes").unwrap();
+        scene.fakes.deployments.add_database(&scene.access(), &lakes, None, None).unwrap();
         let mut sample = Sample::default();
         sample.set(Series::CpuUsed, 3.25);
         scene.fakes.provisioner.measure(scene.instance(), sample);
-        scene.operation = hub.deployments().back_up(&scene.access(), None).unwrap().id.to_string();
+        scene.operation = scene.fakes.deployments.back_up(&scene.access(), None).unwrap().id.to_string();
         scene.settle();
         scene.fakes.clock.advance_seconds(5_400);
         scene.settle();
@@ -141,7 +145,7 @@ impl Scene {
     /// The same, stopped.
     pub(crate) fn stopped() -> Self {
         let scene = Self::new();
-        scene.fakes.hub.deployments().disable(&scene.access(), None).unwrap();
+        scene.fakes.deployments.disable(&scene.access(), None).unwrap();
         scene.settle();
         assert_eq!(scene.access().deployment().state, RunState::Stopped);
         scene
@@ -156,22 +160,22 @@ impl Scene {
     }
 
     pub(crate) fn access(&self) -> DeploymentAccess<Manage> {
-        self.fakes.hub.deployments().access(&self.caller(), "hydro", "gauges").unwrap()
+        self.fakes.deployments.access(&self.caller(), "hydro", "gauges").unwrap()
     }
 
-    pub(crate) fn instance(&self) -> branchyard_domain::values::InstanceId {
-        self.fakes.hub.deployments().get(&self.access()).unwrap().primary.id
+    pub(crate) fn instance(&self) -> branchyard_deployments::values::InstanceId {
+        self.fakes.deployments.get(&self.access()).unwrap().primary.id
     }
 
     pub(crate) fn backup(&self) -> String {
-        self.fakes.hub.deployments().backups(&self.access()).unwrap()[0].id.to_string()
+        self.fakes.deployments.backups(&self.access()).unwrap()[0].id.to_string()
     }
 
     /// Does what is due.
     pub(crate) fn settle(&self) {
         for _ in 0..12 {
-            self.fakes.hub.supervisor().operate(self.deployment).unwrap();
-            self.fakes.hub.supervisor().step(self.deployment, Duration::ZERO).unwrap();
+            self.fakes.deployments.supervisor().operate(self.deployment).unwrap();
+            self.fakes.deployments.supervisor().step(self.deployment, Duration::ZERO).unwrap();
         }
     }
 

@@ -164,7 +164,7 @@ async fn logs_are_followed_both_ways_without_a_line_twice() {
         let scene = &scene;
         async move { scene.by(OWNER, "GET", &format!("/deployments/hydro/gauges/logs{query}"), None).await.json() }
     };
-    scene.fakes.hub.deployments().reboot(&scene.access(), &scene.instance().to_string(), None).unwrap();
+    scene.fakes.deployments.reboot(&scene.access(), &scene.instance().to_string(), None).unwrap();
     scene.settle();
     let newest = get("?lines=1".to_owned()).await;
     let text = |page: &Value| page["data"][0]["text"].as_str().unwrap_or_default().to_owned();

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, RateLimits, ServerKeys};
+use branchyard_api_common::{AppState, HttpConfig, RateLimits, ServerKeys, Services};
 use branchyard_api_v1alpha1::Settings;
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
@@ -71,7 +71,11 @@ impl World {
     pub(crate) fn over(fakes: FakeHub, visibility: Visibility, rate_limits: Option<RateLimits>) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
         config.rate_limits = rate_limits;
-        let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+        let state = AppState::new(
+            Services::new(fakes.hub.clone(), fakes.deployments.clone()),
+            config,
+            ServerKeys::from_secret([7; 32]),
+        );
         let olga = Caller::User(Arc::new(person(&fakes, "olga")));
         let mut world = Self { fakes, state, settings: Settings::default(), olga, waiting: String::new() };
         world.furnish(visibility);

@@ -28,7 +28,7 @@ pub(crate) async fn create_fork(call: Call) -> Outcome {
     let key = call.key(access.who()).await?;
     let owner = call.body(|fields| fields.required_string("owner"))?;
     let urls = urls(&call.state);
-    let act = move |hub: &branchyard_domain::Hub, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_api_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
         hub.operations().fork(&access, &owner, once)
     };
     call.effect(key, act, move |operation| accepted(operation, &urls)).await

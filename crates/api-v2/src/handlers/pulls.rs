@@ -1,7 +1,6 @@
 use std::sync::{Arc, OnceLock};
 
-use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, bound, page};
-use branchyard_domain::Hub;
+use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, Services, bound, page};
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
 use branchyard_domain::errors::{AccessError, PullError, PullStateError};
@@ -53,7 +52,7 @@ pub(crate) async fn create_pull(call: Call) -> Outcome {
         let location = urls.below(&locator, "pulls", &pull.number.to_string());
         Answer::resource(201, &convert::pull(pull, &locator, told.get().map(Vec::as_slice))).at(location)
     };
-    let open = move |hub: &Hub, once: Option<&Once<'_, Pull>>| {
+    let open = move |hub: &Services, once: Option<&Once<'_, Pull>>| {
         if let Some(kinds) = hub.pulls().brings_of_new(&access, &wanted) {
             brings.get_or_init(|| kinds);
         }

@@ -25,7 +25,7 @@ pub(crate) async fn create_user_token(call: Call) -> Outcome {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let (name, expiry) = call.body(new_token)?;
-    let act = move |hub: &branchyard_domain::Hub, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_api_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
         let tokens = hub.tokens();
         tokens.create(&user, name.as_str(), expiry, tokens.mint(), once)
     };

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, ServerKeys};
+use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::OwnerName;
@@ -95,11 +95,19 @@ impl World {
         Self::over(fakes::hub_with(limits), |_| {})
     }
 
+    pub(crate) fn services(&self) -> Services {
+        Services::new(self.fakes.hub.clone(), self.fakes.deployments.clone())
+    }
+
     pub(crate) fn over(fakes: FakeHub, change: impl FnOnce(&mut HttpConfig)) -> Self {
         let mut config = HttpConfig::new("https://yard.test".to_owned());
         config.rate_limits = None;
         change(&mut config);
-        let state = AppState::new(fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+        let state = AppState::new(
+            Services::new(fakes.hub.clone(), fakes.deployments.clone()),
+            config,
+            ServerKeys::from_secret([7; 32]),
+        );
         Self { fakes, state }
     }
 

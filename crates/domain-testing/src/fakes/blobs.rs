@@ -5,8 +5,10 @@ use std::io::{self, Cursor, Read};
 use std::sync::Mutex;
 
 use super::lock;
-use branchyard_domain::ports::{BackupFile, Blobs, BlobsError, ReadSeek};
-use branchyard_domain::values::{BackupId, DeploymentId, UploadId};
+use branchyard_deployments::ports::{BackupFile, BackupFiles};
+use branchyard_deployments::values::{BackupId, DeploymentId};
+use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
+use branchyard_domain::values::UploadId;
 
 /// A blob store in memory.
 #[derive(Debug, Default)]
@@ -48,7 +50,9 @@ impl Blobs for MemoryBlobs {
         ids.dedup();
         Ok(ids)
     }
+}
 
+impl BackupFiles for MemoryBlobs {
     fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError> {
         let mut content = Vec::new();
         bytes.read_to_end(&mut content).map_err(|error| failed("take a file of a backup", error))?;

@@ -1,5 +1,6 @@
 //! A metadata store that cannot be used.
 
+use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
 
 /// A metadata store that fails whatever it is asked.
@@ -17,6 +18,16 @@ impl BrokenMetadata {
             Self::Faulty => MetadataError::Fault { context: "begin", source: "planned by a test".into() },
             Self::Unreachable => MetadataError::Unavailable("planned by a test".into()),
         }
+    }
+}
+
+impl DeploymentStore for BrokenMetadata {
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+        Err(self.error())
+    }
+
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+        Err(self.error())
     }
 }
 

@@ -26,6 +26,8 @@ pub use metadata::{MemoryMetadata, SaveFault};
 pub use provisioner::MemoryProvisioner;
 pub use rows::Collected;
 
+use branchyard_deployments::ports::DeploymentStore;
+use branchyard_deployments::{DeploymentPorts, Deployments, Hosted};
 use branchyard_domain::ports::{Formats, Metadata};
 use branchyard_domain::usecases::Limits;
 use branchyard_domain::{Hub, Ports};
@@ -35,6 +37,8 @@ use branchyard_domain::{Hub, Ports};
 pub struct FakeHub {
     /// The hub.
     pub hub: Hub,
+    /// Its deployments.
+    pub deployments: Deployments,
     /// Its metadata store.
     pub metadata: Arc<MemoryMetadata>,
     /// Its engine.
@@ -53,13 +57,31 @@ pub struct FakeHub {
 
 impl FakeHub {
     /// A hub over the same fakes, but for a metadata store that is broken.
-    pub fn broken(&self, metadata: BrokenMetadata) -> Hub {
-        Hub::new(self.ports(Arc::new(metadata)), Limits::default())
+    pub fn broken(&self, metadata: BrokenMetadata) -> (Hub, Deployments) {
+        let store = Arc::new(metadata);
+        let hub = Hub::new(self.ports(store.clone()), Limits::default());
+        let deployments = Deployments::new(hub.clone(), self.deployment_ports(store), Hosted::default());
+        (hub, deployments)
     }
 
     /// Another server over the same stores.
     pub fn beside(&self, limits: Limits) -> Hub {
         Hub::new(self.ports(self.metadata.clone()), limits)
+    }
+
+    /// The deployments of another server over the same stores.
+    pub fn deployments_beside(&self, hosted: Hosted) -> Deployments {
+        Deployments::new(self.beside(Limits::default()), self.deployment_ports(self.metadata.clone()), hosted)
+    }
+
+    fn deployment_ports(&self, store: Arc<dyn DeploymentStore>) -> DeploymentPorts {
+        DeploymentPorts {
+            store,
+            provisioner: self.provisioner.clone(),
+            backup_files: self.blobs.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        }
     }
 
     /// Another server over the same stores, which reads files in its own way.
@@ -78,7 +100,6 @@ impl FakeHub {
             payloads: Arc::new(PlainPayloads),
             vault: Arc::new(OpenVault),
             sender: self.sender.clone(),
-            provisioner: self.provisioner.clone(),
         }
     }
 }
@@ -90,6 +111,11 @@ pub fn hub() -> FakeHub {
 
 /// A hub over fakes with these limits.
 pub fn hub_with(limits: Limits) -> FakeHub {
+    hub_hosting(limits, Hosted::default())
+}
+
+/// A hub over fakes with these limits, whose deployments are run like this.
+pub fn hub_hosting(limits: Limits, hosted: Hosted) -> FakeHub {
     let metadata = Arc::new(MemoryMetadata::default());
     let engine = Arc::new(MemoryEngine::default());
     let blobs = Arc::new(MemoryBlobs::default());
@@ -107,11 +133,18 @@ pub fn hub_with(limits: Limits) -> FakeHub {
         payloads: Arc::new(PlainPayloads),
         vault: Arc::new(OpenVault),
         sender: sender.clone(),
-        provisioner: provisioner.clone(),
     };
     let hub = Hub::new(ports, limits);
-    hub.serve_instances();
-    FakeHub { hub, metadata, engine, blobs, clock, ids, sender, provisioner }
+    let ports = DeploymentPorts {
+        store: metadata.clone(),
+        provisioner: provisioner.clone(),
+        backup_files: blobs.clone(),
+        clock: clock.clone(),
+        ids: ids.clone(),
+    };
+    let deployments = Deployments::new(hub.clone(), ports, hosted);
+    deployments.serve_instances();
+    FakeHub { hub, deployments, metadata, engine, blobs, clock, ids, sender, provisioner }
 }
 
 /// A lock that a panic elsewhere does not spoil: tests go on to report it.

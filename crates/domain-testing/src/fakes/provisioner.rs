@@ -9,18 +9,17 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::lock;
-use branchyard_domain::ports::{
-    Authorizer, BackupFile, Blobs, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+use branchyard_deployments::ports::{
+    Authorizer, BackupFile, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, Sample, Towards, ZoneFeatures,
 };
-use branchyard_domain::values::{
-    BackupId, CommitHash, DeploymentId, InstanceId, OperationId, RefName, ServedName, Settings, Timestamp,
-};
+use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
+use branchyard_domain::values::{CommitHash, OperationId, RefName, Timestamp};
 
 /// A provisioner that keeps books instead of running anything. A started instance is ready at once, unless told otherwise.
 pub struct MemoryProvisioner {
     state: Mutex<State>,
-    blobs: Arc<dyn Blobs>,
+    blobs: Arc<dyn BackupFiles>,
 }
 
 #[derive(Default)]
@@ -58,7 +57,7 @@ impl Instance {
 
 impl MemoryProvisioner {
     /// One that keeps the files of backups there.
-    pub fn new(blobs: Arc<dyn Blobs>) -> Self {
+    pub fn new(blobs: Arc<dyn BackupFiles>) -> Self {
         Self { state: Mutex::default(), blobs }
     }
 

@@ -3,7 +3,6 @@
 //! A test calls [`run_all`], or the functions of [`ALL`] one by one.
 
 mod activities;
-mod deployments;
 mod hooks;
 mod organizations;
 mod sessions;
@@ -31,7 +30,6 @@ use branchyard_domain::values::{
 };
 
 pub use activities::activities;
-pub use deployments::{backups_and_samples, deployment_operations, deployments, instances, ledger};
 pub use hooks::{deliveries, delivery_leases, delivery_log, hooks};
 pub use organizations::{members, organizations};
 pub use sessions::{invitations, profiles, sessions};
@@ -71,11 +69,6 @@ pub const ALL: &[(&str, Check)] = &[
     ("deliveries", deliveries),
     ("delivery_log", delivery_log),
     ("delivery_leases", delivery_leases),
-    ("deployments", deployments),
-    ("instances", instances),
-    ("ledger", ledger),
-    ("backups_and_samples", backups_and_samples),
-    ("deployment_operations", deployment_operations),
     ("units", units),
     ("concurrency", concurrency),
     ("versions", versions),
@@ -88,11 +81,11 @@ pub fn run_all(make: &dyn Fn() -> Box<dyn Metadata>) {
     }
 }
 
-fn id(n: u128) -> Uuid {
+pub(super) fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
 }
 
-fn account_id(n: u128) -> AccountId {
+pub(super) fn account_id(n: u128) -> AccountId {
     AccountId::from_uuid(id(n))
 }
 
@@ -100,28 +93,28 @@ fn database_id(n: u128) -> DatabaseId {
     DatabaseId::from_uuid(id(n))
 }
 
-fn operation_id(n: u128) -> OperationId {
+pub(super) fn operation_id(n: u128) -> OperationId {
     OperationId::from_uuid(id(n))
 }
 
-fn owner(text: &str) -> OwnerName {
+pub(super) fn owner(text: &str) -> OwnerName {
     OwnerName::parse(text).unwrap()
 }
 
-fn reference(text: &str) -> RefName {
+pub(super) fn reference(text: &str) -> RefName {
     RefName::parse(text).unwrap()
 }
 
-fn hash(n: u64) -> CommitHash {
+pub(super) fn hash(n: u64) -> CommitHash {
     CommitHash::parse(&format!("{n:040x}")).unwrap()
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(super) fn at(seconds: i64) -> Timestamp {
     // Not whole milliseconds: a store keeps microseconds.
     Timestamp::from_micros(1_700_000_000_123_457).plus_seconds(seconds)
 }
 
-fn user(n: u128, name: &str) -> User {
+pub(super) fn user(n: u128, name: &str) -> User {
     User {
         id: account_id(n),
         name: owner(name),
@@ -140,7 +133,7 @@ fn user(n: u128, name: &str) -> User {
     }
 }
 
-fn organization(n: u128, name: &str) -> Organization {
+pub(super) fn organization(n: u128, name: &str) -> Organization {
     Organization {
         id: account_id(n),
         name: owner(name),
@@ -219,14 +212,14 @@ fn operation(n: u128, on: &Database, by: &User) -> Operation {
     }
 }
 
-fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
+pub(super) fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
     let mut unit = store.write().expect("a unit that writes");
     let value = work(&mut *unit);
     unit.save().expect("saved");
     value
 }
 
-fn read<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
+pub(super) fn read<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Unit) -> T) -> T {
     let mut unit = store.read().expect("a unit that reads");
     work(&mut *unit)
 }

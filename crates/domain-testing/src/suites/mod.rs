@@ -1,6 +1,7 @@
 //! Suites that every implementation of a port has to pass: the in-memory fakes here, the real ones in their crates.
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, reason = "code of tests")]
 
+pub mod deployments;
 pub mod engine;
 pub mod metadata;
 pub mod provisioner;

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{
-    BackupFile, Blobs, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputQuery, ProvisionError,
+use branchyard_deployments::ports::{
+    BackupFile, BackupFiles, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputQuery, ProvisionError,
     Provisioner, Towards,
 };
-use branchyard_domain::values::{
-    BackupId, DeploymentId, InstanceId, OperationId, ServedName, Setting, Settings, Timestamp,
-};
+use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Setting, Settings};
+use branchyard_domain::entities::Signature;
+use branchyard_domain::values::{OperationId, Timestamp};
 
 const LONG: Duration = Duration::from_secs(35);
 const DRAIN: Duration = Duration::from_secs(15);
@@ -32,7 +31,7 @@ pub trait Stage {
     /// Kills a process behind the provisioner's back.
     fn kill(&self, handle: &InstanceHandle);
     /// The store of backups it was given.
-    fn blobs(&self) -> Arc<dyn Blobs>;
+    fn backup_files(&self) -> Arc<dyn BackupFiles>;
 }
 
 /// One promise, checked.
@@ -234,7 +233,7 @@ pub fn databases(stage: &dyn Stage) {
 
 /// Backups are taken whether or not the instance runs; they are what they say, and nothing starts from one that is not.
 pub fn backups(stage: &dyn Stage) {
-    let (provisioner, blobs) = (stage.provisioner(), stage.blobs());
+    let (provisioner, blobs) = (stage.provisioner(), stage.backup_files());
     let first = spec(stage, 0x600, &["one", "two"]);
     provisioner.prepare(&first, &[empty(), empty()]).unwrap();
     let handle = serving(&*provisioner, &first);
@@ -243,12 +242,12 @@ pub fn backups(stage: &dyn Stage) {
     let copied = provisioner.snapshot(&first, running).unwrap();
     provisioner.stop(&handle, DRAIN).unwrap();
     let again = provisioner.snapshot(&first, resting).unwrap();
-    let heads = |copied: &[branchyard_domain::ports::CopiedDatabase]| {
+    let heads = |copied: &[branchyard_deployments::ports::CopiedDatabase]| {
         copied.iter().map(|one| (one.name.clone(), one.heads.clone())).collect::<Vec<_>>()
     };
     assert_eq!(heads(&copied), heads(&again));
     assert_eq!(copied.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
-    let file = |of: &branchyard_domain::ports::CopiedDatabase| BackupFile {
+    let file = |of: &branchyard_deployments::ports::CopiedDatabase| BackupFile {
         deployment: first.deployment,
         backup: running,
         database: of.name.clone(),

@@ -2,16 +2,11 @@
 
 mod account;
 mod activity;
-mod catalogue;
 mod commit;
 mod database;
 mod delivery;
-mod deployment;
-mod deployment_operation;
 mod event;
 mod hook;
-mod instance;
-mod ledger;
 mod log;
 mod object;
 mod operation;
@@ -24,24 +19,14 @@ mod upload;
 
 pub use account::{Account, AccountKind, Email, Member, MemberRole, Organization, User};
 pub use activity::{Activity, ActivityKind};
-pub use catalogue::{Capacity, Catalogue, Cloud, InstanceType, StorageOption};
 pub use commit::{
     Cell, Change, Commit, Conflict, ConflictKind, ForeignKey, Index, RowChange, Signature, TableChange, TableColumn,
     TableKind, TableSchema,
 };
 pub use database::{Collaborator, Database, DatabaseLocator, Role, Star, Visibility};
 pub use delivery::{Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, Request};
-pub use deployment::{
-    Backup, BackupKind, Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentOrigin, DeploymentRole,
-    Health, NoSuchMove, RunState,
-};
-pub use deployment_operation::{
-    DeploymentFailure, DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork,
-};
 pub use event::{Event, EventKind, EventName, PullAction};
 pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Sealed};
-pub use instance::{Attempts, Instance, InstanceSize, Shutdown};
-pub use ledger::{Interval, Metered};
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{

@@ -2,8 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use super::BackupFile;
-use crate::values::{BackupId, DeploymentId, UploadId};
+use crate::values::UploadId;
 
 /// The blob store failed; the text is for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -48,23 +47,4 @@ pub trait Blobs: Send + Sync {
     /// # Errors
     /// [`BlobsError`].
     fn list(&self) -> Result<Vec<UploadId>, BlobsError>;
-
-    /// Keeps a file of a backup, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing
-    /// changes.
-    ///
-    /// # Errors
-    /// [`BlobsError`], also when `bytes` fails.
-    fn put_backup(&self, file: &BackupFile, bytes: &mut dyn Read) -> Result<u64, BlobsError>;
-
-    /// Reads a file of a backup.
-    ///
-    /// # Errors
-    /// [`BlobsError`] when it is missing or unreadable.
-    fn open_backup(&self, file: &BackupFile) -> Result<Box<dyn ReadSeek>, BlobsError>;
-
-    /// Removes all files of a backup; removing nothing is fine.
-    ///
-    /// # Errors
-    /// [`BlobsError`].
-    fn remove_backup(&self, deployment: DeploymentId, backup: BackupId) -> Result<(), BlobsError>;
 }

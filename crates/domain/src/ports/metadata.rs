@@ -5,10 +5,6 @@
 //! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
-use super::deployments::{
-    BackupRepository, DeploymentOperationRepository, DeploymentRepository, InstanceRepository, LedgerRepository,
-    SampleRepository,
-};
 use crate::entities::{
     Account, Activity, Attempt, Branch, Collaborator, Database, Delivery, Email, Event, Hook, HookEvent, Invitation,
     LastUse, Member, MemberRole, Operation, OperationKind, Organization, Pull, PullComment, Release, Request, Role,
@@ -81,12 +77,6 @@ pub trait Unit:
     + ActivityRepository
     + HookRepository
     + DeliveryRepository
-    + DeploymentRepository
-    + InstanceRepository
-    + LedgerRepository
-    + BackupRepository
-    + SampleRepository
-    + DeploymentOperationRepository
 {
     /// Makes everything done in it visible to others and durable.
     ///
@@ -139,6 +129,9 @@ pub trait AccountRepository {
     fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>>;
     /// Changes display name, description and base role; gives whether the organization is there.
     fn organization_update(&mut self, organization: &Organization) -> Result<bool>;
+    /// What an organization owns besides databases, of that which crates over this one keep in the same store; `None` if nothing. The word is plural,
+    /// for a sentence.
+    fn organization_owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>>;
     /// Removes an organization and its memberships. Its name is free then; its id stays taken, because databases that were
     /// deleted go on naming it.
     fn organization_remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;

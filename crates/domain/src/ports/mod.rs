@@ -2,21 +2,14 @@
 
 mod blobs;
 mod clock;
-mod deployments;
 mod engine;
 mod formats;
 mod hooks;
 mod metadata;
-mod metrics;
-mod provisioner;
 mod session;
 
 pub use blobs::{Blobs, BlobsError, ReadSeek};
 pub use clock::{Clock, Ids};
-pub use deployments::{
-    BackupRepository, DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
-    DeploymentRepository, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
-};
 pub use engine::{
     Canceled, ChangedRows, Column, Engine, EngineError, Flow, ImportColumn, ImportJob, ImportTarget, MergeJob,
     MergeOutcome, Reachability, ReadQuery, ReadReport, RowOrder, RowPage, RowSink, RowTest, ScriptJob, Selected,
@@ -32,12 +25,7 @@ pub use metadata::{
     Ranking, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit,
     UploadRepository,
 };
-pub use metrics::{Metric, Sample, Series, Summary};
-pub use provisioner::{
-    Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
-    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, SqlPower, Towards, ZoneFeatures,
-};
 pub use session::{
-    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, StatementBounds,
-    StatementDescription, StatementReport,
+    Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower,
+    StatementBounds, StatementDescription, StatementReport,
 };

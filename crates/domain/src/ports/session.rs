@@ -7,9 +7,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::engine::{Canceled, EngineError, RowSink};
-use super::provisioner::SqlPower;
 use crate::entities::{Cell, Signature};
 use crate::values::{CommitHash, DatabaseId};
+
+/// What a session may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SqlPower {
+    /// Read.
+    Read,
+    /// Also write, commit, branch, tag, merge.
+    Write,
+    /// Also collect garbage.
+    Admin,
+}
 
 /// Who speaks through a session; commits, merges and tags carry it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Members of organizations.
 
 use super::Inner;
-use super::deployments::forget_callers;
 use super::organizations::live;
 use super::people::account_of;
 use crate::access::{Belong, OrganizationAccess, Own, Standing};
@@ -61,7 +60,7 @@ impl<'a> Members<'a> {
         let missing = || OrganizationError::NoSuchMember(user.name.to_string());
         let member = unit.member_get(organization, user.id)?.ok_or_else(missing)?;
         unit.save()?;
-        forget_callers(self.0);
+        self.0.revocations.announce();
         Ok((member, added))
     }
 
@@ -93,7 +92,7 @@ impl<'a> Members<'a> {
         let member = unit.member_remove(organization, user)?;
         let member = member.ok_or_else(|| OrganizationError::NoSuchMember(name.to_owned()))?;
         unit.save()?;
-        forget_callers(self.0);
+        self.0.revocations.announce();
         Ok(member)
     }
 }

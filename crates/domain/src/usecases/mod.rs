@@ -6,7 +6,6 @@ mod browse;
 mod collaborators;
 mod databases;
 mod deadline;
-mod deployments;
 mod exports;
 mod files;
 mod history;
@@ -23,6 +22,7 @@ mod pulls;
 mod releases;
 mod remembered;
 mod revisions;
+mod revocations;
 mod run;
 mod sessions;
 mod settled;
@@ -32,6 +32,7 @@ mod stars;
 mod tags;
 mod tokens;
 mod uploaded;
+mod wake;
 mod worker_shares;
 
 use std::sync::Arc;
@@ -41,11 +42,6 @@ pub use branches::{Branches, NewBranch};
 pub use browse::{Browse, LookEnd, TableSize};
 pub use collaborators::Collaborators;
 pub use databases::{DatabaseView, Databases, EditDatabase, NewDatabase};
-pub use deployments::{
-    BackupFileBytes, Cost, CostItem, DeploymentSource, DeploymentView, Deployments, Hosted, InstanceLogs, LogWindow,
-    MetricData, NewDeployment, NewInstance, Next, OfferedOptions, OwnerUsage, Recovered, ServedDatabase, SettingView,
-    SettingsCheck, Stepped, Supervisor, Usage, WantedSize,
-};
 pub use exports::{ExportLimits, Exports};
 pub use files::{NewFileImport, StoredFile};
 pub use history::History;
@@ -71,9 +67,10 @@ pub use stars::Stars;
 pub use tags::{NewTag, Tags};
 pub use tokens::{MintedToken, Tokens};
 pub use uploaded::{ArrivedImport, Preview};
+pub use wake::Wake;
 
 use crate::errors::Fault;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Provisioner, Sender, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Unit, Vault};
 use crate::values::Timestamp;
 
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
@@ -133,8 +130,6 @@ pub struct Limits {
     pub hook_disable_after_seconds: i64,
     /// Seconds finished deliveries are kept.
     pub hook_log_retention_seconds: i64,
-    /// Deployments.
-    pub hosted: Hosted,
 }
 
 impl Default for Limits {
@@ -169,7 +164,6 @@ impl Default for Limits {
                 .to_vec(),
             hook_disable_after_seconds: 5 * 86_400,
             hook_log_retention_seconds: 30 * 86_400,
-            hosted: Hosted::default(),
         }
     }
 }
@@ -195,18 +189,16 @@ pub struct Ports {
     pub vault: Arc<dyn Vault>,
     /// Requests to hooks.
     pub sender: Arc<dyn Sender>,
-    /// Processes of deployments.
-    pub provisioner: Arc<dyn Provisioner>,
 }
 
 pub(crate) struct Inner {
     pub(crate) ports: Ports,
     pub(crate) limits: Limits,
-    pub(crate) wake: operations::Wake,
+    pub(crate) wake: wake::Wake,
     pub(crate) worker_shares: worker_shares::WorkerShares,
-    pub(crate) outbox: operations::Wake,
-    pub(crate) fleet: operations::Wake,
-    pub(crate) fetch_wake: operations::Wake,
+    pub(crate) outbox: wake::Wake,
+    pub(crate) revocations: revocations::Revocations,
+    pub(crate) fetch_wake: wake::Wake,
     pub(crate) fetches: pulls::Fetches,
     pub(crate) remembered: remembered::Remembered,
     pub(crate) reachable: Arc<revisions::Reachable>,
@@ -285,10 +277,6 @@ nouns! {
     deliveries: Deliveries;
     /// The steps from the outbox to the receivers.
     dispatch: Dispatch;
-    /// Deployments, and access to them.
-    deployments: Deployments;
-    /// The steps that keep instances as they should be.
-    supervisor: Supervisor;
 }
 
 impl Hub {
@@ -302,11 +290,11 @@ impl Hub {
                 reachable,
                 ports,
                 limits,
-                wake: operations::Wake::default(),
+                wake: wake::Wake::default(),
                 worker_shares,
-                outbox: operations::Wake::default(),
-                fleet: operations::Wake::default(),
-                fetch_wake: operations::Wake::default(),
+                outbox: wake::Wake::default(),
+                revocations: revocations::Revocations::default(),
+                fetch_wake: wake::Wake::default(),
                 fetches: pulls::Fetches::default(),
                 remembered: remembered::Remembered::default(),
                 behind: operations::Behind::default(),
@@ -316,9 +304,23 @@ impl Hub {
         }
     }
 
-    /// Has the provisioner ask this hub about the callers of its instances.
-    pub fn serve_instances(&self) {
-        self.inner.ports.provisioner.connect(Arc::new(deployments::Callers::of(&self.inner)));
+    /// Calls `listener` whenever people may have lost rights, as soon as that is saved: for what a crate over this one remembers of them.
+    pub fn on_revocation(&self, listener: impl Fn() + Send + Sync + 'static) {
+        self.inner.revocations.listen(Arc::new(listener));
+    }
+
+    /// Saves the answer for `value` in the transaction of its effect, if the request has a key.
+    ///
+    /// # Errors
+    /// [`Fault::KeyTaken`] if another request saved its answer first.
+    pub fn keep_answer<T>(
+        &self,
+        unit: &mut dyn Unit,
+        once: Option<&Once<'_, T>>,
+        value: &T,
+        now: Timestamp,
+    ) -> Result<(), Fault> {
+        once::keep(&self.inner, unit, once, value, now)
     }
 
     /// Whether the metadata store answers, and would take something to be saved.

@@ -2,7 +2,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
@@ -39,29 +39,6 @@ pub enum Ended {
     Failed,
     /// It is to be run again, or somebody else settled it.
     Unsettled,
-}
-
-/// Wakes an idle worker when there is something to do.
-#[derive(Default)]
-pub(crate) struct Wake {
-    queued: Mutex<u64>,
-    signal: Condvar,
-}
-
-impl Wake {
-    pub(crate) fn one(&self) {
-        *self.queued.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.signal.notify_one();
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        *self.queued.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn wait(&self, seen: u64, at_most: Duration) {
-        let guard = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.signal.wait_timeout_while(guard, at_most, |now| *now == seen));
-    }
 }
 
 /// Workers that may hold what they could neither end nor hand back.

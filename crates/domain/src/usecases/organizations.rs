@@ -1,6 +1,5 @@
 //! Organizations, and access to them.
 
-use super::deployments::forget_callers;
 use super::people::{refuse_reserved, taken};
 use super::{Inner, Once, once};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
@@ -152,14 +151,14 @@ impl<'a> Organizations<'a> {
         }
         unit.organization_update(organization)?;
         unit.save()?;
-        forget_callers(self.0);
+        self.0.revocations.announce();
         Ok(view)
     }
 
-    /// Deletes an organization that owns no databases and no deployments; gives it as it was. Its name is free at once.
+    /// Deletes an organization that owns nothing; gives it as it was. Its name is free at once.
     ///
     /// # Errors
-    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::OwnsDeployments`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
+    /// [`OrganizationError::OwnsDatabases`]; [`OrganizationError::OwnsOthers`]; [`OrganizationError::Changed`] when `expected` says that it is not as the caller
     /// saw it.
     pub fn delete(
         &self,
@@ -171,8 +170,8 @@ impl<'a> Organizations<'a> {
         if owned > 0 {
             return Err(OrganizationError::OwnsDatabases(owned));
         }
-        if !unit.deployment_list(access.organization().id, None, None, 1)?.is_empty() {
-            return Err(OrganizationError::OwnsDeployments);
+        if let Some(what) = unit.organization_owns_others(access.organization().id)? {
+            return Err(OrganizationError::OwnsOthers(what));
         }
         let view = seen(unit.as_mut(), access, expected)?;
         unit.organization_remove(view.organization.id, self.0.now())?;

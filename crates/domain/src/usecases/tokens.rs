@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
 
-use super::deployments::forget_callers;
 use super::{Inner, Once, once};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
@@ -83,7 +82,7 @@ impl<'a> Tokens<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let token = unit.token_remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
         unit.save()?;
-        forget_callers(self.0);
+        self.0.revocations.announce();
         Ok(token)
     }
 

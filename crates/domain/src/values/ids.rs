@@ -2,48 +2,49 @@
 
 use std::fmt;
 
-use uuid::Uuid;
-
 use super::Invalid;
 
-macro_rules! ids {
+/// Declares types of identifiers. Public so that crates over this one have identifiers of the same kind; they need the crate `uuid`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! id_types {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Uuid);
+        pub struct $name(::uuid::Uuid);
 
         impl $name {
-            /// Wraps an id made by [`crate::ports::Ids`] or read back from a store.
-            pub const fn from_uuid(id: Uuid) -> Self {
+            /// Wraps an id made by an id generator or read back from a store.
+            pub const fn from_uuid(id: ::uuid::Uuid) -> Self {
                 Self(id)
             }
 
             /// The id as a UUID.
-            pub const fn as_uuid(&self) -> Uuid {
+            pub const fn as_uuid(&self) -> ::uuid::Uuid {
                 self.0
             }
 
             /// Parses the hyphenated lower-case form, and nothing else.
             ///
             /// # Errors
-            /// [`Invalid`] for any other text.
-            pub fn parse(text: &str) -> Result<Self, Invalid> {
-                match Uuid::try_parse(text) {
+            /// An error for any other text.
+            pub fn parse(text: &str) -> Result<Self, $crate::values::Invalid> {
+                match ::uuid::Uuid::try_parse(text) {
                     Ok(id) if id.hyphenated().to_string() == text => Ok(Self(id)),
-                    _ => Err(Invalid::new(format!("'{text}' is not an id"))),
+                    _ => Err($crate::values::Invalid::new(format!("'{text}' is not an id"))),
                 }
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.hyphenated().fmt(f)
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(&self.0.hyphenated(), f)
             }
         }
     )+};
 }
 
-ids! {
+id_types! {
     /// A user or an organization: both share one name space.
     AccountId,
     /// An API token; not secret.
@@ -72,10 +73,6 @@ ids! {
     DeliveryId,
     /// One request of a delivery.
     AttemptId,
-    /// A deployment.
-    DeploymentId,
-    /// A process of a deployment.
-    InstanceId,
 }
 
 /// The number of a pull in its base database, from 1.

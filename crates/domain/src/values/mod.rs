@@ -1,27 +1,21 @@
 //! Values: parsed once, trusted afterwards.
 
-mod backup;
 mod commit;
 mod email;
 mod ids;
-mod money;
 mod names;
-mod settings;
 mod text;
 mod time;
 mod web_address;
 
-pub use backup::BackupId;
 pub use branchyard_auth::TokenExpiry;
 pub use commit::CommitHash;
 pub use email::EmailAddress;
 pub use ids::{
-    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, DeploymentId, EventId, HookId, InstanceId,
-    InvitationId, OperationId, PullNumber, ReleaseId, SessionId, TokenId, UploadId,
+    AccountId, ActivityId, AttemptId, CommentId, DatabaseId, DeliveryId, EventId, HookId, InvitationId, OperationId,
+    PullNumber, ReleaseId, SessionId, TokenId, UploadId,
 };
-pub use money::{HOURS_PER_MONTH, Usd};
-pub use names::{DatabaseName, DeploymentName, OwnerName, RefName, Revision, ServedName, TableName};
-pub use settings::{Applied, Rule, Setting, Settings};
+pub use names::{DatabaseName, OwnerName, RefName, Revision, TableName};
 pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 pub use web_address::WebAddress;
@@ -32,7 +26,8 @@ pub use web_address::WebAddress;
 pub struct Invalid(pub String);
 
 impl Invalid {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// Returns an error with this text.
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }

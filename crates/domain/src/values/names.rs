@@ -75,15 +75,6 @@ name_type! {
     TableName
 }
 
-name_type! {
-    /// Name of a deployment: 3–32 of `[-a-zA-Z0-9_]`; unique per owner whatever the case.
-    DeploymentName
-}
-name_type! {
-    /// Name of a database in a deployment: 1–64 of `[A-Za-z0-9_-]`; unique in it whatever the case.
-    ServedName
-}
-
 impl OwnerName {
     /// Checks length and characters. A reserved name is a name: it may have become reserved after it was taken.
     ///
@@ -127,36 +118,6 @@ impl DatabaseName {
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
-}
-
-macro_rules! plain_names {
-    ($($name:ident, $what:literal, $least:literal, $most:literal;)+) => {$(
-        impl $name {
-            /// Checks length and characters.
-            ///
-            /// # Errors
-            /// [`Invalid`] naming the rule.
-            pub fn parse(text: &str) -> Result<Self, Invalid> {
-                let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-                if !($least..=$most).contains(&text.len()) || !plain {
-                    return Err(Invalid::new(concat!(
-                        $what, " is ", $least, " to ", $most, " characters of A-Z, a-z, 0-9, _ and -"
-                    )));
-                }
-                Ok(Self(text.to_owned()))
-            }
-
-            /// What uniqueness and look-ups go by: the lower-case form.
-            pub fn key(&self) -> String {
-                self.0.to_ascii_lowercase()
-            }
-        }
-    )+};
-}
-
-plain_names! {
-    DeploymentName, "the name of a deployment", 3, 32;
-    ServedName, "the name of a database in a deployment", 1, 64;
 }
 
 impl RefName {

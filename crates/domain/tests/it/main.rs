@@ -4,7 +4,6 @@
 mod access;
 mod browse;
 mod causes;
-mod deployments;
 mod exactly_once;
 mod fair_workers;
 mod files;

@@ -1,13 +1,6 @@
 //! The fakes pass the suites of the ports.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
-
-use branchyard_auth::HashedToken;
-use branchyard_domain::ports::{Authorized, Authorizer, Blobs, InstanceHandle, ProvisionError, Provisioner};
-use branchyard_domain::values::InstanceId;
-use branchyard_domain_testing::fakes::{MemoryBlobs, MemoryEngine, MemoryMetadata, MemoryProvisioner};
+use branchyard_domain_testing::fakes::{MemoryEngine, MemoryMetadata};
 use branchyard_domain_testing::suites;
 
 #[test]
@@ -18,48 +11,4 @@ fn the_metadata_in_memory_keeps_every_promise() {
 #[test]
 fn the_engine_in_memory_keeps_every_promise() {
     suites::engine::run_all(&MemoryEngine::default());
-}
-
-struct Nobody;
-
-impl Authorizer for Nobody {
-    fn authorize(&self, _: &HashedToken, _: InstanceId, _: Option<IpAddr>) -> Result<Authorized, ProvisionError> {
-        Ok(Authorized::BadToken)
-    }
-}
-
-struct Books {
-    provisioner: Arc<MemoryProvisioner>,
-    blobs: Arc<MemoryBlobs>,
-    port: AtomicU16,
-}
-
-impl suites::provisioner::Stage for Books {
-    fn provisioner(&self) -> Arc<dyn Provisioner> {
-        self.provisioner.clone()
-    }
-
-    fn successor(&self) -> Arc<dyn Provisioner> {
-        self.provisioner.clone()
-    }
-
-    fn port(&self) -> u16 {
-        self.port.fetch_add(1, Ordering::Relaxed)
-    }
-
-    fn kill(&self, handle: &InstanceHandle) {
-        self.provisioner.crash(handle.instance);
-    }
-
-    fn blobs(&self) -> Arc<dyn Blobs> {
-        self.blobs.clone()
-    }
-}
-
-#[test]
-fn the_provisioner_in_memory_keeps_every_promise() {
-    let blobs = Arc::new(MemoryBlobs::default());
-    let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
-    provisioner.connect(Arc::new(Nobody));
-    suites::provisioner::run_all(&Books { provisioner, blobs, port: AtomicU16::new(20_000) });
 }

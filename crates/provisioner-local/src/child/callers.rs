@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_domain::ports::{Authorized, SqlCaller};
+use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::values::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 

@@ -93,7 +93,7 @@ impl Counters {
         latency.seconds += took.as_secs_f64();
     }
 
-    /// Everything by name, as [`branchyard_domain::ports::Series`] calls it; counts are those since the last time.
+    /// Everything by name, as [`branchyard_deployments::ports::Series`] calls it; counts are those since the last time.
     pub(crate) fn sample(&self, streams: usize, cpus: u32, memory: u64, volume: u64) -> BTreeMap<String, f64> {
         let mut sample = BTreeMap::new();
         let mut set = |name: &str, value: f64| {

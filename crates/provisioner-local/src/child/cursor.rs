@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix_web::rt::task::spawn_blocking;
-use branchyard_domain::ports::{Canceled, Flow, SqlCaller};
-use branchyard_domain::values::{DatabaseId, Setting};
+use branchyard_deployments::ports::SqlCaller;
+use branchyard_deployments::values::Setting;
+use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::values::DatabaseId;
 use bytes::Bytes;
 use serde_json::json;
 use tokio::runtime::Handle;

@@ -3,7 +3,8 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use branchyard_domain::values::{DatabaseId, ServedName};
+use branchyard_deployments::values::ServedName;
+use branchyard_domain::values::DatabaseId;
 use serde::{Deserialize, Serialize};
 
 use crate::confined_dir::ConfinedDir;

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use actix_web::rt::task::spawn_blocking;
-use branchyard_domain::values::{DatabaseId, Setting};
+use branchyard_deployments::values::Setting;
+use branchyard_domain::values::DatabaseId;
 
 use super::state::Child;
 use super::{procfs, resources};

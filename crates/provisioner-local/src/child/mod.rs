@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix_web::rt::System;
+use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::{Clock, EngineError, Ids, SessionEngine};
-use branchyard_domain::values::Setting;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{Layer as _, Registry};
@@ -232,7 +232,7 @@ async fn begin(
 }
 
 /// A quarter of the memory for caches, unless a setting says otherwise, for as many sessions as are kept at most.
-fn engine_size(spec: &Spec, settings: &branchyard_domain::values::Settings) -> EngineSize {
+fn engine_size(spec: &Spec, settings: &branchyard_deployments::values::Settings) -> EngineSize {
     const IDLE: usize = 16;
     let cache = settings
         .number(Setting::EngineCacheMb)

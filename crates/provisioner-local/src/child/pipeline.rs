@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use actix_web::rt::task::spawn_blocking;
-use branchyard_domain::ports::SqlCaller;
+use branchyard_deployments::ports::SqlCaller;
 use branchyard_domain::values::DatabaseId;
 use serde::Deserialize;
 

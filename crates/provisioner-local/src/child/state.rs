@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{
-    Canceled, Clock, Ids, SessionCaller, SessionEngine, SqlCaller, SqlPower, StatementReport,
-};
-use branchyard_domain::values::{DatabaseId, Setting, Settings};
+use branchyard_deployments::ports::SqlCaller;
+use branchyard_deployments::values::{Setting, Settings};
+use branchyard_domain::ports::{Canceled, Clock, Ids, SessionCaller, SessionEngine, SqlPower, StatementReport};
+use branchyard_domain::values::DatabaseId;
 use branchyard_sqlite_lexer::redact;
 use tokio::sync::{Notify, mpsc};
 

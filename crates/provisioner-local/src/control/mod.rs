@@ -7,7 +7,8 @@ pub(crate) mod server;
 
 use std::collections::BTreeMap;
 
-use branchyard_domain::ports::{Authorized, SqlCaller, SqlPower};
+use branchyard_deployments::ports::{Authorized, SqlCaller};
+use branchyard_domain::ports::SqlPower;
 use branchyard_domain::values::{AccountId, Timestamp};
 use hmac::{Hmac, Mac};
 use serde::{Deserialize, Serialize};

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use branchyard_auth::HashedToken;
-use branchyard_domain::ports::{Authorizer, ProvisionError};
-use branchyard_domain::values::InstanceId;
+use branchyard_deployments::ports::{Authorizer, ProvisionError};
+use branchyard_deployments::values::InstanceId;
 
 use super::{
     Answer, Ask, FromProcess, FromServer, Hello, LONGEST_LINE, Outcome, Proof, Side, Welcome, proof, proves, to_line,

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek as _};
 use std::path::Path;
 
-use branchyard_domain::ports::{
-    BackupFile, CopiedDatabase, DatabaseSeed, EngineError, InstanceSpec, ProvisionError, SessionEngine,
-};
-use branchyard_domain::values::{BackupId, CommitHash, DatabaseId, RefName, ServedName};
+use branchyard_deployments::ports::{BackupFile, CopiedDatabase, DatabaseSeed, InstanceSpec, ProvisionError};
+use branchyard_deployments::values::{BackupId, ServedName};
+use branchyard_domain::ports::{EngineError, SessionEngine};
+use branchyard_domain::values::{CommitHash, DatabaseId, RefName};
 use sha2::{Digest as _, Sha256};
 
 use super::staging::Staging;

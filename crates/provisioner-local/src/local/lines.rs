@@ -2,7 +2,7 @@
 
 use std::io;
 
-use branchyard_domain::ports::{OutputLine, OutputPosition, OutputQuery, Towards};
+use branchyard_deployments::ports::{OutputLine, OutputPosition, OutputQuery, Towards};
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard_domain::ports::Authorizer;
-use branchyard_domain::values::InstanceId;
+use branchyard_deployments::ports::Authorizer;
+use branchyard_deployments::values::InstanceId;
 
 use crate::control::server::{Channel, Checks, Told};
 use crate::folder::InstanceFolder;

@@ -16,11 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use branchyard_domain::ports::{
-    Authorizer, Blobs, Clock, CopiedDatabase, DatabaseSeed, EngineError, Ids, InstanceEvent, InstanceHandle,
-    InstanceSpec, OutputLine, OutputQuery, ProvisionError, Provisioner, Sample, Series, SessionEngine, ZoneFeatures,
+use branchyard_deployments::ports::{
+    Authorizer, BackupFiles, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, OutputLine,
+    OutputQuery, ProvisionError, Provisioner, Sample, Series, ZoneFeatures,
 };
-use branchyard_domain::values::{BackupId, DatabaseId, DeploymentId, InstanceId, OperationId, ServedName, Settings};
+use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId, ServedName, Settings};
+use branchyard_domain::ports::{Clock, EngineError, Ids, SessionEngine};
+use branchyard_domain::values::{DatabaseId, OperationId};
 
 use crate::child::databases::LIST;
 use crate::confined_dir::ConfinedDir;
@@ -70,7 +72,7 @@ pub struct LocalProcess {
     settings: LocalSettings,
     open_engine: Box<OpenEngine>,
     hub: Arc<dyn HubFiles>,
-    blobs: Arc<dyn Blobs>,
+    blobs: Arc<dyn BackupFiles>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     version: String,
@@ -101,7 +103,7 @@ impl LocalProcess {
         settings: LocalSettings,
         open_engine: Box<OpenEngine>,
         hub: Arc<dyn HubFiles>,
-        blobs: Arc<dyn Blobs>,
+        blobs: Arc<dyn BackupFiles>,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
         version: String,

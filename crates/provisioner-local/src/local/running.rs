@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{InstanceEvent, InstanceHandle, ProvisionError};
+use branchyard_deployments::ports::{InstanceEvent, InstanceHandle, ProvisionError};
 
 use super::link::Link;
 use super::process::{self, Hold, LOOK};
@@ -310,7 +310,7 @@ mod tests {
     use std::os::unix::fs::{FileExt as _, symlink};
     use std::sync::mpsc;
 
-    use branchyard_domain::values::{DeploymentId, InstanceId};
+    use branchyard_deployments::values::{DeploymentId, InstanceId};
     use uuid::Uuid;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use branchyard_domain::values::{DeploymentId, InstanceId};
+use branchyard_deployments::values::{DeploymentId, InstanceId};
 
 use crate::confined_dir::ConfinedDir;
 use crate::folder;

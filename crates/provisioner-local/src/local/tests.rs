@@ -9,10 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 
 use branchyard_auth::HashedToken;
+use branchyard_deployments::ports::{Authorized, BackupFile, BackupFiles, OutputPosition, Towards};
 use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{
-    Authorized, BackupFile, BranchHead, OutputPosition, Session, SessionError, SessionRequest, Towards,
-};
+use branchyard_domain::ports::{BranchHead, Session, SessionError, SessionRequest};
 use branchyard_domain::values::{CommitHash, Timestamp};
 use branchyard_domain_testing::fakes::{FixedClock, MemoryBlobs, SeededIds};
 use sha2::{Digest as _, Sha256};
@@ -139,7 +138,7 @@ impl Scene {
             settings,
             Box::new(open_engine),
             Arc::new(Files),
-            Arc::clone(&blobs) as Arc<dyn Blobs>,
+            Arc::clone(&blobs) as Arc<dyn BackupFiles>,
             Arc::new(FixedClock::default()),
             Arc::new(SeededIds::new(1)),
             "0.0.0".into(),

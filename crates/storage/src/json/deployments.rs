@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use branchyard_domain::entities::{
-    Attempts, DatabaseLocator, Deployment, DeploymentOrigin, Instance, InstanceSize, Shutdown, Signature,
-};
-use branchyard_domain::ports::{BackupFile, CopiedDatabase, DatabaseSeed, InstanceHandle, Sample, Series};
-use branchyard_domain::values::{Setting, Settings, Usd};
+use branchyard_deployments::entities::{Attempts, Deployment, DeploymentOrigin, Instance, InstanceSize, Shutdown};
+use branchyard_deployments::ports::{BackupFile, CopiedDatabase, DatabaseSeed, InstanceHandle, Sample, Series};
+use branchyard_deployments::values::{Setting, Settings, Usd};
+use branchyard_domain::entities::{DatabaseLocator, Signature};
 use serde::{Deserialize, Serialize};
 
 use super::{LocatorV1, decode, encode};

@@ -1,40 +1,46 @@
-//! The suite of the metadata port.
+//! The suites of the ports of the store.
 
-use branchyard_domain_testing::suites::metadata::{self, Check};
+use branchyard_storage::Store;
 
 use crate::home::Home;
 
-fn on(home: Option<Home>, check: Check) {
+/// Runs a check on a store, if there is one.
+fn on(home: Option<Home>, check: impl FnOnce(&Store)) {
     if let Some(home) = home {
         check(&home.ready());
     }
 }
 
 macro_rules! checks {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite {
-            $(#[test]
-            fn $name() {
-                super::on(Some(crate::home::Home::sqlite()), super::metadata::$name);
-            })+
-        }
+    ($suite:ident: $($name:ident),+ $(,)?) => {
+        mod $suite {
+            use branchyard_domain_testing::suites::$suite;
 
-        mod postgres {
-            $(#[test]
-            fn $name() {
-                super::on(crate::home::Home::postgres(), super::metadata::$name);
-            })+
-        }
+            mod sqlite {
+                $(#[test]
+                fn $name() {
+                    crate::suite::on(Some(crate::home::Home::sqlite()), |store| super::$suite::$name(store));
+                })+
+            }
 
-        #[test]
-        fn every_check_is_run() {
-            let all: Vec<&str> = metadata::ALL.iter().map(|(name, _)| *name).collect();
-            assert_eq!(all, [$(stringify!($name)),+], "add the new check to this list");
+            mod postgres {
+                $(#[test]
+                fn $name() {
+                    crate::suite::on(crate::home::Home::postgres(), |store| super::$suite::$name(store));
+                })+
+            }
+
+            #[test]
+            fn every_check_is_run() {
+                let all: Vec<&str> = $suite::ALL.iter().map(|(name, _)| *name).collect();
+                assert_eq!(all, [$(stringify!($name)),+], "add the new check to this list");
+            }
         }
     };
 }
 
 checks!(
+    metadata:
     accounts,
     organizations,
     members,
@@ -64,12 +70,9 @@ checks!(
     deliveries,
     delivery_log,
     delivery_leases,
-    deployments,
-    instances,
-    ledger,
-    backups_and_samples,
-    deployment_operations,
     units,
     concurrency,
     versions,
 );
+
+checks!(deployments: deployments, instances, ledger, backups_and_samples, deployment_operations, one_transaction);

@@ -4,11 +4,14 @@ use std::f64::consts::TAU;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::access::{Caller, Manage};
-use branchyard_domain::entities::{RunState, User};
-use branchyard_domain::ports::{Sample, Series};
-use branchyard_domain::usecases::{DeploymentSource, DeploymentView, NewDeployment};
-use branchyard_domain::values::{DeploymentName, InstanceId, Timestamp};
+use branchyard_deployments::access::Manage;
+use branchyard_deployments::entities::RunState;
+use branchyard_deployments::ports::{Sample, Series};
+use branchyard_deployments::values::{DeploymentName, InstanceId};
+use branchyard_deployments::{DeploymentSource, DeploymentView, NewDeployment};
+use branchyard_domain::access::Caller;
+use branchyard_domain::entities::User;
+use branchyard_domain::values::Timestamp;
 use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::Server;
 
@@ -37,14 +40,14 @@ fn create(server: &Server, user: &Arc<User>, name: &str, from: Option<&str>) {
         }),
         database: None,
     };
-    server.hub().deployments().create(user, wanted, None).unwrap();
+    server.deployments().create(user, wanted, None).unwrap();
 }
 
 /// Waits until a deployment is as it should be.
 fn until(server: &Server, user: &Arc<User>, name: &str, is_so: impl Fn(&DeploymentView) -> bool) -> DeploymentView {
     let began = Instant::now();
     loop {
-        let deployments = server.hub().deployments();
+        let deployments = server.deployments();
         let access = deployments.access::<Manage>(&Caller::User(Arc::clone(user)), user.name.as_str(), name).unwrap();
         let view = deployments.get(&access).unwrap();
         if is_so(&view) {
@@ -90,7 +93,7 @@ fn measure(server: &Server, instance: InstanceId) {
 /// Names of pictures, and paths. Wants ada's database `rivers`.
 pub(super) fn pages(server: &Server, books: &MemoryProvisioner) -> Vec<(&'static str, String)> {
     let user = Arc::new(server.hub().people().user_named("ada").unwrap());
-    let deployments = server.hub().deployments();
+    let deployments = server.deployments();
     let access =
         |name: &str| deployments.access::<Manage>(&Caller::User(Arc::clone(&user)), user.name.as_str(), name).unwrap();
     create(server, &user, "gauges", Some("rivers"));

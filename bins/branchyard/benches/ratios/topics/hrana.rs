@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use branchyard::compose::World;
 use branchyard_auth::{HashedToken, PlainToken};
+use branchyard_deployments::ports::{
+    Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceSpec, ProvisionError, Provisioner as _, SqlCaller,
+};
+use branchyard_deployments::values::{DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{
-    Arguments, Authorized, Authorizer, Canceled, Column, DatabaseSeed, Flow, InstanceEvent, InstanceSpec,
-    ProvisionError, Provisioner as _, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlCaller, SqlPower,
+    Arguments, Canceled, Column, Flow, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlPower,
     StatementBounds, ValueRef,
 };
-use branchyard_domain::values::{AccountId, DatabaseId, DeploymentId, InstanceId, ServedName, Settings, Timestamp};
+use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::FolderBlobs;

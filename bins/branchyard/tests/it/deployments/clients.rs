@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use branchyard_domain::ports::{InstanceEvent, Provisioner, SqlPower};
-use branchyard_domain::values::Setting;
+use branchyard_deployments::ports::{InstanceEvent, Provisioner};
+use branchyard_deployments::values::Setting;
+use branchyard_domain::ports::SqlPower;
 
 use super::yard::Yard;
 

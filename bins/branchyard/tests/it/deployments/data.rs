@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use branchyard_domain::ports::{
-    BackupFile, Blobs, DatabaseSeed, Engine, ProvisionError, Provisioner, SqlPower, WriteJob,
-};
-use branchyard_domain::values::{BackupId, DatabaseId, InstanceId, OperationId, RefName, ServedName, Timestamp};
+use branchyard_deployments::ports::{BackupFile, BackupFiles as _, DatabaseSeed, ProvisionError, Provisioner};
+use branchyard_deployments::values::{BackupId, InstanceId, ServedName};
+use branchyard_domain::ports::{Engine, SqlPower, WriteJob};
+use branchyard_domain::values::{DatabaseId, OperationId, RefName, Timestamp};
 use branchyard_storage::FolderBlobs;
 use serde_json::json;
 use uuid::Uuid;

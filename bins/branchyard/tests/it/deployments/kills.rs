@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::InstanceEvent;
+use branchyard_deployments::ports::InstanceEvent;
 use serde_json::json;
 
 use super::yard::{Yard, execute};

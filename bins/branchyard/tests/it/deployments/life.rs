@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{
-    Authorizer, InstanceEvent, InstanceHandle, OutputQuery, ProvisionError, Provisioner, Series, SqlPower, Towards,
+use branchyard_deployments::ports::{
+    Authorizer, InstanceEvent, InstanceHandle, OutputQuery, ProvisionError, Provisioner, Series, Towards,
 };
-use branchyard_domain::values::Setting;
+use branchyard_deployments::values::Setting;
+use branchyard_domain::ports::SqlPower;
 use serde_json::json;
 
 use super::yard::{Yard, execute, provisioner, rows};

@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Provisioner, SqlPower};
-use branchyard_domain::values::Setting;
+use branchyard_deployments::ports::Provisioner;
+use branchyard_deployments::values::Setting;
+use branchyard_domain::ports::SqlPower;
 use serde_json::{Value, json};
 
 use super::yard::{Yard, execute, mint, rows, settings};
@@ -191,7 +192,7 @@ fn a_crash_ends_transactions_and_spares_clean_batons() {
     let open = open.ok()["baton"].as_str().unwrap().to_owned();
     yard.kill();
     assert!(
-        matches!(yard.next_event(), branchyard_domain::ports::InstanceEvent::Ended { cause, .. } if cause == "signal 9")
+        matches!(yard.next_event(), branchyard_deployments::ports::InstanceEvent::Ended { cause, .. } if cause == "signal 9")
     );
     yard.start_again();
     yard.pipeline_as(&yard.writer, Some(&open), json!([execute("commit")])).refused(400, "STREAM_EXPIRED");

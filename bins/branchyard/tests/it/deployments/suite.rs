@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard_domain::ports::{Authorizer, Blobs, InstanceHandle, Provisioner};
+use branchyard_deployments::ports::{Authorizer, BackupFiles, InstanceHandle, Provisioner};
 use branchyard_domain_testing::suites::provisioner::{Stage, run_all};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_storage::FolderBlobs;
@@ -42,7 +42,7 @@ impl Stage for Machine {
         assert!(std::process::Command::new("kill").args(["-9", &id]).status().unwrap().success());
     }
 
-    fn blobs(&self) -> Arc<dyn Blobs> {
+    fn backup_files(&self) -> Arc<dyn BackupFiles> {
         Arc::new(FolderBlobs::open(self.dir.path().join("uploads"), self.dir.path().join("backups")).unwrap())
     }
 }

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use branchyard::compose::World;
 use branchyard_auth::{HashedToken, PlainToken};
-use branchyard_domain::entities::Signature;
-use branchyard_domain::ports::{
+use branchyard_deployments::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, ProvisionError, Provisioner,
-    SqlCaller, SqlPower,
+    SqlCaller,
 };
-use branchyard_domain::values::{AccountId, DeploymentId, InstanceId, ServedName, Setting, Settings, Timestamp};
+use branchyard_deployments::values::{DeploymentId, InstanceId, ServedName, Setting, Settings};
+use branchyard_domain::entities::Signature;
+use branchyard_domain::ports::SqlPower;
+use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_engine_doltlite::{DoltliteEngine, Options};
 use branchyard_provisioner_local::{LocalProcess, LocalSettings};
 use branchyard_storage::FolderBlobs;

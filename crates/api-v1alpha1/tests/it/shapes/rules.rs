@@ -1,6 +1,6 @@
 //! Provokes what operations have in common, from the request that is answered well.
 
-use branchyard_api_common::{AppState, RateLimits, ServerKeys};
+use branchyard_api_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, BrokenMetadata};
@@ -98,15 +98,20 @@ fn invalid(operation: &Operation, good: Asked) -> Asked {
 
 /// From now on the world's metadata fails.
 fn strike(world: &mut World, fault: BrokenMetadata) {
-    let hub = world.fakes.broken(fault);
-    world.state = AppState::new(hub, world.state.config.clone(), ServerKeys::from_secret([7; 32]));
+    let (hub, deployments) = world.fakes.broken(fault);
+    world.state =
+        AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
 /// One request is allowed, and made.
 async fn use_up_the_quota(world: &mut World, good: &Asked) {
     let mut config = world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
-    world.state = AppState::new(world.fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+    world.state = AppState::new(
+        Services::new(world.fakes.hub.clone(), world.fakes.deployments.clone()),
+        config,
+        ServerKeys::from_secret([7; 32]),
+    );
     let first = good.clone().at("/api/v1alpha1/user");
     let first = Asked { method: "GET".to_owned(), content: Content::None, ..first };
     assert_eq!(world.send(first.into_request()).await.status, 200);

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use branchyard_api_common::{AppState, RateLimits, ServerKeys};
+use branchyard_api_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::Metadata as _;
 use branchyard_domain_testing::fakes::BrokenMetadata;
@@ -21,8 +21,9 @@ const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 /// From now on the world's metadata fails.
 fn strike(scene: &mut Scene, fault: BrokenMetadata) {
     let world = &mut scene.world;
-    let hub = world.fakes.broken(fault);
-    world.state = AppState::new(hub, world.state.config.clone(), ServerKeys::from_secret([7; 32]));
+    let (hub, deployments) = world.fakes.broken(fault);
+    world.state =
+        AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
 pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape {
@@ -112,7 +113,7 @@ fn other_method(operation: &Operation, good: Asked) -> Asked {
 async fn use_up_the_quota(scene: &mut Scene, good: &Asked) {
     let mut config = scene.world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
-    scene.world.state = AppState::new(scene.world.fakes.hub.clone(), config, ServerKeys::from_secret([7; 32]));
+    scene.world.state = AppState::new(scene.world.services(), config, ServerKeys::from_secret([7; 32]));
     scene.world.get(good.token.as_deref(), "/user").await.expect(200);
 }
 

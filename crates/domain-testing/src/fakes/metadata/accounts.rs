@@ -69,6 +69,11 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
+    fn organization_owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
+        let owns = self.state.deployments.values().any(|known| known.owner_id == id && known.removed_at.is_none());
+        Ok(owns.then_some("deployments"))
+    }
+
     fn organization_remove(&mut self, id: AccountId, _at: Timestamp) -> Result<()> {
         let state = self.change()?;
         state.organizations.remove(&id);

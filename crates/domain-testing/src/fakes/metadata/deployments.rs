@@ -1,11 +1,11 @@
 //! Deployments, instances, collaborators.
 
 use super::{MemoryUnit, Result, count, missing, page};
-use branchyard_domain::entities::{Deployment, DeploymentCollaborator, DeploymentRole, Instance, RunState};
-use branchyard_domain::ports::{
-    DeploymentOperationRepository as _, DeploymentRepository, InstanceRepository, MetadataError,
-};
-use branchyard_domain::values::{AccountId, DeploymentId, DeploymentName, InstanceId, OwnerName, Timestamp};
+use branchyard_deployments::entities::{Deployment, DeploymentCollaborator, DeploymentRole, Instance, RunState};
+use branchyard_deployments::ports::{DeploymentOperationRepository as _, DeploymentRepository, InstanceRepository};
+use branchyard_deployments::values::{DeploymentId, DeploymentName, InstanceId};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
 impl DeploymentRepository for MemoryUnit<'_> {
     fn deployment_add(&mut self, deployment: &Deployment) -> Result<()> {

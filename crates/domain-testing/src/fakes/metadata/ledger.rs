@@ -1,12 +1,14 @@
 //! The ledger, backups, samples and operations of deployments.
 
 use super::{MemoryUnit, Result, count, page};
-use branchyard_domain::entities::{Backup, DeploymentOperation, Interval, Metered};
-use branchyard_domain::ports::{
-    BackupRepository, DeploymentOperationFilter, DeploymentOperationRepository, LedgerRepository, MetadataError,
-    Resolution, Sample, SampleRepository,
+use branchyard_deployments::entities::{Backup, DeploymentOperation, Interval, Metered};
+use branchyard_deployments::ports::{
+    BackupRepository, DeploymentOperationFilter, DeploymentOperationRepository, LedgerRepository, Resolution, Sample,
+    SampleRepository,
 };
-use branchyard_domain::values::{AccountId, BackupId, DeploymentId, InstanceId, OperationId, Timestamp};
+use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::values::{AccountId, OperationId, Timestamp};
 
 impl MemoryUnit<'_> {
     fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<&mut Interval>> {

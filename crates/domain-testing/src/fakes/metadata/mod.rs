@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::{Refused, lock};
+use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
 use branchyard_domain::ports::{Metadata, MetadataError, Unit};
 use state::State;
 
@@ -63,6 +64,15 @@ impl MemoryMetadata {
         !std::mem::take(&mut *lock(&self.faults)).is_empty()
     }
 
+    fn reading(&self) -> MemoryUnit<'_> {
+        MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: None }
+    }
+
+    fn writing(&self) -> MemoryUnit<'_> {
+        let writer = self.seize();
+        MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: Some(writer) }
+    }
+
     fn seize(&self) -> Writer<'_> {
         let writing = lock(&self.writing);
         let waited = self.written.wait_while(writing, |writing| *writing);
@@ -83,17 +93,25 @@ impl Drop for Writer<'_> {
 
 impl Metadata for MemoryMetadata {
     fn read(&self) -> Result<Box<dyn Unit + '_>> {
-        Ok(Box::new(MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: None }))
+        Ok(Box::new(self.reading()))
     }
 
     fn write(&self) -> Result<Box<dyn Unit + '_>> {
-        let writer = self.seize();
-        let state = Arc::clone(&lock(&self.state));
-        Ok(Box::new(MemoryUnit { state, writer: Some(writer) }))
+        Ok(Box::new(self.writing()))
     }
 
     fn version(&self) -> Option<u64> {
         Some(self.version.load(Ordering::SeqCst))
+    }
+}
+
+impl DeploymentStore for MemoryMetadata {
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>> {
+        Ok(Box::new(self.reading()))
+    }
+
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>> {
+        Ok(Box::new(self.writing()))
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use branchyard_deployments::entities::{Backup, Deployment, DeploymentOperation, DeploymentRole, Instance, Interval};
+use branchyard_deployments::ports::{Resolution, Sample};
+use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::entities::{
-    Activity, Attempt, Backup, Branch, Database, Delivery, Deployment, DeploymentOperation, DeploymentRole, Event,
-    Hook, Instance, Interval, Invitation, MemberRole, Operation, Organization, Pull, PullComment, Release, Request,
-    Role, Session, Tag, Token, Upload, User,
+    Activity, Attempt, Branch, Database, Delivery, Event, Hook, Invitation, MemberRole, Operation, Organization, Pull,
+    PullComment, Release, Request, Role, Session, Tag, Token, Upload, User,
 };
-use branchyard_domain::ports::{Resolution, Sample, SavedAnswer};
+use branchyard_domain::ports::SavedAnswer;
 use branchyard_domain::values::{
-    AccountId, ActivityId, BackupId, DatabaseId, DeliveryId, DeploymentId, HookId, InstanceId, InvitationId,
-    OperationId, PullNumber, RefName, SessionId, Timestamp, TokenId, UploadId,
+    AccountId, ActivityId, DatabaseId, DeliveryId, HookId, InvitationId, OperationId, PullNumber, RefName, SessionId,
+    Timestamp, TokenId, UploadId,
 };
 
 /// An operation with its lease.

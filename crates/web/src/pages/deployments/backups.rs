@@ -4,11 +4,12 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use askama::Template;
 use branchyard_api_common::file_pieces;
-use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::entities::{Backup, BackupKind};
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::ports::{DeploymentOperationFilter, DeploymentOperationKind};
-use branchyard_domain::values::{BackupId, Timestamp};
+use branchyard_deployments::access::{Manage, Observe};
+use branchyard_deployments::entities::{Backup, BackupKind};
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
+use branchyard_deployments::values::BackupId;
+use branchyard_domain::values::Timestamp;
 
 use super::confirm;
 use super::operations;
@@ -32,7 +33,7 @@ struct Row {
 
 impl Row {
     fn of(backup: &Backup, now: Timestamp) -> Self {
-        let heads = |database: &branchyard_domain::ports::CopiedDatabase| {
+        let heads = |database: &branchyard_deployments::ports::CopiedDatabase| {
             let heads = database.heads.iter().map(|(branch, commit)| (branch.to_string(), format::short(commit)));
             (database.name.to_string(), heads.collect())
         };

@@ -1,9 +1,10 @@
 //! Sizes of instances and volumes to choose from, and what a choice costs: for a new deployment, and for one that starts again.
 
-use branchyard_domain::entities::InstanceSize;
-use branchyard_domain::errors::{DeploymentError, Fault};
-use branchyard_domain::usecases::WantedSize;
-use branchyard_domain::values::Usd;
+use branchyard_deployments::WantedSize;
+use branchyard_deployments::entities::InstanceSize;
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::values::Usd;
+use branchyard_domain::errors::Fault;
 
 use crate::error_page::Stop;
 use crate::forms::{Filled, Form};

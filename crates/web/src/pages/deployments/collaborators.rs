@@ -2,8 +2,8 @@
 
 use askama::Template;
 use branchyard_api_common::Refusal;
-use branchyard_domain::access::{DeploymentAccess, Manage};
-use branchyard_domain::entities::{DeploymentCollaborator, DeploymentRole};
+use branchyard_deployments::access::{DeploymentAccess, Manage};
+use branchyard_deployments::entities::{DeploymentCollaborator, DeploymentRole};
 
 use super::{Section, sections};
 use crate::deployment::{self, Frame, Tab};

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use askama::Template;
-use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::errors::{DeploymentError, Fault};
-use branchyard_domain::usecases::SettingView;
-use branchyard_domain::values::{Applied, Rule, Setting};
+use branchyard_deployments::SettingView;
+use branchyard_deployments::access::{Manage, Observe};
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::values::{Applied, Rule, Setting};
+use branchyard_domain::errors::Fault;
 use sha2::{Digest as _, Sha256};
 
 use super::{Section, sections};

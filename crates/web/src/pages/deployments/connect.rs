@@ -1,7 +1,7 @@
 //! How clients reach a deployment.
 
 use branchyard_api_common::HostedAddresses;
-use branchyard_domain::usecases::DeploymentView;
+use branchyard_deployments::DeploymentView;
 
 use crate::visit::Visit;
 

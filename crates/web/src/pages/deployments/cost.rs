@@ -1,10 +1,10 @@
 //! `/deployments/{owner}/{deployment}/cost`
 
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::Metered;
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::usecases::CostItem;
+use branchyard_deployments::CostItem;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::Metered;
+use branchyard_deployments::errors::DeploymentError;
 
 use crate::deployment::{self, Frame, Tab};
 use crate::layout::Shell;

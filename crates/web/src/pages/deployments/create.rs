@@ -2,8 +2,8 @@
 
 use askama::Template;
 use branchyard_api_common::Refusal;
-use branchyard_domain::usecases::{NewDeployment, OwnerUsage};
-use branchyard_domain::values::{DeploymentName, ServedName, Usd};
+use branchyard_deployments::values::{DeploymentName, ServedName, Usd};
+use branchyard_deployments::{NewDeployment, OwnerUsage};
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::source;

@@ -1,10 +1,10 @@
 //! `/deployments/{owner}/{deployment}/databases`: what it serves.
 
 use askama::Template;
-use branchyard_domain::access::{DeploymentAccess, Manage, Observe};
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::usecases::DeploymentView;
-use branchyard_domain::values::ServedName;
+use branchyard_deployments::DeploymentView;
+use branchyard_deployments::access::{DeploymentAccess, Manage, Observe};
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::values::ServedName;
 
 use super::confirm;
 use super::connect::Addresses;

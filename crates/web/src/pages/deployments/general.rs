@@ -1,8 +1,8 @@
 //! `/deployments/{owner}/{deployment}/settings`: the engine it runs, and its end.
 
 use askama::Template;
-use branchyard_domain::access::{Manage, Observe};
-use branchyard_domain::errors::DeploymentError;
+use branchyard_deployments::access::{Manage, Observe};
+use branchyard_deployments::errors::DeploymentError;
 
 use super::{Section, sections};
 use crate::deployment::{self, Frame, Tab};

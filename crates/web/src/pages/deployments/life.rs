@@ -1,11 +1,11 @@
 //! Rebooted, shut down, started again, deleted: each after a question.
 
 use askama::Template;
-use branchyard_domain::access::Manage;
-use branchyard_domain::entities::{Backup, RunState};
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::usecases::{DeploymentView, NewInstance};
-use branchyard_domain::values::{BackupId, InstanceId};
+use branchyard_deployments::access::Manage;
+use branchyard_deployments::entities::{Backup, RunState};
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::values::{BackupId, InstanceId};
+use branchyard_deployments::{DeploymentView, NewInstance};
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::confirm;

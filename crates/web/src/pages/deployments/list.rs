@@ -1,11 +1,12 @@
 //! `/deployments/{owner}`: the deployments of an owner that the viewer has a role on.
 
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::RunState;
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::usecases::DeploymentView;
-use branchyard_domain::values::{DeploymentId, OwnerName, Usd};
+use branchyard_deployments::DeploymentView;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::RunState;
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::values::{DeploymentId, Usd};
+use branchyard_domain::values::OwnerName;
 
 use crate::deployment::{self, Standing};
 use crate::error_page::Stop;

@@ -1,10 +1,10 @@
 //! `/deployments/{owner}/{deployment}/logs`
 
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::ports::{OutputPosition, Towards};
-use branchyard_domain::usecases::LogWindow;
+use branchyard_deployments::LogWindow;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_domain::values::Timestamp;
 use chrono::{DateTime, NaiveDateTime};
 
@@ -121,14 +121,14 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     if let Some(logs) = logs {
         older = logs.lines.first().filter(|_| logs.has_older).map(|first| to("older", first.begin));
         newer = logs.lines.last().filter(|_| at.is_some()).map(|last| to("newer", last.end));
-        let line = |line: branchyard_domain::ports::OutputLine| Line {
+        let line = |line: branchyard_deployments::ports::OutputLine| Line {
             time: exact(line.time),
             class: class(&line.text),
             text: line.text,
         };
         lines = logs.lines.into_iter().map(line).collect();
     }
-    let of = |instance: &branchyard_domain::entities::Instance| {
+    let of = |instance: &branchyard_deployments::entities::Instance| {
         let what = if instance.index == 0 { "Primary".to_owned() } else { format!("Replica {}", instance.index) };
         (instance.id.to_string(), what)
     };

@@ -1,11 +1,11 @@
 //! `/deployments/{owner}/{deployment}/metrics`: what was measured, drawn, and as numbers.
 
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::RunState;
-use branchyard_domain::errors::DeploymentError;
-use branchyard_domain::ports::Metric;
-use branchyard_domain::usecases::MetricData;
+use branchyard_deployments::MetricData;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::RunState;
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_deployments::ports::Metric;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
@@ -121,7 +121,7 @@ pub(crate) async fn show_one(visit: Visit) -> Answer {
         .rev()
         .take(ROWS)
         .map(|(place, at)| {
-            let value = |(series, values): &(branchyard_domain::ports::Series, Vec<Option<f64>>)| {
+            let value = |(series, values): &(branchyard_deployments::ports::Series, Vec<Option<f64>>)| {
                 values.get(place).copied().flatten().map(|value| amount(value, series.unit()))
             };
             (exact(*at), data.series.iter().map(value).collect())

@@ -1,9 +1,11 @@
 //! `/deployments/{owner}/{deployment}/operations`: what was queued, what runs, and how it ended.
 
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::{DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork};
-use branchyard_domain::ports::DeploymentOperationFilter;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::{
+    DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork,
+};
+use branchyard_deployments::ports::DeploymentOperationFilter;
 use branchyard_domain::values::{OperationId, Timestamp};
 
 use crate::deployment::{self, Frame, Tab};

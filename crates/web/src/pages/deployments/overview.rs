@@ -2,10 +2,11 @@
 
 use actix_web::http::header;
 use askama::Template;
-use branchyard_domain::access::Observe;
-use branchyard_domain::entities::{Instance, RunState};
-use branchyard_domain::errors::{DeploymentError, Fault, TokenError};
-use branchyard_domain::usecases::DeploymentView;
+use branchyard_deployments::DeploymentView;
+use branchyard_deployments::access::Observe;
+use branchyard_deployments::entities::{Instance, RunState};
+use branchyard_deployments::errors::DeploymentError;
+use branchyard_domain::errors::{Fault, TokenError};
 use branchyard_domain::values::{Timestamp, TokenExpiry};
 
 use super::connect::Addresses;

@@ -1,6 +1,6 @@
 //! The database of this server that one of a deployment begins as a clone of, in forms.
 
-use branchyard_domain::usecases::DeploymentSource;
+use branchyard_deployments::DeploymentSource;
 
 use crate::forms::{Filled, Form};
 

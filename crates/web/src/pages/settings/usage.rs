@@ -1,8 +1,8 @@
 //! `/settings/usage`: what the deployments of all owners cost that the viewer administers, and what they may cost.
 
 use askama::Template;
-use branchyard_domain::entities::RunState;
-use branchyard_domain::usecases::OwnerUsage;
+use branchyard_deployments::OwnerUsage;
+use branchyard_deployments::entities::RunState;
 use branchyard_domain::values::Timestamp;
 use chrono::{DateTime, Datelike as _, Months, NaiveDate};
 
@@ -90,7 +90,7 @@ struct Owner {
 impl Owner {
     fn of(usage: OwnerUsage) -> Self {
         let name = usage.owner.to_string();
-        let row = |(deployment, state, amount): (String, RunState, branchyard_domain::values::Usd)| Row {
+        let row = |(deployment, state, amount): (String, RunState, branchyard_deployments::values::Usd)| Row {
             state: match state {
                 RunState::Starting => "Starting",
                 RunState::Started => "Started",

@@ -1,6 +1,6 @@
 //! What is there to see: addresses, databases, logs, metrics, cost.
 
-use branchyard_domain::ports::{Sample, Series};
+use branchyard_deployments::ports::{Sample, Series};
 use branchyard_domain::values::Timestamp;
 
 use super::super::database;

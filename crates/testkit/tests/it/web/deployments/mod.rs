@@ -8,7 +8,7 @@ mod settings;
 
 use std::sync::Arc;
 
-use branchyard_domain::values::InstanceId;
+use branchyard_deployments::values::InstanceId;
 use branchyard_domain_testing::fakes::MemoryProvisioner;
 use branchyard_testkit::Server;
 

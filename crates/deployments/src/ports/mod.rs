@@ -1,0 +1,18 @@
+//! Ports: what the domain of deployments needs from the outside, as traits.
+
+mod backup_files;
+mod metrics;
+mod provisioner;
+mod store;
+
+pub use backup_files::BackupFiles;
+pub use metrics::{Metric, Sample, Series, Summary};
+pub use provisioner::{
+    Authorized, Authorizer, BackupFile, CopiedDatabase, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec,
+    OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, Towards, ZoneFeatures,
+};
+pub use store::{
+    BackupRepository, DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
+    DeploymentRepository, DeploymentStore, DeploymentUnit, InstanceRepository, LedgerRepository, Resolution,
+    SampleRepository,
+};

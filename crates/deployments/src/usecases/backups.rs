@@ -1,0 +1,176 @@
+//! Backups: listed, asked for, removed, downloaded; and how one is taken.
+
+use super::Inner;
+use super::{Deployments, live, operations};
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
+use crate::entities::{Backup, BackupKind, Deployment, DeploymentOperation, DeploymentWork, Instance, RunState};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentUnit;
+use crate::ports::{BackupFile, ProvisionError};
+use crate::values::{BackupId, ServedName};
+use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::{MetadataError, ReadSeek};
+use branchyard_domain::usecases::Once;
+
+/// A database of a backup, to be read.
+pub struct BackupFileBytes {
+    /// SHA-256 of the file, in lower-case hex.
+    pub sha256: String,
+    /// How many bytes it has.
+    pub size_bytes: u64,
+    /// The bytes.
+    pub bytes: Box<dyn ReadSeek>,
+}
+
+fn absent(id: &str) -> DeploymentError {
+    DeploymentError::Absent { what: "backup", name: id.to_owned() }
+}
+
+fn named(unit: &mut dyn DeploymentUnit, deployment: &Deployment, id: &str) -> Result<Backup, DeploymentError> {
+    let parsed = BackupId::parse(id).map_err(|_| absent(id))?;
+    unit.backup_get(deployment.id, parsed)?.ok_or_else(|| absent(id))
+}
+
+impl Deployments {
+    /// Complete and verified backups, newest first.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn backups<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<Vec<Backup>, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        Ok(unit.backup_list(deployment.id)?)
+    }
+
+    /// Accepts to make a backup.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Unprocessable`] unless the deployment is started.
+    pub fn back_up(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        once: Option<&Once<'_, DeploymentOperation>>,
+    ) -> Result<DeploymentOperation, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        if deployment.state != RunState::Started {
+            let text = format!("{} is not started; only a started deployment is backed up", deployment.locator);
+            return Err(DeploymentError::Unprocessable(text));
+        }
+        let work = DeploymentWork::CreateBackup;
+        let operation = operations::accept(&self.0, unit.as_mut(), &deployment, access.who(), work, now)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(operation)
+    }
+
+    /// Removes a backup; gives it as it was.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`]; [`DeploymentError::Conflict`] for the only one of a deployment that does not run.
+    pub fn remove_backup(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Backup, DeploymentError> {
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let backup = named(unit.as_mut(), &deployment, id)?;
+        let is_needed = deployment.state != RunState::Started || running_from(unit.as_mut(), &deployment, backup.id)?;
+        if is_needed && unit.backup_list(deployment.id)?.len() == 1 {
+            let text = "this is the only backup of a deployment that does not run; delete the deployment instead";
+            return Err(DeploymentError::Conflict(text.to_owned()));
+        }
+        unit.backup_remove(deployment.id, backup.id)?;
+        unit.save()?;
+        self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
+        Ok(backup)
+    }
+
+    /// A database of a backup.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`].
+    pub fn read_backup(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        id: &str,
+        database: &str,
+    ) -> Result<BackupFileBytes, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let backup = named(unit.as_mut(), &deployment, id)?;
+        let missing = || DeploymentError::Absent { what: "database", name: database.to_owned() };
+        let name = ServedName::parse(database).map_err(|_| missing())?;
+        let found = backup.databases.into_iter().find(|copied| copied.name.key() == name.key()).ok_or_else(missing)?;
+        let file = BackupFile { deployment: deployment.id, backup: backup.id, database: found.name };
+        let bytes = self.0.ports.backup_files.open_backup(&file)?;
+        Ok(BackupFileBytes { sha256: found.sha256, size_bytes: found.size_bytes, bytes })
+    }
+}
+
+/// Whether an instance that is coming up still needs this backup.
+fn running_from(unit: &mut dyn DeploymentUnit, deployment: &Deployment, backup: BackupId) -> Result<bool, Fault> {
+    use crate::ports::DatabaseSeed;
+    let instance = super::primary(unit, deployment.id)?;
+    Ok(instance.seeds.iter().any(|seed| matches!(seed, DatabaseSeed::Backup { file, .. } if file.backup == backup)))
+}
+
+/// Why no backup was made.
+pub(super) enum NoBackup {
+    /// The provisioner could not.
+    Provision(ProvisionError),
+    /// A port failed.
+    Fault(Fault),
+}
+
+impl From<MetadataError> for NoBackup {
+    fn from(error: MetadataError) -> Self {
+        Self::Fault(error.into())
+    }
+}
+
+/// Takes a backup now; it is listed when this returns.
+pub(super) fn take(
+    inner: &Inner,
+    deployment: &Deployment,
+    instance: &Instance,
+    kind: BackupKind,
+) -> Result<Backup, NoBackup> {
+    let now = inner.now();
+    let mut id = BackupId::at(now);
+    while inner.ports.store.read_deployments()?.backup_get(deployment.id, id)?.is_some() {
+        id = id.next();
+    }
+    let spec = instance.spec(deployment);
+    let databases = inner.ports.provisioner.snapshot(&spec, id).map_err(NoBackup::Provision)?;
+    let kept = inner.settings.backup_retention_days.saturating_mul(86_400);
+    let backup = Backup { deployment_id: deployment.id, id, kind, databases, expires_at: now.plus_seconds(kept) };
+    let recorded = record(inner, &backup);
+    if recorded.is_err() {
+        // Nobody lists it; bytes that stay after a second failure are only garbage.
+        let _ = inner.ports.backup_files.remove_backup(deployment.id, id);
+    }
+    recorded?;
+    Ok(backup)
+}
+
+fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
+    let mut unit = inner.ports.store.write_deployments()?;
+    unit.backup_add(backup)?;
+    unit.save()
+}
+
+/// Removes backups past their time; the newest of a stopped deployment stays.
+pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
+    let now = inner.now();
+    let backups = inner.ports.store.read_deployments()?.backup_list(deployment.id)?;
+    for (place, backup) in backups.iter().enumerate() {
+        let newest_of_stopped = place == 0 && deployment.state != RunState::Started;
+        if backup.expires_at <= now && !newest_of_stopped {
+            let mut unit = inner.ports.store.write_deployments()?;
+            unit.backup_remove(deployment.id, backup.id)?;
+            unit.save()?;
+            inner.ports.backup_files.remove_backup(deployment.id, backup.id)?;
+        }
+    }
+    Ok(())
+}

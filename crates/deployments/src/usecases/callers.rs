@@ -1,0 +1,78 @@
+//! Callers of instances, checked for the provisioner.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+use branchyard_auth::HashedToken;
+
+use super::{Inner, role_of};
+use crate::entities::DeploymentRole;
+use crate::ports::{Authorized, Authorizer, ProvisionError, SqlCaller};
+use crate::values::InstanceId;
+use branchyard_domain::entities::LastUse;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::SqlPower;
+
+/// Seconds between two notes of the use of a token.
+const NOTED_EVERY: i64 = 30;
+
+/// The hub as instances see it. It does not keep the hub alive, which keeps the provisioner.
+pub(crate) struct Callers(Weak<Inner>);
+
+impl Callers {
+    pub(crate) fn of(inner: &Arc<Inner>) -> Self {
+        Self(Arc::downgrade(inner))
+    }
+}
+
+impl Authorizer for Callers {
+    fn authorize(
+        &self,
+        token: &HashedToken,
+        instance: InstanceId,
+        address: Option<IpAddr>,
+    ) -> Result<Authorized, ProvisionError> {
+        let away = |source: Box<dyn std::error::Error + Send + Sync>| ProvisionError::Unavailable {
+            context: "check a caller".to_owned(),
+            source,
+        };
+        let inner = self.0.upgrade().ok_or_else(|| away("the server stopped".into()))?;
+        check(&inner, token, instance, address).map_err(|fault| away(Box::new(fault)))
+    }
+}
+
+fn check(
+    inner: &Inner,
+    token: &HashedToken,
+    instance: InstanceId,
+    address: Option<IpAddr>,
+) -> Result<Authorized, Fault> {
+    let tokens = inner.hub.tokens();
+    let Some((token, user)) = tokens.check(token)? else { return Ok(Authorized::BadToken) };
+    let now = inner.now();
+    let mut unit = inner.ports.store.read_deployments()?;
+    let Some(instance) = unit.instance_get(instance)? else { return Ok(Authorized::NoRole) };
+    let deployment = unit.deployment_get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
+    let Some(deployment) = deployment else { return Ok(Authorized::NoRole) };
+    let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
+    drop(unit);
+    let noted = token.last_use.as_ref().map(|last| last.at);
+    if noted.is_none_or(|at| at.plus_seconds(NOTED_EVERY) <= now) {
+        let address = address.map(|address| address.to_string()).unwrap_or_default();
+        tokens.touch(token.id, &LastUse { at: now, address, user_agent: "deployment".to_owned() })?;
+    }
+    let Some(role) = role else { return Ok(Authorized::NoRole) };
+    let power = match role {
+        DeploymentRole::Reader | DeploymentRole::ReaderAndPulls => SqlPower::Read,
+        DeploymentRole::Writer => SqlPower::Write,
+        DeploymentRole::Admin => SqlPower::Admin,
+    };
+    let signature = user.signature(now);
+    Ok(Authorized::Caller(SqlCaller {
+        user: user.id,
+        name: signature.name,
+        email: signature.email,
+        power,
+        expires_at: Some(token.expires_at),
+    }))
+}

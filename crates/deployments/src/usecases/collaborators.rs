@@ -1,0 +1,92 @@
+//! Collaborators of a deployment.
+
+use super::account_of;
+use super::{Deployments, forget_callers, live};
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage, Observe};
+use crate::entities::{DeploymentCollaborator, DeploymentRole};
+use crate::errors::DeploymentError;
+use branchyard_domain::entities::User;
+use branchyard_domain::values::AccountId;
+
+/// Collaborators of a deployment at most.
+const MOST: usize = 200;
+
+fn absent(name: &str) -> DeploymentError {
+    DeploymentError::Absent { what: "collaborator", name: name.to_owned() }
+}
+
+impl Deployments {
+    /// Collaborators by name.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn collaborators(
+        &self,
+        access: &DeploymentAccess<Manage>,
+    ) -> Result<Vec<DeploymentCollaborator>, DeploymentError> {
+        Ok(self.0.ports.store.read_deployments()?.deployment_collaborator_list(access.deployment().id)?)
+    }
+
+    /// Adds a collaborator or changes a role; gives whether the collaborator was added. Holds from the next request on.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Unprocessable`] for the user who owns the deployment, and beyond 200.
+    pub fn put_collaborator(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        user: &User,
+        role: DeploymentRole,
+    ) -> Result<(DeploymentCollaborator, bool), DeploymentError> {
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        if deployment.owner_id == user.id {
+            let text = format!("{} owns the deployment and has every right on it", user.name);
+            return Err(DeploymentError::Unprocessable(text));
+        }
+        let added = unit.deployment_collaborator_put(deployment.id, user.id, role, self.0.now())?;
+        if added && unit.deployment_collaborator_list(deployment.id)?.len() > MOST {
+            let text = format!("the deployment has {MOST} collaborators, as many as are allowed");
+            return Err(DeploymentError::Unprocessable(text));
+        }
+        let found = unit.deployment_collaborator_get(deployment.id, user.id)?;
+        let collaborator = found.ok_or_else(|| absent(user.name.as_str()))?;
+        unit.save()?;
+        forget_callers(&self.0);
+        Ok((collaborator, added))
+    }
+
+    /// Removes the collaborator of a name, whatever the case; gives it as it was.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`].
+    pub fn remove_collaborator(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        name: &str,
+    ) -> Result<DeploymentCollaborator, DeploymentError> {
+        let account = account_of(self.0.ports.store.read_deployments()?.as_mut(), name)?.ok_or_else(|| absent(name))?;
+        self.end(access, account.id, name)
+    }
+
+    /// Ends the collaboration of the holder of the access; gives it as it was.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`] for somebody whose role comes from elsewhere.
+    pub fn leave(&self, access: &DeploymentAccess<Observe>) -> Result<DeploymentCollaborator, DeploymentError> {
+        self.end(access, access.who().id, access.who().name.as_str())
+    }
+
+    fn end<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+        user: AccountId,
+        name: &str,
+    ) -> Result<DeploymentCollaborator, DeploymentError> {
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let removed = unit.deployment_collaborator_remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
+        unit.save()?;
+        forget_callers(&self.0);
+        Ok(removed)
+    }
+}

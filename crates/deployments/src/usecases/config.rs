@@ -1,0 +1,94 @@
+//! Settings of a deployment.
+
+use super::{Deployments, live, primary, update};
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
+use crate::entities::{Deployment, Instance};
+use crate::errors::DeploymentError;
+use crate::values::{Applied, Setting};
+
+/// A setting as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingView {
+    /// Which.
+    pub setting: Setting,
+    /// Its value.
+    pub value: String,
+    /// Whether it was set.
+    pub is_overridden: bool,
+    /// Whether it takes effect at the next start only.
+    pub pending_restart: bool,
+}
+
+/// Whether settings are as somebody saw them.
+pub type SettingsCheck<'a> = &'a dyn Fn(&[SettingView]) -> bool;
+
+fn views(deployment: &Deployment, instance: &Instance) -> Vec<SettingView> {
+    let settings = &deployment.settings;
+    let one = |setting: &Setting| SettingView {
+        setting: *setting,
+        value: settings.get(*setting).to_owned(),
+        is_overridden: settings.is_overridden(*setting),
+        pending_restart: setting.applied() == Applied::Restart
+            && instance.handle.is_some()
+            && instance.started_with.get(*setting) != settings.get(*setting),
+    };
+    Setting::ALL.iter().map(one).collect()
+}
+
+impl Deployments {
+    /// All settings, in the order of the table.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn settings<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+    ) -> Result<Vec<SettingView>, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let instance = primary(unit.as_mut(), deployment.id)?;
+        Ok(views(&deployment, &instance))
+    }
+
+    /// Changes settings, all or none; `None` takes the default again. What runs is told.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Settings`] naming each that does not exist or cannot have its value;
+    /// [`DeploymentError::Changed`] when `expected` says that they are not as the caller saw them.
+    pub fn set(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        overrides: Vec<(String, Option<String>)>,
+        expected: Option<SettingsCheck<'_>>,
+    ) -> Result<Vec<SettingView>, DeploymentError> {
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(unit.as_mut(), access)?;
+        let instance = primary(unit.as_mut(), deployment.id)?;
+        let mut wrong = Vec::new();
+        for (key, value) in overrides {
+            match Setting::by_key(&key) {
+                None => wrong.push((key, "is no setting".to_owned())),
+                Some(setting) => {
+                    if let Err(why) = deployment.settings.set(setting, value) {
+                        wrong.push((key, why.0));
+                    }
+                }
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(DeploymentError::Settings(wrong));
+        }
+        if let Some(matches) = expected
+            && !matches(&views(access.deployment(), &instance))
+        {
+            return Err(DeploymentError::Changed);
+        }
+        update(unit.as_mut(), &mut deployment)?;
+        unit.save()?;
+        if let Some(handle) = &instance.handle {
+            // One that cannot be told just now is told by the supervisor.
+            let _ = self.0.ports.provisioner.apply(handle, &deployment.settings);
+        }
+        Ok(views(&deployment, &instance))
+    }
+}

@@ -1,0 +1,276 @@
+//! Making a deployment.
+
+use super::Inner;
+use super::room::{Owner, Wanted, admit, choose};
+use super::{DeploymentView, Deployments, may_create_for, metering, view};
+use crate::entities::{
+    Attempts, Deployment, DeploymentLocator, DeploymentOrigin, DeploymentRole, Instance, InstanceSize, Metered,
+    RunState,
+};
+use crate::errors::DeploymentError;
+use crate::ports::{DatabaseSeed, ZoneFeatures};
+use crate::values::{DeploymentId, DeploymentName, InstanceId, ServedName, Settings};
+use branchyard_domain::access::{Caller, Read};
+use branchyard_domain::entities::{Database, User};
+use branchyard_domain::errors::{AccessError, Fault, ReadError};
+use branchyard_domain::ports::MetadataError;
+use branchyard_domain::usecases::Once;
+use branchyard_domain::values::{CommitHash, RefName, Timestamp};
+use std::sync::Arc;
+
+/// A hub database to begin with.
+#[derive(Debug, Clone)]
+pub struct DeploymentSource {
+    /// Its owner, as written.
+    pub owner: String,
+    /// Its name, as written.
+    pub name: String,
+    /// A branch, tag or commit of it; the default branch when not said.
+    pub reference: Option<String>,
+}
+
+/// A deployment to be.
+#[derive(Debug, Clone)]
+pub struct NewDeployment {
+    /// Whose it will be, as written.
+    pub owner: String,
+    /// Its name.
+    pub name: DeploymentName,
+    /// The cloud.
+    pub cloud: String,
+    /// The zone.
+    pub zone: String,
+    /// Id of the instance type.
+    pub instance_type: String,
+    /// Id of the kind of volume.
+    pub volume_type: String,
+    /// Gigabytes of volume.
+    pub volume_gb: u32,
+    /// A kind of cluster that is known and not offered.
+    pub other_cluster: Option<String>,
+    /// Read replicas.
+    pub replicas: u32,
+    /// TLS with a public certificate.
+    pub public_tls: bool,
+    /// The `remotesapi` service.
+    pub remotesapi: bool,
+    /// The MCP service.
+    pub mcp: bool,
+    /// `GET metrics`.
+    pub stats: bool,
+    /// What to begin with; nothing when not said.
+    pub source: Option<DeploymentSource>,
+    /// Name of the first database.
+    pub database: Option<ServedName>,
+}
+
+/// What a database begins with, resolved.
+pub(super) struct Resolved {
+    pub(super) database: Database,
+    pub(super) reference: String,
+    pub(super) commit: CommitHash,
+    pub(super) branch: RefName,
+}
+
+impl Resolved {
+    pub(super) fn seed(&self) -> DatabaseSeed {
+        DatabaseSeed::Hub { database: self.database.id, commit: self.commit.clone(), branch: self.branch.clone() }
+    }
+
+    fn origin(&self) -> DeploymentOrigin {
+        DeploymentOrigin {
+            database: self.database.locator.clone(),
+            reference: self.reference.clone(),
+            commit: self.commit.clone(),
+        }
+    }
+
+    /// Whether it fits a volume; the size counts in whole bytes.
+    pub(super) fn fits(&self, volume_gb: u32) -> bool {
+        u64::try_from(self.database.size_bytes).unwrap_or(0) <= u64::from(volume_gb) << 30
+    }
+}
+
+/// Finds the database to begin with and resolves its ref.
+pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource) -> Result<Resolved, DeploymentError> {
+    let missing = || DeploymentError::NoSuchSource(format!("{}/{}", source.owner, source.name));
+    let caller = Caller::User(Arc::clone(user));
+    let access = match inner.hub.databases().access::<Read>(&caller, &source.owner, &source.name) {
+        Ok(access) => access,
+        Err(AccessError::Fault(fault)) => return Err(fault.into()),
+        Err(_) => return Err(missing()),
+    };
+    let commit = match inner.hub.history().resolve(&access, source.reference.as_deref()) {
+        Ok(commit) => commit,
+        Err(ReadError::Fault(fault)) => return Err(fault.into()),
+        Err(_) => return Err(missing()),
+    };
+    let database = access.database().clone();
+    let reference = source.reference.clone().unwrap_or_else(|| database.default_branch.to_string());
+    let plain = reference.strip_prefix("refs/heads/").unwrap_or(&reference);
+    let named = match RefName::parse(plain) {
+        Ok(name) => inner.ports.store.read_deployments()?.branch_get(database.id, &name)?,
+        Err(_) => None,
+    };
+    let branch = match named {
+        Some(branch) => branch.name,
+        None => main()?,
+    };
+    Ok(Resolved { database, reference, commit, branch })
+}
+
+fn main() -> Result<RefName, Fault> {
+    RefName::parse("main").map_err(|_| Fault::Unsettled("main is a branch name"))
+}
+
+impl Deployments {
+    /// Accepts a deployment. The checks come in the order of the contract (6.1).
+    ///
+    /// # Errors
+    /// [`DeploymentError::MayNotCreateFor`], [`DeploymentError::NoSuchSource`], [`DeploymentError::NameTaken`],
+    /// [`DeploymentError::Field`], [`DeploymentError::Unsupported`], [`DeploymentError::Spending`],
+    /// [`DeploymentError::Capacity`], in this order.
+    pub fn create(
+        &self,
+        user: &Arc<User>,
+        wanted: NewDeployment,
+        once: Option<&Once<'_, DeploymentView>>,
+    ) -> Result<DeploymentView, DeploymentError> {
+        let refuse = || DeploymentError::MayNotCreateFor(wanted.owner.clone());
+        {
+            let mut unit = self.0.ports.store.read_deployments()?;
+            may_create_for(unit.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
+        }
+        let source = wanted.source.as_ref().map(|source| resolve(&self.0, user, source)).transpose()?;
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let (owner_id, owner) = may_create_for(unit.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
+        let locator = DeploymentLocator { owner: owner.clone(), name: wanted.name.clone() };
+        if unit.deployment_by_name(&owner, &wanted.name)?.is_some() {
+            return Err(DeploymentError::NameTaken(locator.to_string()));
+        }
+        let chosen = Wanted {
+            cloud: &wanted.cloud,
+            zone: &wanted.zone,
+            instance_type: &wanted.instance_type,
+            volume_type: &wanted.volume_type,
+            volume_gb: wanted.volume_gb,
+        };
+        let size = choose(&self.0, &chosen)?;
+        if source.as_ref().is_some_and(|source| !source.fits(wanted.volume_gb)) {
+            return Err(too_small());
+        }
+        if !self.0.settings.enabled {
+            return Err(switched_off());
+        }
+        offered(&self.features(&wanted.zone)?, self.0.settings.public_tls, &wanted)?;
+        let port = admit(&self.0, unit.as_mut(), &Owner { id: owner_id, name: &owner }, &chosen, &size)?;
+
+        let database = first_database(&wanted)?;
+        let deployment = Deployment {
+            id: DeploymentId::from_uuid(self.0.ports.ids.uuid(now)),
+            owner_id,
+            locator,
+            state: RunState::Starting,
+            cloud: wanted.cloud,
+            zone: wanted.zone,
+            node: self.0.settings.node.clone(),
+            created_by: user.name.clone(),
+            created_at: now,
+            databases: vec![database],
+            origin: source.as_ref().map(Resolved::origin),
+            settings: Settings::default(),
+            expose_stats: wanted.stats,
+            public_tls: wanted.public_tls,
+            keeps_version: false,
+            database_version: None,
+            disabled: None,
+            last_error: None,
+            version: 1,
+            removed_at: None,
+            deleted_at: None,
+        };
+        let seed = match &source {
+            Some(source) => source.seed(),
+            None => DatabaseSeed::Empty { author: user.signature(now) },
+        };
+        let instance = new_instance(&self.0, &deployment, size, port, vec![seed], now);
+        match unit.deployment_add(&deployment) {
+            Err(MetadataError::Taken) => return Err(DeploymentError::NameTaken(deployment.locator.to_string())),
+            other => other?,
+        }
+        unit.instance_add(&instance)?;
+        metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
+        let view = view(unit.as_mut(), deployment, DeploymentRole::Admin)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &view, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(view)
+    }
+}
+
+pub(super) fn too_small() -> DeploymentError {
+    DeploymentError::Field {
+        pointer: "/volume_size_gb".to_owned(),
+        why: "the volume is smaller than what it is to hold".to_owned(),
+    }
+}
+
+pub(super) fn switched_off() -> DeploymentError {
+    DeploymentError::Unsupported("this server starts no deployments (hosted.enabled is false)".to_owned())
+}
+
+/// The primary to be, as it is accepted.
+pub(super) fn new_instance(
+    inner: &Inner,
+    deployment: &Deployment,
+    size: InstanceSize,
+    port: u16,
+    seeds: Vec<DatabaseSeed>,
+    now: Timestamp,
+) -> Instance {
+    Instance {
+        id: InstanceId::from_uuid(inner.ports.ids.uuid(now)),
+        deployment_id: deployment.id,
+        index: 0,
+        state: RunState::Starting,
+        port,
+        size,
+        accepted_at: now,
+        started_at: None,
+        host: None,
+        restarts: 0,
+        seeds,
+        prepared: false,
+        was_ready: false,
+        handle: None,
+        started_with: deployment.settings.clone(),
+        draining: false,
+        attempts: Attempts::default(),
+        crash_loop: false,
+        volume_full: false,
+        shutdown: None,
+    }
+}
+
+fn first_database(wanted: &NewDeployment) -> Result<ServedName, DeploymentError> {
+    if let Some(name) = &wanted.database {
+        return Ok(name.clone());
+    }
+    let name = wanted.source.as_ref().map_or(wanted.name.as_str(), |source| source.name.as_str());
+    ServedName::parse(name).map_err(|wrong| DeploymentError::Field { pointer: "/database".to_owned(), why: wrong.0 })
+}
+
+fn offered(features: &ZoneFeatures, public_tls: bool, wanted: &NewDeployment) -> Result<(), DeploymentError> {
+    let missing = [
+        (wanted.other_cluster.is_some(), "cluster types other than dolt"),
+        (wanted.replicas > 0, "read replicas"),
+        (wanted.public_tls && !(public_tls || features.public_tls), "TLS with a public certificate (webpki_cert)"),
+        (wanted.remotesapi && !features.remotesapi, "the remotesapi service"),
+        (wanted.mcp && !features.mcp, "the MCP service"),
+    ];
+    match missing.iter().find(|(absent, _)| *absent) {
+        Some((_, what)) => Err(DeploymentError::Unsupported(format!("this zone does not offer {what}"))),
+        None => Ok(()),
+    }
+}

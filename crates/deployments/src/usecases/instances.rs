@@ -1,0 +1,209 @@
+//! Instances: listed, started again, removed, rebooted.
+
+use super::create::{new_instance, switched_off, too_small};
+use super::room::{Owner, Wanted, admit, choose};
+use super::shutdown::{begin, not_settled};
+use super::{Deployments, live, metering, operations, primary, update};
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
+use crate::entities::{Deployment, DeploymentOperation, DeploymentWork, Instance, Metered, RunState, Shutdown};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentUnit;
+use crate::ports::{BackupFile, DatabaseSeed};
+use crate::values::{BackupId, InstanceId};
+use branchyard_domain::usecases::Once;
+
+/// An instance to be.
+#[derive(Debug, Clone)]
+pub struct NewInstance {
+    /// Id of the instance type.
+    pub instance_type: String,
+    /// Id of the kind of volume.
+    pub volume_type: String,
+    /// Gigabytes of volume.
+    pub volume_gb: u32,
+    /// The backup to begin with; nothing when not said.
+    pub backup: Option<BackupId>,
+}
+
+/// An instance of the deployment.
+pub(super) fn of_deployment(
+    unit: &mut dyn DeploymentUnit,
+    deployment: &Deployment,
+    id: &str,
+) -> Result<Instance, DeploymentError> {
+    let missing = || DeploymentError::Absent { what: "instance", name: id.to_owned() };
+    let id = InstanceId::parse(id).map_err(|_| missing())?;
+    unit.instance_get(id)?.filter(|instance| instance.deployment_id == deployment.id).ok_or_else(missing)
+}
+
+impl Deployments {
+    /// Instances that are not stopped, by index.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn instances<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+    ) -> Result<Vec<Instance>, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let mut instances = unit.instance_list(deployment.id)?;
+        instances.retain(|instance| instance.state != RunState::Stopped);
+        instances.sort_by_key(|instance| instance.index);
+        Ok(instances)
+    }
+
+    /// Starts a stopped deployment again, from a backup or empty. On a running one it would be a read replica, which is not
+    /// offered.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Conflict`] while it is neither running nor stopped, [`DeploymentError::BadField`] for a backup where
+    /// it is not stopped, [`DeploymentError::Field`], [`DeploymentError::Unsupported`], [`DeploymentError::Spending`],
+    /// [`DeploymentError::Capacity`].
+    pub fn start(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        wanted: &NewInstance,
+        once: Option<&Once<'_, Instance>>,
+    ) -> Result<Instance, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(unit.as_mut(), access)?;
+        if deployment.state != RunState::Stopped && wanted.backup.is_some() {
+            return Err(DeploymentError::BadField {
+                pointer: "/backup_id".to_owned(),
+                why: "only a stopped deployment starts from a backup".to_owned(),
+            });
+        }
+        match deployment.state {
+            RunState::Started => {
+                return Err(DeploymentError::Unsupported("this zone does not offer read replicas".to_owned()));
+            }
+            RunState::Starting | RunState::Stopping => return Err(not_settled(&deployment)),
+            RunState::Stopped => {}
+        }
+        let (cloud, zone) = (deployment.cloud.clone(), deployment.zone.clone());
+        let chosen = Wanted {
+            cloud: &cloud,
+            zone: &zone,
+            instance_type: &wanted.instance_type,
+            volume_type: &wanted.volume_type,
+            volume_gb: wanted.volume_gb,
+        };
+        let size = choose(&self.0, &chosen)?;
+        let seeds = match wanted.backup {
+            Some(id) => {
+                let found = unit.backup_get(deployment.id, id)?;
+                let backup = found.ok_or_else(|| DeploymentError::Field {
+                    pointer: "/backup_id".to_owned(),
+                    why: format!("there is no backup {id}"),
+                })?;
+                if backup.size_bytes() > u64::from(wanted.volume_gb) << 30 {
+                    return Err(too_small());
+                }
+                deployment.databases = backup.databases.iter().map(|database| database.name.clone()).collect();
+                let seed = |content: crate::ports::CopiedDatabase| DatabaseSeed::Backup {
+                    file: BackupFile { deployment: deployment.id, backup: id, database: content.name.clone() },
+                    content,
+                };
+                backup.databases.into_iter().map(seed).collect()
+            }
+            // Empty is one database: the others held what is gone now.
+            None => {
+                deployment.databases.truncate(1);
+                vec![DatabaseSeed::Empty { author: access.who().signature(now) }]
+            }
+        };
+        if !self.0.settings.enabled {
+            return Err(switched_off());
+        }
+        let owner_name = deployment.locator.owner.clone();
+        let owner = Owner { id: deployment.owner_id, name: &owner_name };
+        let port = admit(&self.0, unit.as_mut(), &owner, &chosen, &size)?;
+        deployment.state.go(RunState::Starting).map_err(|refused| DeploymentError::Conflict(refused.to_string()))?;
+        deployment.disabled = None;
+        deployment.last_error = None;
+        let instance = new_instance(&self.0, &deployment, size, port, seeds, now);
+        update(unit.as_mut(), &mut deployment)?;
+        unit.instance_add(&instance)?;
+        metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &instance, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(instance)
+    }
+
+    /// Takes an instance away. With the primary the deployment shuts down.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`], [`DeploymentError::Unprocessable`] for one that is stopped, [`DeploymentError::Conflict`]
+    /// while the deployment is not settled.
+    pub fn remove_instance(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Instance, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(unit.as_mut(), access)?;
+        let mut instance = of_deployment(unit.as_mut(), &deployment, id)?;
+        if instance.state == RunState::Stopped {
+            return Err(DeploymentError::Unprocessable("the instance is stopped already".to_owned()));
+        }
+        if deployment.state != RunState::Started {
+            return Err(not_settled(&deployment));
+        }
+        let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
+        begin(unit.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(instance)
+    }
+
+    /// Accepts to drain an instance and start it again.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`] for one that is not there or stopped.
+    pub fn reboot(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        id: &str,
+        once: Option<&Once<'_, DeploymentOperation>>,
+    ) -> Result<DeploymentOperation, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let instance = of_deployment(unit.as_mut(), &deployment, id)?;
+        if instance.state == RunState::Stopped {
+            return Err(DeploymentError::Absent { what: "instance", name: id.to_owned() });
+        }
+        let work = DeploymentWork::RebootInstance(instance.id);
+        let operation = operations::accept(&self.0, unit.as_mut(), &deployment, access.who(), work, now)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(operation)
+    }
+
+    /// Shuts a deployment down; its data becomes a backup. Cost ends when that is done.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Unprocessable`] when it is stopping or stopped.
+    pub fn disable(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        once: Option<&Once<'_, Deployment>>,
+    ) -> Result<Deployment, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(unit.as_mut(), access)?;
+        if matches!(deployment.state, RunState::Stopping | RunState::Stopped) {
+            let text = format!("{} is stopping or stopped already", deployment.locator);
+            return Err(DeploymentError::Unprocessable(text));
+        }
+        let mut instance = primary(unit.as_mut(), deployment.id)?;
+        deployment.disabled = Some((now, access.who().name.clone()));
+        let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
+        begin(unit.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &deployment, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(deployment)
+    }
+}

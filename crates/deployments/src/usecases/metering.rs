@@ -1,0 +1,58 @@
+//! What moves of state write into the ledger.
+
+use crate::entities::{Deployment, Instance, Interval, Metered};
+use crate::ports::DeploymentUnit;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::values::Timestamp;
+
+/// Begins to meter. An interval never begins before the one ahead of it has ended, whatever the clock did.
+pub(super) fn open(
+    unit: &mut dyn DeploymentUnit,
+    deployment: &Deployment,
+    instance: &Instance,
+    kind: Metered,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    if unit.interval_current(instance.id, kind)?.is_some() {
+        return Ok(());
+    }
+    let last_end = unit.interval_last_end(instance.id, kind)?;
+    let (type_id, rate) = match kind {
+        Metered::Compute => (instance.size.type_id.clone(), instance.size.compute_rate),
+        Metered::Storage => (instance.size.volume_type_id.clone(), instance.size.storage_rate),
+    };
+    let opened_at = last_end.map_or(now, |end| now.max(end));
+    unit.interval_open(&Interval {
+        owner_id: deployment.owner_id,
+        deployment_id: deployment.id,
+        instance_id: instance.id,
+        instance_index: instance.index,
+        kind,
+        type_id,
+        rate,
+        opened_at,
+        proven_at: (kind == Metered::Compute).then_some(opened_at),
+        closed_at: None,
+    })?;
+    Ok(())
+}
+
+/// Ends metering; a clock that was set back ends it where it began.
+pub(super) fn close(
+    unit: &mut dyn DeploymentUnit,
+    instance: &Instance,
+    kind: Metered,
+    at: Timestamp,
+) -> Result<(), Fault> {
+    unit.interval_close(instance.id, kind, at)?;
+    Ok(())
+}
+
+/// Ends compute of a process that was found gone: no more is charged than was proven.
+pub(super) fn close_at_proof(unit: &mut dyn DeploymentUnit, instance: &Instance) -> Result<(), Fault> {
+    if let Some(open) = unit.interval_current(instance.id, Metered::Compute)? {
+        let proven = open.proven_at.unwrap_or(open.opened_at);
+        unit.interval_close(instance.id, Metered::Compute, proven)?;
+    }
+    Ok(())
+}

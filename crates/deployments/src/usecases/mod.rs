@@ -1,0 +1,490 @@
+//! Deployments: access to them, and what is made, changed and read of them. What runs them is the [`Supervisor`].
+
+mod backups;
+mod callers;
+mod collaborators;
+mod config;
+mod cost;
+mod create;
+mod databases;
+mod instances;
+mod metering;
+mod observe;
+mod offers;
+mod operations;
+mod room;
+mod shutdown;
+mod supervise;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+pub use backups::BackupFileBytes;
+use callers::Callers;
+pub use config::{SettingView, SettingsCheck};
+pub use cost::{Cost, CostItem, OwnerUsage, Usage};
+pub use create::{DeploymentSource, NewDeployment};
+pub use databases::ServedDatabase;
+pub use instances::NewInstance;
+pub use observe::{InstanceLogs, LogWindow, MetricData};
+pub use room::Wanted as WantedSize;
+pub use supervise::{Next, Recovered, Stepped, Supervisor};
+
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
+use crate::entities::{
+    Backup, Catalogue, Deployment, DeploymentRole, Health, Instance, InstanceType, RunState, StorageOption,
+};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentUnit;
+use crate::ports::{BackupFiles, DeploymentStore, ProvisionError, Provisioner, ZoneFeatures};
+use crate::values::{DeploymentId, DeploymentName, Usd};
+use branchyard_domain::Hub;
+use branchyard_domain::access::Caller;
+use branchyard_domain::entities::{Account, AccountKind, MemberRole, Role, User};
+use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::{Clock, Ids};
+use branchyard_domain::usecases::Wake;
+use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
+
+/// How deployments are run here.
+#[derive(Debug, Clone)]
+pub struct Hosted {
+    /// Which of the servers that share a metadata store this one is. It runs the deployments it accepted and no others.
+    pub node: String,
+    /// Whether new instances may start; those there are, are served in any case.
+    pub enabled: bool,
+    /// What can be had.
+    pub catalogue: Catalogue,
+    /// What an owner may spend a month, unless said otherwise; `None` = no limit.
+    pub monthly_limit: Option<Usd>,
+    /// The same for some owners, by lower-case name.
+    pub monthly_limits: BTreeMap<String, Option<Usd>>,
+    /// Deployments of an owner that are not stopped; 0 = no limit.
+    pub per_owner: u64,
+    /// Ports of instances.
+    pub ports: RangeInclusive<u16>,
+    /// Seconds a new instance may take to become ready.
+    pub start_deadline_seconds: i64,
+    /// The hour, UTC, in which nightly backups are made.
+    pub backup_hour: u8,
+    /// Days backups are kept.
+    pub backup_retention_days: i64,
+    /// Whether something in front of the server gives TLS with a public certificate.
+    pub public_tls: bool,
+}
+
+impl Default for Hosted {
+    fn default() -> Self {
+        Self {
+            node: String::new(),
+            enabled: true,
+            catalogue: Catalogue::default(),
+            monthly_limit: Some(Usd::from_nanos(100_000_000_000)),
+            monthly_limits: BTreeMap::new(),
+            per_owner: 0,
+            ports: 17_400..=17_999,
+            start_deadline_seconds: 600,
+            backup_hour: 2,
+            backup_retention_days: 14,
+            public_tls: false,
+        }
+    }
+}
+
+/// A deployment as one caller sees it.
+#[derive(Debug, Clone)]
+pub struct DeploymentView {
+    /// The deployment.
+    pub deployment: Deployment,
+    /// Its primary; of a stopped deployment, the last one.
+    pub primary: Instance,
+    /// The caller's role.
+    pub role: DeploymentRole,
+    /// What an hour costs now.
+    pub hourly_cost: Usd,
+    /// Its newest backup.
+    pub last_backup: Option<Backup>,
+}
+
+impl DeploymentView {
+    /// How well it does.
+    pub fn health(&self) -> Health {
+        match self.deployment.state {
+            RunState::Stopping => Health::Stopping,
+            RunState::Stopped => Health::Stopped,
+            _ => self.primary.health(),
+        }
+    }
+}
+
+/// What can be had in a cloud, as far as it is determined.
+#[derive(Debug, Clone)]
+pub struct OfferedOptions {
+    /// The cloud.
+    pub cloud: String,
+    /// Zones that are left.
+    pub zones: Vec<String>,
+    /// Sizes, once the zone is said; with what the zone's provisioner allows of replicas.
+    pub instance_types: Option<Vec<InstanceType>>,
+    /// Volumes, once the size is said.
+    pub storage_options: Option<Vec<StorageOption>>,
+}
+
+/// The outside world.
+#[derive(Clone)]
+pub struct DeploymentPorts {
+    /// The hub's metadata and that of deployments, in one transaction.
+    pub store: Arc<dyn DeploymentStore>,
+    /// Processes of deployments.
+    pub provisioner: Arc<dyn Provisioner>,
+    /// Files of backups.
+    pub backup_files: Arc<dyn BackupFiles>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids.
+    pub ids: Arc<dyn Ids>,
+}
+
+struct Inner {
+    hub: Hub,
+    ports: DeploymentPorts,
+    settings: Hosted,
+    wake: Wake,
+}
+
+impl Inner {
+    fn now(&self) -> Timestamp {
+        self.ports.clock.now()
+    }
+}
+
+/// Deployments: access to them, and what is made, changed and read of them. Cheap to clone.
+#[derive(Clone)]
+pub struct Deployments(Arc<Inner>);
+
+impl Deployments {
+    /// Returns the deployments of a hub. Their store has to be that of the hub.
+    pub fn new(hub: Hub, ports: DeploymentPorts, settings: Hosted) -> Self {
+        let inner = Arc::new(Inner { hub, ports, settings, wake: Wake::default() });
+        let weak = Arc::downgrade(&inner);
+        inner.hub.on_revocation(move || {
+            if let Some(inner) = weak.upgrade() {
+                forget_callers(&inner);
+            }
+        });
+        Self(inner)
+    }
+
+    /// Has the provisioner ask here about the callers of its instances.
+    pub fn serve_instances(&self) {
+        self.0.ports.provisioner.connect(Arc::new(Callers::of(&self.0)));
+    }
+
+    /// The steps that keep instances as they should be.
+    pub fn supervisor(&self) -> Supervisor<'_> {
+        Supervisor::new(&self.0)
+    }
+
+    /// How deployments are run here.
+    pub fn hosting(&self) -> &Hosted {
+        &self.0.settings
+    }
+
+    /// Decides whether `caller` may do what `L` allows on `owner/name`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::SignInRequired`] before any look-up; [`DeploymentError::NoSuchDeployment`] when absent or hidden;
+    /// [`DeploymentError::Denied`] when visible and the role is too low.
+    pub fn access<L: DeploymentLevel>(
+        &self,
+        caller: &Caller,
+        owner: &str,
+        name: &str,
+    ) -> Result<DeploymentAccess<L>, DeploymentError> {
+        let user = caller.user().ok_or(DeploymentError::SignInRequired)?;
+        let missing = || DeploymentError::NoSuchDeployment(format!("{owner}/{name}"));
+        let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DeploymentName::parse(name)) else {
+            return Err(missing());
+        };
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let found = unit.deployment_identity(&owner, &name)?;
+        // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
+        let nil = uuid::Uuid::nil();
+        let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
+        let role = role_of(unit.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
+        let deployment = unit.deployment_get(id)?.filter(|deployment| deployment.removed_at.is_none());
+        let deployment = deployment.ok_or_else(missing)?;
+        DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
+    }
+
+    /// What can be had: zones of a cloud, sizes in a zone, volumes that go with a size.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Field`] for what is not in the catalogue.
+    pub fn options(
+        &self,
+        cloud: &str,
+        zone: Option<&str>,
+        instance_type: Option<&str>,
+    ) -> Result<OfferedOptions, DeploymentError> {
+        let catalogue = &self.0.settings.catalogue;
+        let unknown = |what: &str, id: &str| DeploymentError::Unprocessable(format!("there is no {what} '{id}'"));
+        let found = catalogue.cloud(cloud).ok_or_else(|| unknown("cloud", cloud))?;
+        let mut offered = OfferedOptions {
+            cloud: found.id.clone(),
+            zones: found.zones.clone(),
+            instance_types: None,
+            storage_options: None,
+        };
+        let Some(zone) = zone else { return Ok(offered) };
+        offered.zones.retain(|known| known == zone);
+        if offered.zones.is_empty() {
+            return Err(unknown("zone", zone));
+        }
+        let replicas = self.features(zone)?.replicas;
+        let mut types: Vec<InstanceType> = catalogue.types_in(cloud, zone).cloned().collect();
+        if !replicas {
+            types.iter_mut().for_each(|kind| kind.max_replicas = 0);
+        }
+        if let Some(id) = instance_type {
+            types.retain(|kind| kind.id == id);
+            let kind = types.first().ok_or_else(|| unknown("instance type", id))?;
+            let options = kind.storage.iter().filter_map(|id| catalogue.storage_option(id)).cloned();
+            offered.storage_options = Some(options.collect());
+        }
+        offered.instance_types = Some(types);
+        Ok(offered)
+    }
+
+    /// The deployment as the holder of the access sees it.
+    ///
+    /// # Errors
+    /// [`DeploymentError::NoSuchDeployment`] when it is gone meanwhile.
+    pub fn get<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<DeploymentView, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        Ok(view(unit.as_mut(), deployment, access.role())?)
+    }
+
+    /// Deployments of an owner that the caller has a role on, newest first, before `before`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::NoSuchOwner`] for whoever has nothing to do with that owner.
+    pub fn list(
+        &self,
+        user: &User,
+        owner: &str,
+        state: Option<RunState>,
+        before: Option<DeploymentId>,
+        limit: usize,
+    ) -> Result<Vec<DeploymentView>, DeploymentError> {
+        let missing = || DeploymentError::NoSuchOwner(owner.to_owned());
+        let name = OwnerName::parse(owner).map_err(|_| missing())?;
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let account = unit.account_by_name(&name)?;
+        let id = account.map_or_else(|| AccountId::from_uuid(uuid::Uuid::nil()), |account| account.id);
+        let of_all = role_through_owner(unit.as_mut(), user.id, id)?;
+        if of_all.is_none() && !has_role_on_any(unit.as_mut(), user.id, id)? {
+            return Err(missing());
+        }
+        let mut found = Vec::new();
+        let mut before = before;
+        while found.len() < limit {
+            let page = unit.deployment_list(id, state, before, limit)?;
+            let is_last = page.len() < limit;
+            before = page.last().map(|deployment| deployment.id);
+            for deployment in page {
+                if let Some(role) = role_of(unit.as_mut(), user.id, id, deployment.id)? {
+                    found.push(view(unit.as_mut(), deployment, role)?);
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// Says whether the engine is left as it is in service windows.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Changed`] when `expected` says that it is not as the caller saw it.
+    pub fn keep_version(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        keep: bool,
+        expected: Option<&dyn Fn(&DeploymentView) -> bool>,
+    ) -> Result<DeploymentView, DeploymentError> {
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        let mut seen = view(unit.as_mut(), deployment, access.role())?;
+        if expected.is_some_and(|matches| !matches(&seen)) {
+            return Err(DeploymentError::Changed);
+        }
+        seen.deployment.keeps_version = keep;
+        update(unit.as_mut(), &mut seen.deployment)?;
+        unit.save()?;
+        Ok(seen)
+    }
+
+    /// The engine that runs, and those that could.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn versions<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+    ) -> Result<(Option<String>, Vec<String>), DeploymentError> {
+        let deployment = live(self.0.ports.store.read_deployments()?.as_mut(), access)?;
+        Ok((deployment.database_version, self.features(&deployment.zone)?.versions))
+    }
+
+    /// Where the server itself reaches the primary of a deployment that serves.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Conflict`] unless it is started; [`DeploymentError::Fault`] for one of another server.
+    pub fn address<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+    ) -> Result<std::net::SocketAddr, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        here(&self.0, &deployment)?;
+        let instance = primary(unit.as_mut(), deployment.id)?;
+        let handle = instance.handle.filter(|_| deployment.state == RunState::Started);
+        let stopped = || DeploymentError::Conflict(format!("{} is not started", deployment.locator));
+        Ok(self.0.ports.provisioner.address(&handle.ok_or_else(stopped)?)?)
+    }
+
+    fn features(&self, zone: &str) -> Result<ZoneFeatures, DeploymentError> {
+        Ok(self.0.ports.provisioner.features(zone)?)
+    }
+}
+
+/// The role a user has on all deployments of an owner.
+fn role_through_owner(
+    unit: &mut dyn DeploymentUnit,
+    user: AccountId,
+    owner: AccountId,
+) -> Result<Option<DeploymentRole>, Fault> {
+    if owner == user {
+        return Ok(Some(DeploymentRole::Admin));
+    }
+    let Some(member) = unit.member_get(owner, user)? else { return Ok(None) };
+    if member.role == MemberRole::Owner {
+        return Ok(Some(DeploymentRole::Admin));
+    }
+    Ok(unit.organization_get(owner)?.map(|organization| match organization.base_role {
+        Role::Read => DeploymentRole::Reader,
+        Role::Write => DeploymentRole::Writer,
+        Role::Admin => DeploymentRole::Admin,
+    }))
+}
+
+/// The highest role of a user on a deployment; `None` = it does not exist for them.
+fn role_of(
+    unit: &mut dyn DeploymentUnit,
+    user: AccountId,
+    owner: AccountId,
+    deployment: DeploymentId,
+) -> Result<Option<DeploymentRole>, Fault> {
+    let through_owner = role_through_owner(unit, user, owner)?;
+    let own = unit.deployment_collaborator_get(deployment, user)?;
+    Ok(through_owner.max(own.map(|collaborator| collaborator.role)))
+}
+
+fn has_role_on_any(unit: &mut dyn DeploymentUnit, user: AccountId, owner: AccountId) -> Result<bool, Fault> {
+    const PAGE: usize = 100;
+    let mut before = None;
+    loop {
+        let page = unit.deployment_list(owner, None, before, PAGE)?;
+        for deployment in &page {
+            if unit.deployment_collaborator_get(deployment.id, user)?.is_some() {
+                return Ok(true);
+            }
+        }
+        match page.last() {
+            Some(last) if page.len() == PAGE => before = Some(last.id),
+            _ => return Ok(false),
+        }
+    }
+}
+
+/// The account of a name as a path has it; `None` also where no name has that form.
+fn account_of(unit: &mut dyn DeploymentUnit, text: &str) -> Result<Option<Account>, Fault> {
+    match OwnerName::parse(text) {
+        Ok(name) => Ok(unit.account_by_name(&name)?),
+        Err(_) => Ok(None),
+    }
+}
+
+/// An account a user may create deployments for; `None` when they may not, whether it exists or not.
+fn may_create_for(
+    unit: &mut dyn DeploymentUnit,
+    user: &User,
+    owner: &str,
+) -> Result<Option<(AccountId, OwnerName)>, Fault> {
+    let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
+    let Some(account) = unit.account_by_name(&name)? else { return Ok(None) };
+    let allowed = match account.kind {
+        AccountKind::User => account.id == user.id,
+        AccountKind::Organization => role_through_owner(unit, user.id, account.id)? == Some(DeploymentRole::Admin),
+    };
+    Ok(allowed.then_some((account.id, account.name)))
+}
+
+/// The deployment of an access, as it is now, if it is still there.
+fn live<L: DeploymentLevel>(
+    unit: &mut dyn DeploymentUnit,
+    access: &DeploymentAccess<L>,
+) -> Result<Deployment, DeploymentError> {
+    let found = unit.deployment_get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
+    found.ok_or_else(|| DeploymentError::NoSuchDeployment(access.deployment().locator.to_string()))
+}
+
+/// Refuses for now what only the server can do that runs the deployment.
+fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
+    if deployment.node == inner.settings.node {
+        return Ok(());
+    }
+    let context = format!("reach {}, which another server of this metadata store runs", deployment.locator);
+    Err(ProvisionError::Unavailable { context, source: "only that server reaches it".into() }.into())
+}
+
+/// Has the instances of this server forget the callers they remember for when it is away: rights were taken away, and one that was
+/// killed a moment later could not tell them any more. An instance that cannot be told ends or is told who calls anyway.
+fn forget_callers(inner: &Inner) {
+    // The rights are gone whether or not the store answers now, too.
+    let Ok(active) = inner.ports.store.read_deployments().and_then(|mut unit| unit.instance_active()) else { return };
+    for handle in active.iter().filter_map(|(instance, ..)| instance.handle.as_ref()) {
+        let _ = inner.ports.provisioner.forget_callers(handle);
+    }
+}
+
+/// The primary; of a stopped deployment, the last one.
+fn primary(unit: &mut dyn DeploymentUnit, deployment: DeploymentId) -> Result<Instance, Fault> {
+    let instances = unit.instance_list(deployment)?;
+    let newest = instances.into_iter().rfind(|instance| instance.index == 0);
+    newest.ok_or(Fault::Unsettled("a deployment without an instance"))
+}
+
+fn view(unit: &mut dyn DeploymentUnit, deployment: Deployment, role: DeploymentRole) -> Result<DeploymentView, Fault> {
+    let instances = unit.instance_list(deployment.id)?;
+    let live = instances.iter().filter(|instance| instance.state != RunState::Stopped);
+    let hourly_cost = live.map(|instance| instance.size.rate()).sum();
+    let newest = instances.into_iter().rfind(|instance| instance.index == 0);
+    let primary = newest.ok_or(Fault::Unsettled("a deployment without an instance"))?;
+    let last_backup = unit.backup_list(deployment.id)?.into_iter().next();
+    Ok(DeploymentView { deployment, primary, role, hourly_cost, last_backup })
+}
+
+/// Saves a deployment that was read in the same unit.
+fn update(unit: &mut dyn DeploymentUnit, deployment: &mut Deployment) -> Result<(), Fault> {
+    if !unit.deployment_update(deployment)? {
+        return Err(Fault::Unsettled("a deployment that was just read"));
+    }
+    deployment.version += 1;
+    Ok(())
+}

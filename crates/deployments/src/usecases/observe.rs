@@ -1,0 +1,161 @@
+//! Logs and metrics.
+
+use std::collections::BTreeMap;
+
+use super::instances::of_deployment;
+use super::{Deployments, here, live, primary};
+use crate::access::{DeploymentAccess, DeploymentLevel};
+use crate::entities::{Instance, RunState};
+use crate::errors::DeploymentError;
+use crate::ports::{Metric, OutputLine, OutputPosition, OutputQuery, Resolution, Sample, Series, Towards};
+use crate::values::InstanceId;
+use branchyard_domain::values::Timestamp;
+
+/// Which log lines are wanted.
+#[derive(Debug, Clone)]
+pub struct LogWindow {
+    /// Of which instance, as written; the primary when not said.
+    pub instance: Option<String>,
+    /// Not before.
+    pub since: Option<Timestamp>,
+    /// Not after.
+    pub until: Option<Timestamp>,
+    /// From where on, and in which direction; the newest lines when not said.
+    pub from: Option<(OutputPosition, Towards)>,
+    /// The most lines.
+    pub limit: usize,
+}
+
+/// Log lines of an instance.
+#[derive(Debug, Clone)]
+pub struct InstanceLogs {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Lines, oldest first.
+    pub lines: Vec<OutputLine>,
+    /// Whether older ones are kept.
+    pub has_older: bool,
+}
+
+/// A metric over time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricData {
+    /// Which.
+    pub metric: Metric,
+    /// Seconds of a period.
+    pub period_seconds: i64,
+    /// The begin of each period with a value, oldest first.
+    pub times: Vec<Timestamp>,
+    /// Each series with a value for each time; `None` = not measured.
+    pub series: Vec<(Series, Vec<Option<f64>>)>,
+}
+
+const HOUR: i64 = 3_600;
+
+impl Deployments {
+    /// Log lines of an instance.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`] for an instance that is not of the deployment.
+    pub fn logs<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+        window: &LogWindow,
+    ) -> Result<InstanceLogs, DeploymentError> {
+        here(&self.0, access.deployment())?;
+        let instance = self.instance_named(access, window.instance.as_deref())?;
+        let (from, towards) = match window.from {
+            Some((position, towards)) => (Some(position), towards),
+            None => (None, Towards::Older),
+        };
+        let mut query = OutputQuery { from, towards, limit: window.limit, since: window.since, until: window.until };
+        let provisioner = &self.0.ports.provisioner;
+        let lines = provisioner.logs(instance.id, &query)?;
+        let has_older = match lines.first() {
+            None => false,
+            Some(first) => {
+                query = OutputQuery { from: Some(first.begin), towards: Towards::Older, limit: 1, ..query };
+                !provisioner.logs(instance.id, &query)?.is_empty()
+            }
+        };
+        Ok(InstanceLogs { instance: instance.id, lines, has_older })
+    }
+
+    fn instance_named<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+        id: Option<&str>,
+    ) -> Result<Instance, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let deployment = live(unit.as_mut(), access)?;
+        match id {
+            Some(id) => of_deployment(unit.as_mut(), &deployment, id),
+            None => Ok(primary(unit.as_mut(), deployment.id)?),
+        }
+    }
+
+    /// What was measured of an instance from `from` to `to`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Absent`] for a metric that is not listed, or an instance that is not of the deployment or stopped.
+    pub fn metric<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+        metric: &str,
+        instance: Option<&str>,
+        from: Timestamp,
+        to: Timestamp,
+    ) -> Result<MetricData, DeploymentError> {
+        let absent = |what, name: &str| DeploymentError::Absent { what, name: name.to_owned() };
+        let metric = Metric::by_id(metric).ok_or_else(|| absent("metric", metric))?;
+        let found = self.instance_named(access, instance)?;
+        if found.state == RunState::Stopped {
+            return Err(absent("running instance", instance.unwrap_or("0")));
+        }
+        let now = self.0.now();
+        let (period_seconds, resolution) = period(from, to, now);
+        let samples = self.0.ports.store.read_deployments()?.sample_list(found.id, resolution, from, to)?;
+        Ok(gather(metric, period_seconds, &samples))
+    }
+}
+
+/// How wide a period is, and from which samples it is made.
+fn period(from: Timestamp, to: Timestamp, now: Timestamp) -> (i64, Resolution) {
+    let seconds = match to.as_seconds() - from.as_seconds() {
+        window if window <= 3 * HOUR => 15,
+        window if window <= 24 * HOUR => 60,
+        window if window <= 7 * 24 * HOUR => 300,
+        _ => HOUR,
+    };
+    let kept_since = now.plus_seconds(-Resolution::Fine.kept_seconds());
+    match from >= kept_since {
+        true => (seconds, Resolution::Fine),
+        false => (seconds.max(Resolution::Coarse.seconds()), Resolution::Coarse),
+    }
+}
+
+fn gather(metric: Metric, period_seconds: i64, samples: &[(Timestamp, Sample)]) -> MetricData {
+    let mut periods: BTreeMap<i64, Vec<&Sample>> = BTreeMap::new();
+    for (at, sample) in samples {
+        let begin = at.as_seconds().div_euclid(period_seconds) * period_seconds;
+        periods.entry(begin).or_default().push(sample);
+    }
+    let series = metric.series();
+    let mut data = MetricData {
+        metric,
+        period_seconds,
+        times: Vec::new(),
+        series: series.iter().map(|series| (*series, Vec::new())).collect(),
+    };
+    for (begin, samples) in periods {
+        let Some(merged) = Sample::merge(&samples) else { continue };
+        if series.iter().all(|series| merged.get(*series).is_none()) {
+            continue;
+        }
+        data.times.push(Timestamp::from_seconds(begin));
+        for (series, values) in &mut data.series {
+            values.push(merged.get(*series));
+        }
+    }
+    data
+}

@@ -1,0 +1,108 @@
+//! Operations of deployments: accepted, found, listed.
+
+use super::Inner;
+use super::{Deployments, live, role_of};
+use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
+use crate::entities::{Deployment, DeploymentOperation, DeploymentProgress, DeploymentRole, DeploymentWork, RunState};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentOperationFilter;
+use crate::ports::DeploymentUnit;
+use branchyard_domain::entities::User;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::usecases::Once;
+use branchyard_domain::values::{OperationId, Timestamp};
+
+/// Seconds settled operations are kept.
+pub(super) const KEPT_SECONDS: i64 = 30 * 86_400;
+/// Unsettled operations of a deployment at most.
+const MOST_PENDING: usize = 100;
+
+/// Adds a queued operation.
+pub(super) fn accept(
+    inner: &Inner,
+    unit: &mut dyn DeploymentUnit,
+    deployment: &Deployment,
+    user: &User,
+    work: DeploymentWork,
+    now: Timestamp,
+) -> Result<DeploymentOperation, DeploymentError> {
+    if unit.deployment_operation_pending(deployment.id)?.len() >= MOST_PENDING {
+        let text =
+            format!("{MOST_PENDING} operations are waiting on this deployment; try again when some have finished");
+        return Err(DeploymentError::Conflict(text));
+    }
+    let operation = DeploymentOperation {
+        id: OperationId::from_uuid(inner.ports.ids.uuid(now)),
+        deployment_id: deployment.id,
+        locator: deployment.locator.clone(),
+        work,
+        progress: DeploymentProgress::Queued,
+        created_by: user.id,
+        created_by_name: user.name.clone(),
+        created_at: now,
+        updated_at: None,
+    };
+    unit.deployment_operation_add(&operation)?;
+    Ok(operation)
+}
+
+impl Deployments {
+    /// An operation, for its creator and whoever has a role on its deployment; once that is deleted, for its creator and the
+    /// owner's administrators.
+    ///
+    /// # Errors
+    /// [`DeploymentError::NoSuchOperation`], also when it is not for this caller.
+    pub fn operation(&self, user: &User, id: &str) -> Result<DeploymentOperation, DeploymentError> {
+        let id = OperationId::parse(id).map_err(|_| DeploymentError::NoSuchOperation)?;
+        let mut unit = self.0.ports.store.read_deployments()?;
+        let operation = unit.deployment_operation_get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
+        let deployment = unit.deployment_get(operation.deployment_id)?;
+        let deployment = deployment.ok_or(Fault::Unsettled("an operation without its deployment"))?;
+        let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
+        let readable = match deployment.removed_at {
+            None => role.is_some(),
+            Some(_) => role == Some(DeploymentRole::Admin),
+        };
+        if readable || operation.created_by == user.id { Ok(operation) } else { Err(DeploymentError::NoSuchOperation) }
+    }
+
+    /// Operations of a deployment, newest first, before `before`.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Fault`].
+    pub fn operations<L: DeploymentLevel>(
+        &self,
+        access: &DeploymentAccess<L>,
+        filter: DeploymentOperationFilter,
+        before: Option<OperationId>,
+        limit: usize,
+    ) -> Result<Vec<DeploymentOperation>, DeploymentError> {
+        let mut unit = self.0.ports.store.read_deployments()?;
+        Ok(unit.deployment_operation_list(access.deployment().id, filter, before, limit)?)
+    }
+
+    /// Accepts the removal of a stopped deployment: from then on nobody sees it.
+    ///
+    /// # Errors
+    /// [`DeploymentError::Conflict`] unless it is stopped.
+    pub fn delete(
+        &self,
+        access: &DeploymentAccess<Manage>,
+        once: Option<&Once<'_, DeploymentOperation>>,
+    ) -> Result<DeploymentOperation, DeploymentError> {
+        let now = self.0.now();
+        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(unit.as_mut(), access)?;
+        if deployment.state != RunState::Stopped {
+            let text = format!("{} is not stopped; disable it first, and wait until it is", deployment.locator);
+            return Err(DeploymentError::Conflict(text));
+        }
+        deployment.removed_at = Some(now);
+        super::update(unit.as_mut(), &mut deployment)?;
+        let operation = accept(&self.0, unit.as_mut(), &deployment, access.who(), DeploymentWork::Delete, now)?;
+        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
+        unit.save()?;
+        self.0.wake.one();
+        Ok(operation)
+    }
+}

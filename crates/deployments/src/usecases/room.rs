@@ -1,0 +1,153 @@
+//! Whether there is room for another instance: spending, capacity, ports.
+
+use super::Inner;
+use crate::entities::{Capacity, Instance, InstanceSize, InstanceType, StorageOption};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentUnit;
+use crate::values::Usd;
+use branchyard_domain::values::{AccountId, OwnerName};
+
+/// What is wanted of the catalogue.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The cloud.
+    pub cloud: &'a str,
+    /// The zone of it.
+    pub zone: &'a str,
+    /// Id of the instance type.
+    pub instance_type: &'a str,
+    /// Id of the kind of volume.
+    pub volume_type: &'a str,
+    /// Gigabytes of volume.
+    pub volume_gb: u32,
+}
+
+fn field(pointer: &str, why: String) -> DeploymentError {
+    DeploymentError::Field { pointer: pointer.to_owned(), why }
+}
+
+/// What the catalogue makes of it.
+pub(super) fn choose(inner: &Inner, wanted: &Wanted<'_>) -> Result<InstanceSize, DeploymentError> {
+    let catalogue = &inner.settings.catalogue;
+    let cloud = catalogue.cloud(wanted.cloud);
+    let cloud = cloud.ok_or_else(|| field("/cloud", format!("there is no cloud '{}'", wanted.cloud)))?;
+    if !cloud.zones.iter().any(|zone| zone == wanted.zone) {
+        return Err(field("/zone", format!("{} has no zone '{}'", cloud.id, wanted.zone)));
+    }
+    let mut kinds = catalogue.types_in(wanted.cloud, wanted.zone);
+    let kind = kinds.find(|kind| kind.id == wanted.instance_type).ok_or_else(|| {
+        field("/instance_type_id", format!("{} has no instance type '{}'", wanted.zone, wanted.instance_type))
+    })?;
+    let option = kind.storage.iter().find(|id| *id == wanted.volume_type).and_then(|id| catalogue.storage_option(id));
+    let option = option.ok_or_else(|| {
+        field("/volume_type_id", format!("{} does not go with a volume type '{}'", kind.id, wanted.volume_type))
+    })?;
+    if !(option.min_size_gb..=option.max_size_gb).contains(&wanted.volume_gb) {
+        let (least, most) = (option.min_size_gb, option.max_size_gb);
+        return Err(field("/volume_size_gb", format!("{} comes with {least} to {most} GB", option.id)));
+    }
+    Ok(size(kind, option, wanted.volume_gb))
+}
+
+fn size(kind: &InstanceType, option: &StorageOption, volume_gb: u32) -> InstanceSize {
+    InstanceSize {
+        type_id: kind.id.clone(),
+        type_name: kind.name.clone(),
+        cpus: kind.cpus,
+        memory_gb: kind.memory_gb,
+        volume_type_id: option.id.clone(),
+        volume_type_name: option.name.clone(),
+        volume_gb,
+        compute_rate: kind.hourly_cost,
+        storage_rate: option.monthly_cost_per_gb.storage_per_hour(volume_gb),
+    }
+}
+
+/// Whose instance it will be.
+pub(super) struct Owner<'a> {
+    pub(super) id: AccountId,
+    pub(super) name: &'a OwnerName,
+}
+
+/// Checks the owner's spending and room, then the zone's, and gives a free port. Decided in the unit that adds the instance,
+/// so that requests that come together cannot pass a limit together.
+pub(super) fn admit(
+    inner: &Inner,
+    unit: &mut dyn DeploymentUnit,
+    owner: &Owner<'_>,
+    wanted: &Wanted<'_>,
+    size: &InstanceSize,
+) -> Result<u16, DeploymentError> {
+    let active = unit.instance_active()?;
+    let committed: Usd = active.iter().filter(|(_, id, _)| *id == owner.id).map(|(i, ..)| i.size.rate()).sum();
+    if let Some(limit) = spending_limit(inner, owner.name) {
+        let (committed, requested) = (committed.per_month(), size.rate().per_month());
+        if committed + requested > limit {
+            return Err(DeploymentError::Spending { limit, committed, requested });
+        }
+    }
+    let most = inner.settings.per_owner;
+    if most > 0 && unit.deployment_count_active(owner.id)? >= most {
+        return Err(DeploymentError::Capacity(format!("the owner has {most} deployments running, as many as allowed")));
+    }
+    let in_zone: Vec<&Instance> =
+        active.iter().filter(|(_, _, zone)| zone == wanted.zone).map(|(instance, ..)| instance).collect();
+    zone_has_room(inner, wanted, size, &in_zone)?;
+    let held: Vec<u16> = active.iter().map(|(instance, ..)| instance.port).collect();
+    free_port(inner, &held)
+        .ok_or_else(|| DeploymentError::Capacity("the server has no free port for another instance".to_owned()))
+}
+
+/// What an owner may spend a month.
+pub(super) fn spending_limit(inner: &Inner, owner: &OwnerName) -> Option<Usd> {
+    let hosted = &inner.settings;
+    hosted.monthly_limits.get(&owner.key()).copied().unwrap_or(hosted.monthly_limit)
+}
+
+/// The lowest port nobody holds.
+pub(super) fn free_port(inner: &Inner, held: &[u16]) -> Option<u16> {
+    let mut ports = inner.settings.ports.clone();
+    ports.find(|port| !held.contains(port) && inner.ports.provisioner.port_is_free(*port))
+}
+
+fn zone_has_room(
+    inner: &Inner,
+    wanted: &Wanted<'_>,
+    size: &InstanceSize,
+    in_zone: &[&Instance],
+) -> Result<(), DeploymentError> {
+    let capacity = inner.settings.catalogue.cloud(wanted.cloud).map_or_else(Capacity::default, |c| c.capacity);
+    let features = inner.ports.provisioner.features(wanted.zone)?;
+    // Three quarters of the memory, four fifths of the disk; of what cannot be known, any amount.
+    let derived = |set: u64, bytes: Option<u64>, parts: u64, of: u64| match (set, bytes) {
+        (0, bytes) => bytes.map(|bytes| (bytes / of * parts) >> 30),
+        (set, _) => Some(set),
+    };
+    let sum = |of: fn(&Instance) -> u32| in_zone.iter().map(|instance| u64::from(of(instance))).sum::<u64>();
+    let count = u64::try_from(in_zone.len()).unwrap_or(u64::MAX);
+    let dimensions = [
+        ("deployments", (capacity.deployments > 0).then_some(capacity.deployments), count, 1),
+        (
+            "memory_gb",
+            derived(capacity.memory_gb, features.memory_bytes, 3, 4),
+            sum(|instance| instance.size.memory_gb),
+            u64::from(size.memory_gb),
+        ),
+        (
+            "disk_gb",
+            derived(capacity.disk_gb, features.disk_bytes, 4, 5),
+            sum(|instance| instance.size.volume_gb),
+            u64::from(size.volume_gb),
+        ),
+    ];
+    for (name, most, used, more) in dimensions {
+        if let Some(most) = most
+            && used + more > most
+        {
+            let zone = wanted.zone;
+            let text = format!("the zone {zone} has no room: {name} is {used} of {most}, and this would add {more}");
+            return Err(DeploymentError::Capacity(text));
+        }
+    }
+    Ok(())
+}

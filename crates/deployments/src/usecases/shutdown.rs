@@ -1,0 +1,50 @@
+//! Shutting down: how it begins. The rest is the supervisor's.
+
+use super::update;
+use crate::entities::{
+    Deployment, DeploymentFailure, DeploymentFailureKind, DeploymentProgress, Instance, RunState, Shutdown,
+};
+use crate::errors::DeploymentError;
+use crate::ports::DeploymentUnit;
+use branchyard_domain::errors::Fault;
+use branchyard_domain::values::Timestamp;
+
+/// 409: something is under way.
+pub(super) fn not_settled(deployment: &Deployment) -> DeploymentError {
+    let what = match (deployment.state, &deployment.last_error) {
+        (RunState::Stopping, Some(error)) => format!("its final backup is not done yet ({error})"),
+        (RunState::Stopping, None) => "it is stopping".to_owned(),
+        (RunState::Starting, _) => "it is starting".to_owned(),
+        (RunState::Started | RunState::Stopped, _) => "its state just changed".to_owned(),
+    };
+    DeploymentError::Conflict(format!("{} is not settled: {what}; wait and try again", deployment.locator))
+}
+
+/// Begins to shut down: queued operations fail, and the instance goes.
+pub(super) fn begin(
+    unit: &mut dyn DeploymentUnit,
+    deployment: &mut Deployment,
+    instance: &mut Instance,
+    shutdown: Shutdown,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    for mut operation in unit.deployment_operation_pending(deployment.id)? {
+        if operation.progress == DeploymentProgress::Queued {
+            let text = "the deployment was shut down before this began";
+            let failure = DeploymentFailure::new(DeploymentFailureKind::Failed, "DISABLED", text);
+            operation.progress = DeploymentProgress::Failed(failure);
+            operation.updated_at = Some(now);
+            unit.deployment_operation_update(&operation)?;
+        }
+    }
+    go(deployment, instance, RunState::Stopping)?;
+    instance.shutdown = Some(shutdown);
+    unit.instance_update(instance)?;
+    update(unit, deployment)
+}
+
+/// Moves a deployment with its primary.
+pub(super) fn go(deployment: &mut Deployment, instance: &mut Instance, to: RunState) -> Result<(), Fault> {
+    let moved = deployment.state.go(to).and_then(|()| instance.state.go(to));
+    moved.map_err(|_| Fault::Unsettled("the state of a deployment"))
+}

@@ -1,0 +1,71 @@
+//! Shutting a deployment down.
+
+use std::time::Duration;
+
+use super::super::backups::{NoBackup, take};
+use super::super::{metering, shutdown};
+use super::{DRAIN, Next, Stepped, Supervisor};
+use crate::entities::{BackupKind, Deployment, Instance, Metered, RunState, Shutdown};
+use branchyard_domain::errors::Fault;
+
+/// Seconds after which a final backup that failed is tried again.
+const AGAIN_SECONDS: i64 = 600;
+
+impl Supervisor<'_> {
+    pub(super) fn bring_down(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
+        if let Some(handle) = &instance.handle {
+            self.0.ports.provisioner.stop(handle, DRAIN)?;
+            self.change(instance, |unit, _, instance| {
+                metering::close(unit, instance, Metered::Compute, self.0.now())?;
+                instance.handle = None;
+                instance.draining = false;
+                Ok(())
+            })?;
+            return Ok(Next::Now.into());
+        }
+        let now = self.0.now();
+        let left = instance.shutdown.unwrap_or(Shutdown { final_backup: instance.was_ready, not_before: None });
+        if let Some(at) = left.not_before.filter(|at| *at > now) {
+            let micros = u64::try_from(at.as_micros() - now.as_micros()).unwrap_or(0);
+            return Ok(Next::In(Duration::from_micros(micros)).into());
+        }
+        if left.final_backup {
+            return self.final_backup(deployment, instance);
+        }
+        self.0.ports.provisioner.remove(instance.id)?;
+        self.change(instance, |unit, deployment, instance| {
+            shutdown::go(deployment, instance, RunState::Stopped)?;
+            metering::close(unit, instance, Metered::Storage, self.0.now())?;
+            instance.shutdown = None;
+            instance.host = None;
+            instance.prepared = false;
+            Ok(())
+        })?;
+        Ok(Next::Never.into())
+    }
+
+    /// The data goes only once it is a verified backup.
+    fn final_backup(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
+        match take(self.0, deployment, instance, BackupKind::Final) {
+            Ok(_) => {
+                self.change(instance, |_, _, instance| {
+                    instance.shutdown = Some(Shutdown { final_backup: false, not_before: None });
+                    Ok(())
+                })?;
+                Ok(Next::Now.into())
+            }
+            Err(NoBackup::Fault(fault)) => Err(fault),
+            Err(NoBackup::Provision(error)) => {
+                let not_before = Some(self.0.now().plus_seconds(AGAIN_SECONDS));
+                let said = format!("the final backup failed: {error}");
+                self.change(instance, |_, deployment, instance| {
+                    instance.shutdown = Some(Shutdown { final_backup: true, not_before });
+                    deployment.last_error = Some(said.clone());
+                    Ok(())
+                })?;
+                let warning = Some(format!("instance {}: {said}", instance.id));
+                Ok(Stepped { next: Next::Now, warning })
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What is done for an instance that serves: watched, proven alive, measured.
+
+use std::time::Duration;
+
+use super::{Stepped, Supervisor};
+use crate::entities::{Deployment, Instance, Metered};
+use crate::ports::{ProvisionError, Resolution, Sample};
+use branchyard_domain::errors::Fault;
+use branchyard_domain::values::Timestamp;
+
+/// Seconds between proofs of life.
+const PROOF_SECONDS: i64 = 10;
+
+impl Supervisor<'_> {
+    pub(super) fn keep_up(
+        &self,
+        deployment: &Deployment,
+        instance: &Instance,
+        wait: Duration,
+    ) -> Result<Stepped, Fault> {
+        let Some(handle) = &instance.handle else {
+            self.found_gone(instance)?;
+            return Ok(super::Next::Now.into());
+        };
+        let stepped = self.watch(instance, handle, wait)?;
+        match self.tend(deployment, instance) {
+            // Its end is told by the next watch.
+            Ok(()) => Ok(stepped),
+            Err(Fault::External(fault)) if matches!(fault.cause(), Some(ProvisionError::Gone)) => Ok(stepped),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn tend(&self, deployment: &Deployment, instance: &Instance) -> Result<(), Fault> {
+        let Some(handle) = &instance.handle else { return Ok(()) };
+        let now = self.0.now();
+        let open = self.0.ports.store.read_deployments()?.interval_current(instance.id, Metered::Compute)?;
+        let proven = open.map_or(now, |interval| interval.proven_at.unwrap_or(interval.opened_at));
+        if proven.plus_seconds(PROOF_SECONDS) <= now {
+            // The settings go with the proof: a change that could not be told at once is told now.
+            self.0.ports.provisioner.apply(handle, &deployment.settings)?;
+            let mut unit = self.0.ports.store.write_deployments()?;
+            unit.interval_prove(instance.id, now)?;
+            unit.save()?;
+        }
+        let slot = slot(now, Resolution::Fine);
+        if self.sample_at(instance, Resolution::Fine, slot)?.is_none() {
+            let sample = self.0.ports.provisioner.sample(handle)?;
+            let coarse = self.coarse_sample(instance, now)?;
+            let mut unit = self.0.ports.store.write_deployments()?;
+            unit.sample_put(instance.id, Resolution::Fine, slot, &sample)?;
+            if let Some((at, sample)) = coarse {
+                unit.sample_put(instance.id, Resolution::Coarse, at, &sample)?;
+            }
+            unit.save()?;
+        }
+        Ok(())
+    }
+
+    fn sample_at(&self, instance: &Instance, resolution: Resolution, at: Timestamp) -> Result<Option<Sample>, Fault> {
+        let found =
+            self.0.ports.store.read_deployments()?.sample_list(instance.id, resolution, at, at.plus_seconds(1))?;
+        Ok(found.into_iter().next().map(|(_, sample)| sample))
+    }
+
+    /// The coarse sample of the window before this one, if it was not made yet and something was measured in it.
+    fn coarse_sample(&self, instance: &Instance, now: Timestamp) -> Result<Option<(Timestamp, Sample)>, Fault> {
+        let end = slot(now, Resolution::Coarse);
+        let begin = end.plus_seconds(-Resolution::Coarse.seconds());
+        if self.sample_at(instance, Resolution::Coarse, begin)?.is_some() {
+            return Ok(None);
+        }
+        let fine = self.0.ports.store.read_deployments()?.sample_list(instance.id, Resolution::Fine, begin, end)?;
+        let samples: Vec<&Sample> = fine.iter().map(|(_, sample)| sample).collect();
+        Ok(Sample::merge(&samples).map(|merged| (begin, merged)))
+    }
+}
+
+/// The begin of the period a time is in.
+fn slot(time: Timestamp, resolution: Resolution) -> Timestamp {
+    let seconds = resolution.seconds();
+    Timestamp::from_seconds(time.as_seconds().div_euclid(seconds) * seconds)
+}

@@ -1,0 +1,230 @@
+//! Bringing an instance up, and noticing that it is not any more.
+
+use std::time::Duration;
+
+use super::super::room::free_port;
+use super::super::{metering, shutdown};
+use super::attempts::{is_loop, note};
+use super::{DRAIN, Next, Stepped, Supervisor};
+use crate::entities::{Deployment, Instance, Metered, RunState, Shutdown};
+use crate::ports::{InstanceEvent, InstanceHandle, ProvisionError};
+use branchyard_domain::errors::Fault;
+use branchyard_domain::values::Timestamp;
+
+impl Supervisor<'_> {
+    pub(super) fn bring_up(
+        &self,
+        deployment: &Deployment,
+        instance: &Instance,
+        wait: Duration,
+    ) -> Result<Stepped, Fault> {
+        if let (Some(handle), true) = (&instance.handle, instance.draining) {
+            return self.drain(instance, handle);
+        }
+        let now = self.0.now();
+        let seconds = self.0.settings.start_deadline_seconds;
+        if !instance.was_ready && now >= instance.accepted_at.plus_seconds(seconds) {
+            let last = deployment.last_error.as_deref().unwrap_or("nothing was reported");
+            return self.give_up(instance, format!("it did not become ready within {seconds} s: {last}"));
+        }
+        match &instance.handle {
+            Some(handle) => self.watch(instance, handle, wait),
+            None => self.launch(deployment, instance, now, wait),
+        }
+    }
+
+    /// Ends the process of a planned restart.
+    fn drain(&self, instance: &Instance, handle: &InstanceHandle) -> Result<Stepped, Fault> {
+        self.0.ports.provisioner.stop(handle, DRAIN)?;
+        self.change(instance, |unit, _, instance| {
+            metering::close(unit, instance, Metered::Compute, self.0.now())?;
+            instance.handle = None;
+            instance.draining = false;
+            instance.restarts = instance.restarts.saturating_add(1);
+            instance.attempts.not_before = None;
+            Ok(())
+        })?;
+        Ok(Next::Now.into())
+    }
+
+    /// Tells what happened to a process, and follows.
+    pub(super) fn watch(&self, instance: &Instance, handle: &InstanceHandle, wait: Duration) -> Result<Stepped, Fault> {
+        match self.0.ports.provisioner.watch(handle, wait) {
+            Ok(None) => return Ok(Next::Now.into()),
+            Ok(Some(InstanceEvent::Ready { host, version })) => self.became_ready(instance, handle, &host, &version)?,
+            Ok(Some(InstanceEvent::VolumeFull(full))) => {
+                self.change(instance, |_, _, instance| {
+                    instance.volume_full = full;
+                    Ok(())
+                })?;
+            }
+            Ok(Some(InstanceEvent::Ended { cause, stderr })) => return self.ended(instance, &cause, &stderr),
+            Ok(Some(InstanceEvent::Unresponsive)) => {
+                self.0.ports.provisioner.stop(handle, Duration::ZERO)?;
+                return self.ended(instance, "it stopped answering and was killed", "");
+            }
+            Err(ProvisionError::Gone) => {
+                self.found_gone(instance)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Next::Now.into())
+    }
+
+    fn became_ready(
+        &self,
+        instance: &Instance,
+        handle: &InstanceHandle,
+        host: &str,
+        version: &str,
+    ) -> Result<(), Fault> {
+        let now = self.0.now();
+        let settings = self.change(instance, |unit, deployment, instance| {
+            // An adopted process says so too; it was started long ago.
+            if instance.state == RunState::Starting {
+                shutdown::go(deployment, instance, RunState::Started)?;
+                instance.started_at = Some(now);
+            }
+            metering::open(unit, deployment, instance, Metered::Compute, now)?;
+            instance.was_ready = true;
+            instance.host = Some(host.to_owned());
+            instance.attempts.failed = 0;
+            instance.crash_loop = is_loop(&instance.attempts);
+            deployment.database_version = Some(version.to_owned());
+            if !instance.crash_loop {
+                deployment.last_error = None;
+            }
+            Ok(deployment.settings.clone())
+        })?;
+        match settings.map(|settings| self.0.ports.provisioner.apply(handle, &settings)) {
+            None | Some(Ok(()) | Err(ProvisionError::Gone)) => Ok(()),
+            Some(Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// A process ended by itself.
+    fn ended(&self, instance: &Instance, cause: &str, stderr: &str) -> Result<Stepped, Fault> {
+        let now = self.0.now();
+        let mut jitter = [0];
+        self.0.ports.ids.fill(&mut jitter);
+        let said = if stderr.trim().is_empty() { cause.to_owned() } else { format!("{cause}: {}", stderr.trim()) };
+        let became_loop = self.change(instance, |unit, deployment, instance| {
+            let was_ready = instance.state == RunState::Started;
+            metering::close(unit, instance, Metered::Compute, now)?;
+            if was_ready {
+                shutdown::go(deployment, instance, RunState::Starting)?;
+            }
+            self.failed(deployment, instance, &said, now, was_ready, jitter[0]);
+            Ok(instance.crash_loop)
+        })?;
+        let is_new = became_loop == Some(true) && !instance.crash_loop;
+        let warning = is_new.then(|| format!("instance {} ends again and again: {said}", instance.id));
+        Ok(Stepped { next: Next::Now, warning })
+    }
+
+    fn failed(
+        &self,
+        deployment: &mut Deployment,
+        instance: &mut Instance,
+        said: &str,
+        now: Timestamp,
+        was_ready: bool,
+        jitter: u8,
+    ) {
+        instance.handle = None;
+        instance.draining = false;
+        instance.restarts = instance.restarts.saturating_add(1);
+        note(&mut instance.attempts, now, was_ready, jitter);
+        instance.crash_loop = is_loop(&instance.attempts);
+        deployment.last_error = Some(said.to_owned());
+    }
+
+    /// Makes the data if it is not there, finds a port if the own one is taken, and starts a process.
+    fn launch(
+        &self,
+        deployment: &Deployment,
+        instance: &Instance,
+        now: Timestamp,
+        wait: Duration,
+    ) -> Result<Stepped, Fault> {
+        if let Some(at) = instance.attempts.not_before.filter(|at| *at > now) {
+            let micros = u64::try_from(at.as_micros() - now.as_micros()).unwrap_or(0);
+            return Ok(Next::In(wait.min(Duration::from_micros(micros))).into());
+        }
+        let provisioner = &self.0.ports.provisioner;
+        let spec = instance.spec(deployment);
+        if !instance.prepared {
+            if let Err(error) = provisioner.prepare(&spec, &instance.seeds) {
+                return self.refused(instance, error);
+            }
+            self.change(instance, |_, _, instance| {
+                instance.prepared = true;
+                instance.seeds.clear();
+                Ok(())
+            })?;
+            return Ok(Next::Now.into());
+        }
+        if !provisioner.port_is_free(instance.port) {
+            return self.change_port(instance);
+        }
+        match provisioner.start(&spec) {
+            Err(error) => self.refused(instance, error),
+            Ok(handle) => {
+                let noted = self.change(instance, |_, deployment, instance| {
+                    instance.handle = Some(handle.clone());
+                    instance.started_with = deployment.settings.clone();
+                    Ok(())
+                });
+                // Shut down meanwhile, or not recorded: a process nobody knows must not stay.
+                if !matches!(noted, Ok(Some(()))) {
+                    provisioner.stop(&handle, Duration::ZERO)?;
+                }
+                noted?;
+                Ok(Next::Now.into())
+            }
+        }
+    }
+
+    fn change_port(&self, instance: &Instance) -> Result<Stepped, Fault> {
+        let held: Vec<u16> =
+            self.0.ports.store.read_deployments()?.instance_active()?.iter().map(|(other, ..)| other.port).collect();
+        let Some(port) = free_port(self.0, &held) else {
+            let none = ProvisionError::Unavailable { context: "find a port".to_owned(), source: "none is free".into() };
+            return self.refused(instance, none);
+        };
+        self.change(instance, |_, _, instance| {
+            instance.port = port;
+            Ok(())
+        })?;
+        let warning = format!("port {} of instance {} is taken; it gets {port}", instance.port, instance.id);
+        Ok(Stepped { next: Next::Now, warning: Some(warning) })
+    }
+
+    /// What was refused for good ends the attempt; anything else is tried again.
+    fn refused(&self, instance: &Instance, error: ProvisionError) -> Result<Stepped, Fault> {
+        if let ProvisionError::Refused(why) = error {
+            return self.give_up(instance, why);
+        }
+        let now = self.0.now();
+        let mut jitter = [0];
+        self.0.ports.ids.fill(&mut jitter);
+        let said = error.to_string();
+        self.change(instance, |_, deployment, instance| {
+            self.failed(deployment, instance, &said, now, false, jitter[0]);
+            Ok(())
+        })?;
+        Err(error.into())
+    }
+
+    /// A start that cannot succeed: the deployment goes down. What was served before becomes a backup; what never was, does not.
+    fn give_up(&self, instance: &Instance, why: String) -> Result<Stepped, Fault> {
+        let warning = format!("instance {} is given up: {why}", instance.id);
+        self.change(instance, |_, deployment, instance| {
+            shutdown::go(deployment, instance, RunState::Stopping)?;
+            instance.shutdown = Some(Shutdown { final_backup: instance.was_ready, not_before: None });
+            deployment.last_error = Some(why);
+            Ok(())
+        })?;
+        Ok(Stepped { next: Next::Now, warning: Some(warning) })
+    }
+}
