@@ -19,11 +19,11 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("storage", Uses::Only(&["domain", "deployments", "auth"])),
     ("hooks", Uses::Only(&["domain", "auth"])),
     ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer"])),
-    ("api-common", Uses::Only(&["domain", "deployments", "auth", "problem-details"])),
+    ("http-common", Uses::Only(&["domain", "deployments", "auth", "problem-details"])),
     ("api-v2", ADAPTER),
     ("api-v1alpha1", ADAPTER),
-    ("api-hosted-v1", Uses::Only(&["api-common", "deployments", "domain", "problem-details"])),
-    ("web", Uses::Only(&["api-common", "deployments", "domain", "auth", "problem-details"])),
+    ("api-hosted-v1", Uses::Only(&["http-common", "deployments", "domain", "problem-details"])),
+    ("web", Uses::Only(&["http-common", "deployments", "domain", "auth", "problem-details"])),
     ("openapi-check", Uses::Only(&[])),
     ("shapes", Uses::Only(&[])),
     ("testkit", Uses::All),
@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, Uses)] = &[
 ];
 
 /// An adapter translates. It never reaches the engine, the store or another adapter.
-const ADAPTER: Uses = Uses::Only(&["api-common", "domain", "problem-details"]);
+const ADAPTER: Uses = Uses::Only(&["http-common", "domain", "problem-details"]);
 
 #[derive(Clone, Copy)]
 enum Uses {
@@ -70,7 +70,7 @@ const PLACES: &[Place] = &[
     Place {
         crates: &["actix-*"],
         users: &[
-            "api-common",
+            "http-common",
             "api-v2",
             "api-v1alpha1",
             "api-hosted-v1",

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use branchyard_api_common::LongLane;
 use branchyard_deployments::ports::{BackupFiles, Provisioner};
 use branchyard_deployments::{DeploymentPorts, Deployments, Hosted};
 use branchyard_domain::ports::{Clock, Engine as _, Ids};
@@ -13,6 +12,7 @@ use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
+use branchyard_http_common::LongLane;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::{FolderBlobs, Store};
 

@@ -21,7 +21,7 @@ use actix_web::http::header::TRANSFER_ENCODING;
 use actix_web::middleware::Next;
 use actix_web::web::{Bytes, Data};
 use actix_web::{Error, HttpMessage as _, HttpResponse};
-use branchyard_api_common::{AppState, Proxies, rate_limited};
+use branchyard_http_common::{AppState, Proxies, rate_limited};
 use futures_util::Stream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

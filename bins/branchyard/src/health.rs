@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use actix_web::{HttpResponse, web};
-use branchyard_api_common::AppState;
+use branchyard_http_common::AppState;
 
 pub(crate) fn configure(config: &mut web::ServiceConfig) {
     config.route("/healthz", web::get().to(healthz)).route("/readyz", web::get().to(readyz));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use branchyard_api_common::{LaneCall, LongLane};
 use branchyard_domain::ports::{Canceled, Flow};
 use branchyard_engine_doltlite::WatchedCall;
+use branchyard_http_common::{LaneCall, LongLane};
 
 /// The lane, as the engine asks it.
 pub(crate) struct Turns(pub(crate) LongLane);

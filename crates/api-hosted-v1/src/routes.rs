@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{Call, Endpoint, Failure, layer};
+use branchyard_http_common::{Call, Endpoint, Failure, layer};
 
 use crate::handlers::{
     backups, collaborators, config, credentials, databases, deployments, document, instances, logs, metrics,

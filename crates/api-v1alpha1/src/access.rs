@@ -1,8 +1,8 @@
 //! Access to the database of a path.
 
-use branchyard_api_common::{Call, Failure, Refusal};
 use branchyard_domain::access::{DatabaseAccess, Level, Read};
 use branchyard_domain::errors::AccessError;
+use branchyard_http_common::{Call, Failure, Refusal};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::said::Said;

@@ -6,7 +6,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, web};
-use branchyard_api_common::AppState;
+use branchyard_http_common::AppState;
 use chrono::DateTime;
 
 use crate::settings::Settings;

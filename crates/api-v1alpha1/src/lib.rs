@@ -1,6 +1,6 @@
 //! API v1alpha1: translates between its wire contract and the domain, and does nothing else.
 //!
-//! [`configure`] mounts everything below `/api/v1alpha1` and `/csv`; it needs `web::Data<branchyard_api_common::AppState>` in the
+//! [`configure`] mounts everything below `/api/v1alpha1` and `/csv`; it needs `web::Data<branchyard_http_common::AppState>` in the
 //! application's data, and takes [`Settings`] from there too. [`openapi`] gives the OpenAPI document. The API is frozen: fields
 //! may be added, none is renamed, removed or retyped.
 

@@ -2,9 +2,9 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{Call, Ending, Failure, First, Refusal, RowOut as _, download_channel};
 use branchyard_domain::Hub;
 use branchyard_domain::ports::Canceled;
+use branchyard_http_common::{Call, Ending, Failure, First, Refusal, RowOut as _, download_channel};
 use branchyard_problem_details::Problem;
 use serde::Serialize;
 

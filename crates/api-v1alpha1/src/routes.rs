@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_api_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
+use branchyard_http_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
 
 use crate::deprecation::deprecation;
 use crate::handlers::{

@@ -1,12 +1,12 @@
 //! Errors of the domain in the words of this version: clients match the beginnings of these texts (v1alpha1 §3). Whatever is
 //! not named here says what it says in every version.
 
-use branchyard_api_common::Refusal;
 use branchyard_domain::errors::{
     AccessError, DatabaseError, ImportError, OperationError, PullError, PullStateError, ReadError, RefError,
     ReleaseError,
 };
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::Refusal;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::asked::not_authenticated;

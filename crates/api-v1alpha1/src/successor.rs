@@ -2,7 +2,7 @@
 
 use actix_web::http::Method;
 use actix_web::{HttpMessage as _, HttpRequest};
-use branchyard_api_common::{path_segment, segment, sent_parameter};
+use branchyard_http_common::{path_segment, segment, sent_parameter};
 
 use crate::names;
 

@@ -1,6 +1,6 @@
 //! API v2: translates between its wire contract and the domain, and does nothing else.
 //!
-//! [`configure`] mounts everything below `/api/v2`; it needs `web::Data<branchyard_api_common::AppState>` in the application's
+//! [`configure`] mounts everything below `/api/v2`; it needs `web::Data<branchyard_http_common::AppState>` in the application's
 //! data. [`openapi`] gives the OpenAPI document.
 
 mod convert;

@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_api_common::{AnonymousBodies, Endpoint, Failure, layer};
+use branchyard_http_common::{AnonymousBodies, Endpoint, Failure, layer};
 
 use crate::handlers::{
     branches, collaborators, databases, deliveries, document, forks, history, hooks, imports, members, operations,

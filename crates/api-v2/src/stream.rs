@@ -1,9 +1,9 @@
 //! Whole results as NDJSON or CSV, row by row (v2 §6.5).
 
-use branchyard_api_common::{
+use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_http_common::{
     DownloadWriter, RowOut, csv_header, csv_row, real, storage_class, write_base64, write_json_text,
 };
-use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 use serde::Serialize;
 
 use crate::convert::query_column;

@@ -1,6 +1,5 @@
 //! What differs between two commits: definitions first, then rows, table by table.
 
-use branchyard_api_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{
@@ -8,6 +7,7 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 
 use crate::format;
 use crate::paths;

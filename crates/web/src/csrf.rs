@@ -2,7 +2,7 @@
 
 use actix_web::HttpRequest;
 use actix_web::http::header;
-use branchyard_api_common::AppState;
+use branchyard_http_common::AppState;
 
 /// The field that carries the token; scripts may send the header instead.
 pub(crate) const FIELD: &str = "csrf";
@@ -41,7 +41,7 @@ pub(crate) fn has_token(state: &AppState, request: &HttpRequest, secret: &str, f
 mod tests {
     use super::is_from_here;
     use actix_web::test::TestRequest;
-    use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
+    use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 
     fn check(headers: &[(&str, &str)]) -> bool {
         let config = HttpConfig::new("https://yard.test".to_owned());

@@ -1,11 +1,11 @@
 //! The head that the pages of one database share: name, tabs, and the ref that is shown.
 
-use branchyard_api_common::segment;
 use branchyard_domain::access::{DatabaseAccess, Level};
 use branchyard_domain::entities::{Role, Visibility};
 use branchyard_domain::errors::{DatabaseError, ReadError, RefError};
 use branchyard_domain::usecases::DatabaseView;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::segment;
 
 use crate::error_page::Stop;
 use crate::format;

@@ -1,10 +1,10 @@
 //! The head that the pages of one deployment share: name, state, tabs.
 
-use branchyard_api_common::segment;
 use branchyard_deployments::DeploymentView;
 use branchyard_deployments::access::{DeploymentAccess, DeploymentLevel};
 use branchyard_deployments::entities::{DeploymentLocator, DeploymentRole, Health, RunState};
 use branchyard_deployments::errors::DeploymentError;
+use branchyard_http_common::segment;
 
 use crate::database::TabLink;
 use crate::error_page::Stop;

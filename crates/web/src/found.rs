@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use branchyard_api_common::AppState;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::TableSchema;
@@ -10,6 +9,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, RowOrder, Selection};
 use branchyard_domain::usecases::LookEnd;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::AppState;
 
 use crate::looking::Looking;
 use crate::place::Place;

@@ -5,7 +5,7 @@ use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpResponse, web};
-use branchyard_api_common::{AppState, with_room};
+use branchyard_http_common::{AppState, with_room};
 
 use crate::assets;
 use crate::csrf;
@@ -98,7 +98,7 @@ impl Shell {
         match self.here.as_str() {
             "" | "/" => "/sign-in".to_owned(),
             here if here.starts_with("/sign-") => "/sign-in".to_owned(),
-            here => format!("/sign-in?next={}", branchyard_api_common::segment(here)),
+            here => format!("/sign-in?next={}", branchyard_http_common::segment(here)),
         }
     }
 }

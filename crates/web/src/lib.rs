@@ -38,7 +38,7 @@
 //!    }
 //!    ```
 //!
-//!    `visit` is a [`Call`](branchyard_api_common::Call) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
+//!    `visit` is a [`Call`](branchyard_http_common::Call) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
 //!    domain becomes an error page by `?`; one that a form can answer is matched on (`visit.write(|hub| Ok::<_, Fault>(…))`).
 //! 3. A form that changes something is a `POST` whose handler takes `Posted` instead, which has checked where it
 //!    comes from; the template puts `{{ shell.form_token() }}` into the form. It ends with `visit.redirect(…)`, or with the page
@@ -81,8 +81,8 @@ use actix_web::middleware::from_fn;
 use actix_web::web;
 
 /// The pages, for the end of the application: they answer whatever nothing else does. Wants an
-/// [`AppState`](branchyard_api_common::AppState) in the application's data, and the [`Reference`]s in a vector.
+/// [`AppState`](branchyard_http_common::AppState) in the application's data, and the [`Reference`]s in a vector.
 pub fn configure(config: &mut web::ServiceConfig) {
-    let forms = web::FormConfig::default().limit(branchyard_api_common::MAX_FORM_BYTES);
+    let forms = web::FormConfig::default().limit(branchyard_http_common::MAX_FORM_BYTES);
     config.service(web::scope("").app_data(forms).wrap(from_fn(layout::dress)).configure(pages::routes));
 }

@@ -69,7 +69,7 @@ impl Looking {
             address.push(sign);
             address.push_str(name);
             address.push('=');
-            address.push_str(&branchyard_api_common::segment(value));
+            address.push_str(&branchyard_http_common::segment(value));
             sign = '&';
         };
         for test in &self.tests {

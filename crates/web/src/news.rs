@@ -1,9 +1,9 @@
 //! What happened in databases, in words.
 
-use branchyard_api_common::segment;
 use branchyard_domain::entities::{ActivityKind, PullAction};
 use branchyard_domain::usecases::News;
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::segment;
 
 use crate::format::{self, Markup};
 use crate::paths;

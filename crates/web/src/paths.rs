@@ -1,7 +1,7 @@
 //! Addresses of pages.
 
-use branchyard_api_common::segment;
 use branchyard_domain::entities::DatabaseLocator;
+use branchyard_http_common::segment;
 
 /// The page of a database.
 pub(crate) fn database(locator: &DatabaseLocator) -> String {

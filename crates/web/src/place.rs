@@ -3,10 +3,10 @@
 //! A page begins behind a row, whose place the engine finds by an index, so that the last page of a large table costs what the first does.
 //! Rows of views have no place and are counted.
 
-use branchyard_api_common::{AppState, KeyCells, bound, open_token, token};
 use branchyard_domain::entities::{Cell, TableSchema};
 use branchyard_domain::ports::Selected;
 use branchyard_domain::values::{CommitHash, DatabaseId};
+use branchyard_http_common::{AppState, KeyCells, bound, open_token, token};
 use serde::{Deserialize, Serialize};
 
 use crate::looking::{self, Looking};

@@ -1,8 +1,8 @@
 //! Rows of a result, as pages show them.
 
-use branchyard_api_common::real;
 use branchyard_domain::entities;
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
+use branchyard_http_common::real;
 
 /// What a cell holds, for its looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use actix_web::HttpRequest;
 use actix_web::http::header;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use branchyard_api_common::AppState;
 use branchyard_auth::PlainSecret;
+use branchyard_http_common::AppState;
 
 /// Seconds a browser keeps cookies, 400 days. How long a session lasts is decided by the server.
 const KEPT_SECONDS: u32 = 400 * 86_400;

@@ -8,11 +8,11 @@ use actix_web::dev::Payload;
 use actix_web::http::{Method, StatusCode, header};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, web};
 use askama::Template;
-use branchyard_api_common::{AppState, Call, CallerKey};
 use branchyard_auth::PlainSecret;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Session, User};
 use branchyard_domain::usecases::Client;
+use branchyard_http_common::{AppState, Call, CallerKey};
 use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 
@@ -135,7 +135,7 @@ impl Visit {
 
     /// The first parameter of the query of this name, unless it is empty.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
-        branchyard_api_common::sent_parameter(&self.request, name).filter(|value| !value.is_empty())
+        branchyard_http_common::sent_parameter(&self.request, name).filter(|value| !value.is_empty())
     }
 
     /// All parameters of the query of this name, empty ones included.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use branchyard_api_common::{ForwardedHeader, HttpConfig, Proxies, RateLimits, SqlLimits};
+use branchyard_http_common::{ForwardedHeader, HttpConfig, Proxies, RateLimits, SqlLimits};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use branchyard_api_common::{LongLaneSizes, PoolSizes};
+use branchyard_http_common::{LongLaneSizes, PoolSizes};
 use serde::{Deserialize, Serialize};
 
 /// How much is done at once.

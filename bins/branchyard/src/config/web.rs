@@ -1,8 +1,8 @@
 //! Pages, and the people who sign in there.
 
 use anyhow::bail;
-use branchyard_api_common::SignInLimits;
 use branchyard_domain::usecases::SignUp;
+use branchyard_http_common::SignInLimits;
 use serde::{Deserialize, Serialize};
 
 use super::Span;
@@ -67,8 +67,8 @@ impl Web {
 #[cfg(test)]
 mod tests {
     use super::Web;
-    use branchyard_api_common::SignInLimits;
     use branchyard_domain::usecases::{Limits, SignUp};
+    use branchyard_http_common::SignInLimits;
 
     #[test]
     fn the_defaults_are_those_of_the_layers_below() {

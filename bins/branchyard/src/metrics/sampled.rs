@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use branchyard_api_common::AppState;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 use branchyard_engine_doltlite::DoltliteEngine;
+use branchyard_http_common::AppState;
 use branchyard_storage::Store;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;

@@ -1,5 +1,5 @@
-use branchyard_api_common::rfc3339;
 use branchyard_deployments::{Cost, CostItem, OwnerUsage, Usage};
+use branchyard_http_common::rfc3339;
 
 use super::number;
 use super::words::{metered, run_state};

@@ -1,7 +1,7 @@
-use branchyard_api_common::rfc3339;
 use branchyard_deployments::entities::{Backup, Deployment, DeploymentCollaborator, Instance, RunState};
 use branchyard_deployments::values::Usd;
 use branchyard_deployments::{DeploymentView, ServedDatabase, SettingView};
+use branchyard_http_common::rfc3339;
 
 use super::number;
 use super::words::{backup_kind, health, role, run_state};

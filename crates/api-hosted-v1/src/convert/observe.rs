@@ -1,7 +1,7 @@
-use branchyard_api_common::rfc3339;
 use branchyard_deployments::MetricData;
 use branchyard_deployments::ports::{Metric, OutputLine};
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::rfc3339;
 
 use crate::wire;
 

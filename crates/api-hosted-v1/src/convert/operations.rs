@@ -1,7 +1,7 @@
-use branchyard_api_common::rfc3339;
 use branchyard_deployments::entities::{
     DeploymentFailure, DeploymentFailureKind, DeploymentOperation, DeploymentProgress, DeploymentWork,
 };
+use branchyard_http_common::rfc3339;
 
 use crate::Settings;
 use crate::wire;

@@ -1,8 +1,8 @@
 use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder as _};
-use branchyard_api_common::{Answer, Call, Failure, file_pieces};
 use branchyard_deployments::access::{Manage, Observe};
+use branchyard_http_common::{Answer, Call, Failure, file_pieces};
 
 use super::{Outcome, accepted, whole};
 use crate::{Settings, convert};

@@ -1,5 +1,5 @@
-use branchyard_api_common::{Answer, Call};
 use branchyard_deployments::access::{Manage, Observe};
+use branchyard_http_common::{Answer, Call};
 
 use super::{Outcome, whole};
 use crate::convert::{self, ROLES};

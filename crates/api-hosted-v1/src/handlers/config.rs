@@ -1,6 +1,6 @@
-use branchyard_api_common::{Answer, Call, Fields, Json};
 use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
+use branchyard_http_common::{Answer, Call, Fields, Json};
 
 use super::{Outcome, unchanged};
 use crate::convert;

@@ -1,5 +1,5 @@
-use branchyard_api_common::{Answer, Call, Failure};
 use branchyard_deployments::access::Manage;
+use branchyard_http_common::{Answer, Call, Failure};
 
 use super::{Outcome, unsupported};
 

@@ -1,7 +1,7 @@
 use actix_web::web::Data;
-use branchyard_api_common::{Answer, Call};
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::ServedName;
+use branchyard_http_common::{Answer, Call};
 
 use super::{Outcome, source, whole};
 use crate::{Settings, convert};

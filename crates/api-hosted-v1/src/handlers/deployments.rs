@@ -1,10 +1,10 @@
 use actix_web::web::Data;
-use branchyard_api_common::{Answer, Call, Failure, Fields, bound, page};
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::entities::{Deployment, RunState};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
 use branchyard_deployments::{DeploymentView, NewDeployment};
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::{Answer, Call, Failure, Fields, bound, page};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::user::{month_of, start_of};
@@ -204,7 +204,7 @@ pub(crate) async fn get_cost(call: Call) -> Outcome {
 }
 
 /// Names a range that is upside down or too long.
-pub(super) fn check_range(query: &branchyard_api_common::Query<'_>, from: Timestamp, to: Timestamp, days: i64) {
+pub(super) fn check_range(query: &branchyard_http_common::Query<'_>, from: Timestamp, to: Timestamp, days: i64) {
     if from > to {
         query.fault("start_time", "is after end_time");
     } else if from.plus_seconds(days * 86_400) < to {

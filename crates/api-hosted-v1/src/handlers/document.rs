@@ -1,5 +1,5 @@
 use actix_web::web::Data;
-use branchyard_api_common::{Answer, Call, Served};
+use branchyard_http_common::{Answer, Call, Served};
 
 use super::Outcome;
 use crate::Settings;

@@ -1,8 +1,8 @@
 use actix_web::web::Data;
-use branchyard_api_common::{Answer, Call, Fields};
 use branchyard_deployments::NewInstance;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::{BackupId, InstanceId};
+use branchyard_http_common::{Answer, Call, Fields};
 
 use super::{Outcome, accepted, unsupported, whole};
 use crate::convert::{self, run_state};

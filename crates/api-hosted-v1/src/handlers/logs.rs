@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, Failure, bound, rfc3339, token};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_deployments::{InstanceLogs, LogWindow};
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::{Answer, Call, Failure, bound, rfc3339, token};
 
 use super::{Outcome, time};
 use crate::convert;

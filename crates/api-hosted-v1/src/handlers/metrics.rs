@@ -1,6 +1,6 @@
-use branchyard_api_common::{Answer, Call};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::Metric;
+use branchyard_http_common::{Answer, Call};
 
 use super::deployments::check_range;
 use super::{Outcome, time, whole};

@@ -15,10 +15,10 @@ pub(crate) mod pulls;
 pub(crate) mod user;
 pub(crate) mod windows;
 
-use branchyard_api_common::{Answer, Failure, Fields, IfMatch, Query, etag_of};
 use branchyard_deployments::DeploymentSource;
 use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::{Answer, Failure, Fields, IfMatch, Query, etag_of};
 use branchyard_problem_details::{ErrorCode, Problem};
 use chrono::DateTime;
 use serde::Serialize;

@@ -1,9 +1,9 @@
-use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::OperationId;
+use branchyard_http_common::{Answer, Call, bound, page};
 
 use super::Outcome;
 use crate::convert;

@@ -1,5 +1,5 @@
-use branchyard_api_common::{Answer, Call, Failure};
 use branchyard_deployments::access::Observe;
+use branchyard_http_common::{Answer, Call, Failure};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{Outcome, unsupported, whole};

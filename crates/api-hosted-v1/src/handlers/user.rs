@@ -1,5 +1,5 @@
-use branchyard_api_common::{Answer, Call};
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::{Answer, Call};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 
 use super::Outcome;

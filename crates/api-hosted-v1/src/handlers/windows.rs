@@ -1,5 +1,5 @@
-use branchyard_api_common::Call;
 use branchyard_deployments::access::{Manage, Observe};
+use branchyard_http_common::Call;
 
 use super::{Outcome, unsupported, whole};
 use crate::wire;

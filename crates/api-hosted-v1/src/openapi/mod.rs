@@ -5,7 +5,7 @@ mod examples;
 mod operations;
 mod responses;
 
-use branchyard_api_common::{OpenApi, path_parameters};
+use branchyard_http_common::{OpenApi, path_parameters};
 use operations::{Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_api_hosted_v1::Settings;
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_deployments::NewDeployment;
@@ -19,6 +18,7 @@ use branchyard_domain::entities::{MemberRole, User, Visibility};
 use branchyard_domain::usecases::{NewDatabase, NewOrganization, NewUser};
 use branchyard_domain::values::{DatabaseName, OwnerName};
 use branchyard_domain_testing::fakes::{self, FakeHub};
+use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_openapi_check::{Answer as Checked, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

@@ -1,9 +1,9 @@
 //! One operation in four vocabularies (v1alpha1 §4.4).
 
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{
     DatabaseLocator, Failure, FailureKind, Operation, OperationStatus, Outcome, PullEnds, Work,
 };
+use branchyard_http_common::rfc3339;
 use serde::Serialize;
 
 use crate::{names, wire};

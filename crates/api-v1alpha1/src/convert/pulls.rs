@@ -1,5 +1,5 @@
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullState};
+use branchyard_http_common::rfc3339;
 
 use crate::wire;
 

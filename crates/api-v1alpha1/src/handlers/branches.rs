@@ -1,10 +1,10 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Failure, Refusal};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
+use branchyard_http_common::{Failure, Refusal};
 
 use super::start;
 use crate::access::access;

@@ -1,8 +1,8 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Failure, Fields};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{DatabaseName, Description};
+use branchyard_http_common::{Failure, Fields};
 
 use super::word;
 use crate::asked::{Asked, signed_in};

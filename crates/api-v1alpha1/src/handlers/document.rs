@@ -1,6 +1,6 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::Served;
+use branchyard_http_common::Served;
 
 use crate::asked::{Asked, JSON, Statuses};
 use crate::wire;

@@ -1,14 +1,14 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{
-    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment, send_archive,
-};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{
+    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment, send_archive,
+};
 use branchyard_problem_details::Problem;
 
 use crate::access::access;

@@ -1,8 +1,8 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{Call, Failure, segment};
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
+use branchyard_http_common::{Call, Failure, segment};
 
 use super::polled;
 use crate::access::access;

@@ -1,9 +1,9 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Failure, bound, cut};
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::OperationKind;
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::OperationId;
+use branchyard_http_common::{Failure, bound, cut};
 
 use super::pulls::raw;
 use crate::access::access;

@@ -16,12 +16,12 @@ pub(crate) mod uploads;
 pub(crate) mod user;
 pub(crate) mod writes;
 
-use branchyard_api_common::{Call, Failure, Fields, Refusal};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::values::{CommitHash, Revision};
+use branchyard_http_common::{Call, Failure, Fields, Refusal};
 
 use crate::access::access;
 use crate::asked::Asked;

@@ -1,12 +1,12 @@
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse};
-use branchyard_api_common::{Call, Failure, Fields, Refusal, bound, cut};
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullState};
 use branchyard_domain::errors::{PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
+use branchyard_http_common::{Call, Failure, Fields, Refusal, bound, cut};
 use branchyard_problem_details::Problem;
 use serde_json::value::RawValue;
 

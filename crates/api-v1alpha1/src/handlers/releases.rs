@@ -1,10 +1,10 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Failure, Refusal, rfc3339};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::NewRelease;
 use branchyard_domain::values::Title;
+use branchyard_http_common::{Failure, Refusal, rfc3339};
 
 use super::tags::{Wanted, echo, head, wanted};
 use crate::access::access;

@@ -1,10 +1,10 @@
 use actix_web::HttpResponse;
-use branchyard_api_common::{Failure, Fields, Refusal, rfc3339};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
+use branchyard_http_common::{Failure, Fields, Refusal, rfc3339};
 
 use super::{Start, start};
 use crate::access::access;

@@ -1,12 +1,12 @@
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_api_common::{
-    Call, Failure, Fields, Multipart, Pumped, Refusal, UploadReader, form_boundary, read_open, upload_channel,
-};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{NewFileImport, StoredFile};
+use branchyard_http_common::{
+    Call, Failure, Fields, Multipart, Pumped, Refusal, UploadReader, form_boundary, read_open, upload_channel,
+};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 

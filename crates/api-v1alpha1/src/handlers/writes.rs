@@ -1,9 +1,9 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{Failure, segment};
 use branchyard_domain::access::Write;
 use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::RefName;
+use branchyard_http_common::{Failure, segment};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::polled;

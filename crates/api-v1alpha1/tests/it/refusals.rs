@@ -1,10 +1,10 @@
 //! What is refused before a use case runs, and how.
 
-use branchyard_api_common::RateLimits;
 use branchyard_domain::access::{Admin, Caller, Participate};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::PullFilter;
 use branchyard_domain::usecases::EditDatabase;
+use branchyard_http_common::RateLimits;
 use serde_json::json;
 
 use crate::world::World;

@@ -4,7 +4,6 @@ use std::sync::{Arc, LazyLock};
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, RateLimits, ServerKeys, Services};
 use branchyard_api_v1alpha1::Settings;
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
@@ -12,6 +11,7 @@ use branchyard_domain::entities::{Role, User, Visibility};
 use branchyard_domain::usecases::{NewBranch, NewDatabase, NewOrganization, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_domain_testing::fakes::{self, FakeHub};
+use branchyard_http_common::{AppState, HttpConfig, RateLimits, ServerKeys, Services};
 use branchyard_openapi_check::{Answer as Checked, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

@@ -1,7 +1,7 @@
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{Collaborator, LastUse, Member, MemberRole, Organization, Role, Token};
 use branchyard_domain::usecases::OrganizationView;
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::rfc3339;
 
 use crate::wire;
 

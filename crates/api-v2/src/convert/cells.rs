@@ -1,8 +1,8 @@
 //! Rows of changes, their cells as text (v2 §6.3).
 
-use branchyard_api_common::cell_text;
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::ValueRef;
+use branchyard_http_common::cell_text;
 
 use crate::wire;
 

@@ -1,8 +1,8 @@
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{
     Change, Commit, Conflict, ConflictKind, ForeignKey, Index, ObjectChange, ObjectKind, RowChange, Signature,
     TableChange, TableColumn, TableKind, TableSchema, Trigger,
 };
+use branchyard_http_common::rfc3339;
 
 use super::cells::{cell_max_bytes, row};
 use crate::wire;

@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{
     Attempt, AttemptError, Delivery, DeliveryDetails, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent,
     HookSecret, Request,
 };
 use branchyard_domain::usecases::HookView;
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::rfc3339;
 
 use crate::wire;
 

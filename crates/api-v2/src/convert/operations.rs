@@ -1,7 +1,7 @@
-use branchyard_api_common::{Urls, rfc3339};
 use branchyard_domain::entities::{
     Failure, FailureKind, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
 };
+use branchyard_http_common::{Urls, rfc3339};
 use branchyard_problem_details::ErrorCode;
 
 use super::database_ref;

@@ -1,6 +1,6 @@
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{Database, DatabaseLocator, Email, User, Visibility};
 use branchyard_domain::usecases::DatabaseView;
+use branchyard_http_common::rfc3339;
 
 use crate::wire;
 

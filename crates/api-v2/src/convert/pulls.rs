@@ -1,6 +1,6 @@
-use branchyard_api_common::rfc3339;
 use branchyard_domain::entities::{DatabaseLocator, ObjectKind, Pull, PullComment, PullState};
 use branchyard_domain::values::RefName;
+use branchyard_http_common::rfc3339;
 
 use super::database_ref;
 use crate::wire;

@@ -1,4 +1,4 @@
-use branchyard_api_common::CollectedRows;
+use branchyard_http_common::CollectedRows;
 use serde_json::value::RawValue;
 
 use super::{REPLACED, query_column};

@@ -1,6 +1,6 @@
-use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::{Admin, Participate};
 use branchyard_domain::entities::Collaborator;
+use branchyard_http_common::{Answer, Call, bound, page};
 
 use super::{Outcome, ROLES, page_of};
 use crate::wire;

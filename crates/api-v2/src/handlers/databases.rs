@@ -1,9 +1,9 @@
-use branchyard_api_common::{Answer, Call, Fields, Urls, bound, page};
 use branchyard_domain::access::{Admin, Read};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
+use branchyard_http_common::{Answer, Call, Fields, Urls, bound, page};
 
 use super::{Outcome, page_of, unchanged, urls};
 use crate::wire;

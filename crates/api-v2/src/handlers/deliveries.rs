@@ -1,9 +1,9 @@
-use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::Admin;
 use branchyard_domain::entities::{Delivery, DeliveryDetails};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::DeliveryState;
 use branchyard_domain::values::DeliveryId;
+use branchyard_http_common::{Answer, Call, bound, page};
 
 use super::hooks::{hook_of, named};
 use super::{Outcome, page_of};

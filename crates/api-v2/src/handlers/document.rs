@@ -1,4 +1,4 @@
-use branchyard_api_common::{Answer, Call, Served};
+use branchyard_http_common::{Answer, Call, Served};
 
 use super::Outcome;
 

@@ -1,6 +1,6 @@
-use branchyard_api_common::{Call, bound, page};
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
+use branchyard_http_common::{Call, bound, page};
 
 use super::{Outcome, accepted, long_page_of, urls};
 use crate::convert;
@@ -28,7 +28,7 @@ pub(crate) async fn create_fork(call: Call) -> Outcome {
     let key = call.key(access.who()).await?;
     let owner = call.body(|fields| fields.required_string("owner"))?;
     let urls = urls(&call.state);
-    let act = move |hub: &branchyard_api_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_http_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
         hub.operations().fork(&access, &owner, once)
     };
     call.effect(key, act, move |operation| accepted(operation, &urls)).await

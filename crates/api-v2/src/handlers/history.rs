@@ -1,9 +1,9 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::rows::{self, DiffKey, WalkedRow};

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
-use branchyard_api_common::{Answer, Call, Failure, Fields, Shown, bound, etag_of, page};
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{DeliveryDetails, HookEvent};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
+use branchyard_http_common::{Answer, Call, Failure, Fields, Shown, bound, etag_of, page};
 
 use super::{Outcome, page_of, unchanged, urls};
 use crate::{convert, wire};

@@ -2,13 +2,13 @@ use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use branchyard_api_common::{
-    Answer, AppState, Call, Failure, Fields, Pumped, Refusal, Urls, uncounted, upload_channel,
-};
 use branchyard_domain::access::Write;
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain::values::{Timestamp, UploadId};
+use branchyard_http_common::{
+    Answer, AppState, Call, Failure, Fields, Pumped, Refusal, Urls, uncounted, upload_channel,
+};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 

@@ -1,6 +1,6 @@
-use branchyard_api_common::{Answer, Call, bound, page};
 use branchyard_domain::access::{Belong, Own};
 use branchyard_domain::entities::{Member, MemberRole};
+use branchyard_http_common::{Answer, Call, bound, page};
 
 use super::{Outcome, page_of};
 use crate::wire;

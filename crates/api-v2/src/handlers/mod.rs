@@ -21,9 +21,9 @@ pub(crate) mod tags;
 pub(crate) mod tokens;
 pub(crate) mod user;
 
-use branchyard_api_common::{Answer, AppState, Call, Failure, Fields, IfMatch, PageRequest, Query, Urls, etag_of};
 use branchyard_domain::entities::{Operation, Role};
 use branchyard_domain::values::{CommitHash, Revision};
+use branchyard_http_common::{Answer, AppState, Call, Failure, Fields, IfMatch, PageRequest, Query, Urls, etag_of};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use serde::Serialize;

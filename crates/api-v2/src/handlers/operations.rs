@@ -2,12 +2,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use branchyard_api_common::{Answer, Call, Failure, bound, page};
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
+use branchyard_http_common::{Answer, Call, Failure, bound, page};
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};

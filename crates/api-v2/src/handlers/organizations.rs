@@ -1,7 +1,7 @@
-use branchyard_api_common::{Answer, Call, Fields, Urls, bound, page, segment};
 use branchyard_domain::access::{Own, Visit};
 use branchyard_domain::usecases::{EditOrganization, NewOrganization, OrganizationView};
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
+use branchyard_http_common::{Answer, Call, Fields, Urls, bound, page, segment};
 
 use super::{Outcome, ROLES, page_of, unchanged, urls};
 use crate::wire;

@@ -1,10 +1,10 @@
-use branchyard_api_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
 use branchyard_domain::errors::PullError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
 use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;

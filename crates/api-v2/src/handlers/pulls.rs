@@ -1,12 +1,12 @@
 use std::sync::{Arc, OnceLock};
 
-use branchyard_api_common::{Answer, Call, Failure, Fields, Refusal, Services, bound, page};
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
 use branchyard_domain::errors::{AccessError, PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, MergePull, NewPull, Once, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
+use branchyard_http_common::{Answer, Call, Failure, Fields, Refusal, Services, bound, page};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::{Outcome, accepted, long_page_of, page_of, unchanged, urls};

@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, Fields, bound, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
+use branchyard_http_common::{Answer, Call, Fields, bound, page};
 
 use super::{Outcome, page_of, unchanged, urls};
 use crate::wire;

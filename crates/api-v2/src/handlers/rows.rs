@@ -1,10 +1,10 @@
 //! Walking the rows that differ between two commits, table by table, with keys to go on from.
 
-use branchyard_api_common::{Listed, Refusal, RowKey, changed_rows_from};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{Listed, Refusal, RowKey, changed_rows_from};
 use serde::{Deserialize, Serialize};
 
 use crate::wire;

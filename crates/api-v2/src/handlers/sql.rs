@@ -3,10 +3,6 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use actix_web::{Either, HttpResponse};
-use branchyard_api_common::{
-    Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
-    ReadSlot, Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
-};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
@@ -14,6 +10,10 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
+use branchyard_http_common::{
+    Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
+    ReadSlot, Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
+};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::{Outcome, accepted, too_large, urls};

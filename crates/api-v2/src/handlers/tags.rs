@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, Fields, bound, page};
 use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
+use branchyard_http_common::{Answer, Call, Fields, bound, page};
 
 use super::{Outcome, page_of, revision, unchanged, urls};
 use crate::wire;

@@ -1,8 +1,8 @@
-use branchyard_api_common::{Answer, Call, Fields, Shown, bound, page};
 use branchyard_domain::entities::Token;
 use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
+use branchyard_http_common::{Answer, Call, Fields, Shown, bound, page};
 
 use super::{Outcome, page_of};
 use crate::convert;
@@ -25,7 +25,7 @@ pub(crate) async fn create_user_token(call: Call) -> Outcome {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let (name, expiry) = call.body(new_token)?;
-    let act = move |hub: &branchyard_api_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_http_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
         let tokens = hub.tokens();
         tokens.create(&user, name.as_str(), expiry, tokens.mint(), once)
     };

@@ -1,4 +1,4 @@
-use branchyard_api_common::{Answer, Call};
+use branchyard_http_common::{Answer, Call};
 
 use super::Outcome;
 use crate::wire;

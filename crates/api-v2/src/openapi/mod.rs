@@ -8,7 +8,7 @@ mod headers;
 mod operations;
 mod responses;
 
-use branchyard_api_common::{OpenApi, path_parameters};
+use branchyard_http_common::{OpenApi, path_parameters};
 use operations::{Body, Docs, OPERATIONS};
 use serde_json::{Map, Value, json};
 

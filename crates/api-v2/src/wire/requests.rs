@@ -1,4 +1,4 @@
-//! Bodies of requests, as the OpenAPI document describes them. They are read field by field (`branchyard_api_common::Fields`),
+//! Bodies of requests, as the OpenAPI document describes them. They are read field by field (`branchyard_http_common::Fields`),
 //! so that all faults are found at once; these types only say what they look like.
 #![expect(dead_code, reason = "described, never constructed")]
 

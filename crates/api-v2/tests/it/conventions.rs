@@ -1,5 +1,5 @@
 use crate::world::World;
-use branchyard_api_common::RateLimits;
+use branchyard_http_common::RateLimits;
 use futures_util::StreamExt as _;
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-use branchyard_api_common::RateLimits;
+use branchyard_http_common::RateLimits;
 use serde_json::json;
 
 use crate::world::World;

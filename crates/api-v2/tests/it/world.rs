@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::OwnerName;
 use branchyard_domain_testing::fakes::{self, FakeHub};
+use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
 use branchyard_openapi_check::{Answer as Checked, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;

@@ -1,11 +1,11 @@
 //! `/{owner}/{database}/branches`: branches, and making them.
 
 use askama::Template;
-use branchyard_api_common::{Refusal, segment};
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::{RefName, Revision};
+use branchyard_http_common::{Refusal, segment};
 
 use crate::database::{self, Frame, Tab};
 use crate::error_page::Stop;

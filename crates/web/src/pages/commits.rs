@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use branchyard_api_common::{bound, open_token, token};
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{LogEntry, LogPosition};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{bound, open_token, token};
 
 use crate::database::{self, At, Frame, Tab};
 use crate::format::Markup;

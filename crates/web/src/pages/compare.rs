@@ -1,10 +1,10 @@
 //! `/{owner}/{database}/compare/{from}...{to}`: what one ref has and another has not.
 
 use askama::Template;
-use branchyard_api_common::segment;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::segment;
 
 use crate::changes::{self, Asked, Changes};
 use crate::database::{self, Frame, Tab};

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{CsvFile, DownloadWriter, Ending, First, download_channel, segment, send_archive};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{CsvFile, DownloadWriter, Ending, First, download_channel, segment, send_archive};
 use branchyard_problem_details::Problem;
 
 use crate::database::{self, At, Tab};

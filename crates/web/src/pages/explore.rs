@@ -1,11 +1,11 @@
 //! `/explore`: every database the viewer may see, and a search among them.
 
 use askama::Template;
-use branchyard_api_common::{bound, open_token, token};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::{DatabaseFilter, Ranking};
 use branchyard_domain::usecases::DatabaseView;
 use branchyard_domain::values::{DatabaseId, Timestamp};
+use branchyard_http_common::{bound, open_token, token};
 
 use crate::format::{self, Markup};
 use crate::layout::Shell;

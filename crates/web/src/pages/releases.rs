@@ -1,12 +1,12 @@
 //! `/{owner}/{database}/releases`: releases and their notes.
 
 use askama::Template;
-use branchyard_api_common::{Refusal, segment};
 use branchyard_domain::access::{DatabaseAccess, Level, Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::errors::{RefError, ReleaseError};
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{LongText, RefName, Timestamp, Title};
+use branchyard_http_common::{Refusal, segment};
 
 use super::confirm::{self, Question};
 use crate::database::{self, Frame, Tab};

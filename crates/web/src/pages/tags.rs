@@ -1,11 +1,11 @@
 //! `/{owner}/{database}/tags`: tags, and making them.
 
 use askama::Template;
-use branchyard_api_common::{Refusal, segment};
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName, Revision};
+use branchyard_http_common::{Refusal, segment};
 
 use super::branches::PAGE;
 use crate::database::{self, Frame, Tab};

@@ -1,9 +1,9 @@
 //! Provokes what operations have in common, from the request that is answered well.
 
-use branchyard_api_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, BrokenMetadata};
+use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
 use serde_json::json;
 

@@ -2,10 +2,10 @@
 
 use std::pin::pin;
 
-use branchyard_api_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::Metadata as _;
 use branchyard_domain_testing::fakes::BrokenMetadata;
+use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
 use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
 use futures_util::future::{Either, select};
 use serde_json::json;

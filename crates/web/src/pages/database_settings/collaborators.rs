@@ -1,9 +1,9 @@
 //! `/{owner}/{database}/settings/collaborators`: people with a role of their own.
 
 use askama::Template;
-use branchyard_api_common::Refusal;
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{Collaborator, Role};
+use branchyard_http_common::Refusal;
 
 use super::{Section, Sections};
 use crate::database::{self, Frame, Tab};

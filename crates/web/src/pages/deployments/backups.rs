@@ -3,13 +3,13 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use askama::Template;
-use branchyard_api_common::file_pieces;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::entities::{Backup, BackupKind};
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
 use branchyard_deployments::values::BackupId;
 use branchyard_domain::values::Timestamp;
+use branchyard_http_common::file_pieces;
 
 use super::confirm;
 use super::operations;

@@ -1,9 +1,9 @@
 //! `/deployments/{owner}/{deployment}/settings/collaborators`: people with a role of their own.
 
 use askama::Template;
-use branchyard_api_common::Refusal;
 use branchyard_deployments::access::{DeploymentAccess, Manage};
 use branchyard_deployments::entities::{DeploymentCollaborator, DeploymentRole};
+use branchyard_http_common::Refusal;
 
 use super::{Section, sections};
 use crate::deployment::{self, Frame, Tab};

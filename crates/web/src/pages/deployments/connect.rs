@@ -1,7 +1,7 @@
 //! How clients reach a deployment.
 
-use branchyard_api_common::HostedAddresses;
 use branchyard_deployments::DeploymentView;
+use branchyard_http_common::HostedAddresses;
 
 use crate::visit::Visit;
 

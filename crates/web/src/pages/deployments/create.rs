@@ -1,9 +1,9 @@
 //! `/deployments/new`: choose, see the price, agree to it.
 
 use askama::Template;
-use branchyard_api_common::Refusal;
 use branchyard_deployments::values::{DeploymentName, ServedName, Usd};
 use branchyard_deployments::{NewDeployment, OwnerUsage};
+use branchyard_http_common::Refusal;
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::source;

@@ -3,15 +3,15 @@
 use actix_web::http::header;
 use actix_web::{HttpRequest, HttpResponse, web};
 use askama::Template;
-use branchyard_api_common::{
-    AppState, Failure, Multipart, Pumped, Refusal, UploadBody, UploadReader, form_boundary, segment, upload_channel,
-};
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::Upload;
 use branchyard_domain::errors::ImportError;
 use branchyard_domain::usecases::NewUpload;
 use branchyard_domain::values::UploadId;
+use branchyard_http_common::{
+    AppState, Failure, Multipart, Pumped, Refusal, UploadBody, UploadReader, form_boundary, segment, upload_channel,
+};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 use serde_json::json;

@@ -1,9 +1,9 @@
 //! `/organizations/{organization}/members`: who is in it, and as what.
 
 use askama::Template;
-use branchyard_api_common::Refusal;
 use branchyard_domain::access::{Belong, OrganizationAccess, Own};
 use branchyard_domain::entities::{Member, MemberRole};
+use branchyard_http_common::Refusal;
 
 use super::{Head, MEMBER_ROLES, member_role, member_role_name};
 use crate::error_page::Stop;

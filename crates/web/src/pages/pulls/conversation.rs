@@ -1,7 +1,6 @@
 //! `/{owner}/{database}/pulls/{number}`: what is said about a pull, and whether it can be merged.
 
 use askama::Template;
-use branchyard_api_common::{bound, open_token, token};
 use branchyard_domain::access::{DatabaseAccess, Level, Participate, Read};
 use branchyard_domain::entities::{
     Activity, ActivityKind, Operation, OperationKind, OperationStatus, Pull, PullAction, PullComment, PullState, Work,
@@ -9,6 +8,7 @@ use branchyard_domain::entities::{
 use branchyard_domain::errors::{OperationError, PullError};
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
+use branchyard_http_common::{bound, open_token, token};
 
 use super::{Head, PullTab, edges, open, read, trouble};
 use crate::database::Frame;

@@ -1,12 +1,12 @@
 //! `/{owner}/{database}/pulls/new`: choose two branches, see what the pull would do, open it.
 
 use askama::Template;
-use branchyard_api_common::Refusal;
 use branchyard_domain::access::{DatabaseAccess, Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
 use branchyard_domain::errors::{Fault, PullError};
 use branchyard_domain::usecases::{NewPull, PreviewStage, PullEdges, PullPreview};
 use branchyard_domain::values::{LongText, PullNumber, Title};
+use branchyard_http_common::Refusal;
 
 use super::trouble;
 use crate::changes::{self, Asked, Changes};

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::header;
-use branchyard_api_common::{CsvFile, Ending, First, download_channel};
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, ReadQuery};
 use branchyard_domain::usecases::ReadEnd;
+use branchyard_http_common::{CsvFile, Ending, First, download_channel};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::database::{self, Tab};

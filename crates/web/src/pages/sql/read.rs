@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use askama::Template;
-use branchyard_api_common::{Waiting, segment, storage_class};
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, Column, Flow, ReadQuery, RowSink, SqlFailure, ValueRef};
 use branchyard_domain::usecases::ReadEnd;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::{Waiting, segment, storage_class};
 
 use super::{Outlines, outlines};
 use crate::changes::CHARACTERS;
