@@ -10,9 +10,9 @@ use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
+use branchyard_executor::LongLane;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
-use branchyard_http_common::LongLane;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::{FolderBlobs, Store};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use branchyard_http_common::address_group;
+use branchyard_executor::address_group;
 
 /// Counts what each address has open, and refuses above a limit. IPv6 addresses count per /64. Holds only addresses that have something open.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use branchyard_domain::ports::{Canceled, Flow};
 use branchyard_engine_doltlite::WatchedCall;
-use branchyard_http_common::{LaneCall, LongLane};
+use branchyard_executor::{LaneCall, LongLane};
 
 /// The lane, as the engine asks it.
 pub(crate) struct Turns(pub(crate) LongLane);

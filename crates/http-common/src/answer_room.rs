@@ -17,10 +17,10 @@ use actix_web::web::Bytes;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::body_budget::{BodyBudget, BodyRoom, NoRoom};
-use crate::caller_key::CallerKey;
 use crate::failure::Failure;
 use crate::state::AppState;
+use branchyard_executor::CallerKey;
+use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 
 /// Answers of at most so many bytes need no room.
 const SHORT: u64 = 64 << 10;
@@ -137,7 +137,7 @@ mod tests {
     use actix_web::web::Bytes;
 
     use super::{LongAnswer, PIECE, answer_budget};
-    use crate::caller_key::CallerKey;
+    use branchyard_executor::CallerKey;
 
     async fn answer(budget: &std::sync::Arc<super::BodyBudget>, caller: u128, bytes: usize) -> LongAnswer {
         let room = budget.open(CallerKey::Address(caller));

@@ -8,11 +8,11 @@ use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::body_budget::{BodyBudget, BodyRoom, NoRoom};
-use crate::caller_key::CallerKey;
 use crate::config::Patience;
 use crate::manners::BodyTypes;
 use crate::pace::{Pace, TooSlow};
+use branchyard_executor::CallerKey;
+use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 
 /// Bytes of a body of a caller without a credential.
 const ANONYMOUS_BODY: usize = 64 << 10;
@@ -154,9 +154,9 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::{AnonymousBodies, read};
-    use crate::body_budget::BodyBudget;
-    use crate::caller_key::CallerKey;
     use crate::config::Patience;
+    use branchyard_executor::BodyBudget;
+    use branchyard_executor::CallerKey;
 
     const CALLER: CallerKey = CallerKey::Address(1);
 

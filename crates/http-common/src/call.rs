@@ -20,9 +20,7 @@ use tokio::sync::oneshot;
 use crate::answer::Answer;
 use crate::answer_room::NoEffect;
 use crate::body::{self, AnonymousBodies, ReadBody};
-use crate::body_budget::BodyRoom;
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
-use crate::caller_key::CallerKey;
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
 use crate::failure::Failure;
@@ -31,13 +29,15 @@ use crate::idempotency::{self, Key};
 use crate::json::Json;
 use crate::manners::Manners;
 use crate::paging::PageRequest;
-use crate::pool::{Pool, PoolError};
 use crate::query::{Query, Repeats};
 use crate::refusal::{Refusal, problem_of_fault};
 use crate::request_id::RequestId;
 use crate::services::Services;
-use crate::slots::ReadSlot;
 use crate::state::AppState;
+use branchyard_executor::BodyRoom;
+use branchyard_executor::CallerKey;
+use branchyard_executor::ReadSlot;
+use branchyard_executor::{Pool, PoolError};
 
 /// When an answer is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,13 +10,13 @@ use branchyard_problem_details::Problem;
 
 use crate::address::client_address;
 use crate::call::explain;
-use crate::caller_key::CallerKey;
 use crate::failure::Failure;
 use crate::last_use;
 use crate::manners::Credentials;
 use crate::rate::{Counted, Shown};
 use crate::request_id::RequestId;
 use crate::state::AppState;
+use branchyard_executor::CallerKey;
 
 /// The token of a request; `None` when it sends no credential.
 fn token_of(request: &HttpRequest, forms: &Credentials) -> Result<Option<PlainToken>, Problem> {

@@ -10,8 +10,8 @@ use futures_util::stream::unfold;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::lanes;
 use crate::row_out::RowOut;
+use branchyard_executor::idle;
 
 /// Chunks under way between the two sides.
 const CHUNKS: usize = 4;
@@ -98,7 +98,7 @@ impl<T> DownloadWriter<T> {
             Err(mpsc::error::TrySendError::Full(piece)) => piece,
         };
         let send = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
-        matches!(lanes::idle(|| self.runtime.block_on(send)), Ok(Ok(())))
+        matches!(idle(|| self.runtime.block_on(send)), Ok(Ok(())))
     }
 }
 

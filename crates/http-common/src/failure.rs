@@ -6,9 +6,9 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::answer::Answer;
 use crate::call::explain;
-use crate::pool::PoolError;
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
+use branchyard_executor::PoolError;
 
 /// What a handler gives instead of an answer of its own.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use branchyard_domain::entities::{LastUse, Token};
 use branchyard_domain::values::{Timestamp, TokenId};
 
-use crate::caller_key::CallerKey;
 use crate::state::AppState;
+use branchyard_executor::CallerKey;
 
 /// Tokens remembered; beyond that those noted longest ago are forgotten, and at worst noted once more.
 const REMEMBERED: usize = 10_000;

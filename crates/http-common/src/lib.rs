@@ -12,7 +12,7 @@
 //! ```
 //!
 //! [`layer`] (request ids, problem documents, CORS, cache headers) is wrapped around the adapter's scope by `configure`; it may
-//! be wrapped around the whole `App` as well, `App::new().wrap(actix_web::middleware::from_fn(api_common::layer))`, and then
+//! be wrapped around the whole `App` as well, `App::new().wrap(actix_web::middleware::from_fn(http_common::layer))`, and then
 //! covers the other routes too. Wrapping twice does no harm.
 //!
 //! A handler takes a [`Call`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
@@ -23,10 +23,8 @@ mod answer;
 mod answer_room;
 mod archive;
 mod body;
-mod body_budget;
 mod call;
 mod caller;
-mod caller_key;
 mod cells;
 mod coding;
 mod collect;
@@ -44,7 +42,6 @@ mod idempotency;
 mod json;
 mod key_cells;
 mod keys;
-mod lanes;
 mod last_use;
 mod layer;
 mod manners;
@@ -53,7 +50,6 @@ mod openapi;
 mod pace;
 mod paging;
 mod parts;
-mod pool;
 mod query;
 mod rate;
 mod refusal;
@@ -63,21 +59,19 @@ mod routes;
 mod row_key;
 mod row_out;
 mod services;
-mod slots;
 mod state;
-mod threads;
 mod time;
 mod upload;
 mod urls;
 
-pub use address::address_group;
+// What is in signatures here.
+pub use branchyard_executor::{BodyRoom, CallerKey, PoolError, ReadSlot};
+
 pub use answer::{Answer, etag_of};
 pub use answer_room::{NoEffect, with_room};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
-pub use body_budget::{BodyBudget, BodyRoom};
 pub use call::{Call, Shown, Sought, path_segment, sent_parameter};
-pub use caller_key::CallerKey;
 pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedRows, JsonRows, RowShape};
@@ -95,14 +89,12 @@ pub use idempotency::Key;
 pub use json::Json;
 pub use key_cells::KeyCells;
 pub use keys::ServerKeys;
-pub use lanes::{LaneCall, LongLane, LongLaneSizes};
 pub use layer::{OwnShape, layer, rate_limited, uncounted};
 pub use manners::{BodyTypes, Credentials, Manners};
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use openapi::{OpenApi, Served, path_parameters};
 pub use pace::{Pace, TooSlow};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
-pub use pool::{Pool, PoolError, PoolLoad};
 pub use query::Query;
 pub use rate::{Attempts, Guesses, SignInLimits};
 pub use refusal::Refusal;
@@ -112,7 +104,6 @@ pub use routes::Endpoint;
 pub use row_key::{RowKey, changed_rows_from};
 pub use row_out::{RowOut, write_base64, write_json_text};
 pub use services::Services;
-pub use slots::{ReadSlot, Slots};
 pub use state::{AppState, MAX_FORM_BYTES};
 pub use time::{parse_http_seconds, rfc3339};
 pub use upload::{Pumped, UploadBody, UploadReader, upload_channel};

@@ -8,18 +8,18 @@ use std::sync::atomic::AtomicBool;
 use actix_web::HttpRequest;
 
 use crate::answer_room::answer_budget;
-use crate::body_budget::BodyBudget;
 use crate::caller::address_of;
-use crate::caller_key::CallerKey;
 use crate::config::HttpConfig;
 use crate::idempotency::InFlight;
 use crate::keys::ServerKeys;
 use crate::last_use::LastUses;
-use crate::pool::Pool;
 use crate::rate::{Attempts, Rates};
 use crate::results::Results;
 use crate::services::Services;
-use crate::slots::Slots;
+use branchyard_executor::BodyBudget;
+use branchyard_executor::CallerKey;
+use branchyard_executor::Pool;
+use branchyard_executor::Slots;
 
 /// Bytes of a form of a page: a megabyte of statements, most of whose bytes take three in a form.
 pub const MAX_FORM_BYTES: usize = 4 << 20;

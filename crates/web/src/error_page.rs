@@ -7,7 +7,8 @@ use actix_web::dev::ServiceResponse;
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use askama::Template;
-use branchyard_http_common::{Failure, PoolError, Refusal, segment};
+use branchyard_http_common::PoolError;
+use branchyard_http_common::{Failure, Refusal, segment};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::layout::Shell;

@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use branchyard_http_common::{BodyRoom, Failure, MAX_FORM_BYTES};
+use branchyard_http_common::BodyRoom;
+use branchyard_http_common::{Failure, MAX_FORM_BYTES};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 

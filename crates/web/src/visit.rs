@@ -12,7 +12,8 @@ use branchyard_auth::PlainSecret;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Session, User};
 use branchyard_domain::usecases::Client;
-use branchyard_http_common::{AppState, Call, CallerKey};
+use branchyard_http_common::CallerKey;
+use branchyard_http_common::{AppState, Call};
 use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use branchyard_http_common::{LongLaneSizes, PoolSizes};
+use branchyard_executor::LongLaneSizes;
+use branchyard_http_common::PoolSizes;
 use serde::{Deserialize, Serialize};
 
 /// How much is done at once.

@@ -6,8 +6,9 @@ use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
+use branchyard_http_common::ReadSlot;
 use branchyard_http_common::{
-    Call, CsvFile, DownloadWriter, Ending, Failure, First, ReadSlot, Refusal, download_channel, segment, send_archive,
+    Call, CsvFile, DownloadWriter, Ending, Failure, First, Refusal, download_channel, segment, send_archive,
 };
 use branchyard_problem_details::Problem;
 

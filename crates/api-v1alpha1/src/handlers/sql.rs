@@ -3,7 +3,8 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, ReadSlot, RowShape, Waiting};
+use branchyard_http_common::ReadSlot;
+use branchyard_http_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, RowShape, Waiting};
 use branchyard_problem_details::ErrorCode;
 use serde_json::value::RawValue;
 

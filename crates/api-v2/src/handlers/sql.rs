@@ -10,9 +10,10 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
+use branchyard_http_common::ReadSlot;
 use branchyard_http_common::{
     Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
-    ReadSlot, Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
+    Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 

@@ -11,9 +11,9 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use branchyard_domain::values::{AccountId, Timestamp};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::address::address_group;
 use crate::config::RateLimits;
 use accepted::Accepted;
+use branchyard_executor::address_group;
 use table::{Standing, Table};
 
 pub use attempts::{Attempts, SignInLimits};

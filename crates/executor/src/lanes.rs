@@ -256,7 +256,7 @@ pub(crate) fn run<T>(place: PoolPlace, work: impl FnOnce() -> T) -> T {
 
 /// Runs something that waits for a client; others compute meanwhile. Blocks after it until the call may compute again; a long one is
 /// asked to wait when it next asks.
-pub(crate) fn idle<T>(wait: impl FnOnce() -> T) -> T {
+pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
     let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
     let Some(place) = place else { return wait() };
     match &mut *place.lock() {

@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// Why a body got no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoRoom {
+pub enum NoRoom {
     /// The bodies of this caller use up the caller's share.
     Share,
     /// All bodies together use up the budget.
@@ -58,7 +58,7 @@ pub struct BodyRoom {
 
 impl BodyBudget {
     /// Creates a budget of `total` bytes. One caller has at most a quarter of it, or `largest`, the length of the longest body, if that is more.
-    pub(crate) fn new(total: usize, largest: usize) -> Arc<Self> {
+    pub fn new(total: usize, largest: usize) -> Arc<Self> {
         let share = (total / 4).max(largest).min(total);
         Arc::new(Self { total, share, books: Mutex::default(), freed: Notify::new() })
     }
@@ -69,12 +69,12 @@ impl BodyBudget {
     }
 
     /// Returns the bytes that one caller may have.
-    pub(crate) fn share(&self) -> usize {
+    pub fn share(&self) -> usize {
         self.share
     }
 
     /// Opens the room of a body, which is empty.
-    pub(crate) fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
+    pub fn open(self: &Arc<Self>, owner: CallerKey) -> BodyRoom {
         let evicted = Arc::new(Notify::new());
         let mut books = self.books();
         let id = books.next;
@@ -141,7 +141,7 @@ impl Books {
 
 impl BodyRoom {
     /// Reserves room for more bytes; waits until it has waited for a second in all.
-    pub(crate) async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
+    pub async fn grow(&self, bytes: usize) -> Result<(), NoRoom> {
         let begun = Instant::now();
         let grown = self.grow_until(begun + self.wait_left(), bytes).await;
         let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -167,12 +167,12 @@ impl BodyRoom {
     }
 
     /// Completes when the body has to make room for those of other callers.
-    pub(crate) async fn evicted(&self) {
+    pub async fn evicted(&self) {
         self.evicted.notified().await;
     }
 
     /// Keeps the room although other callers may need it: the body has arrived.
-    pub(crate) fn arrived(&self) -> Result<(), NoRoom> {
+    pub fn arrived(&self) -> Result<(), NoRoom> {
         let mut books = self.budget.books();
         books.bodies.get_mut(&self.id).ok_or(NoRoom::Budget)?.is_arriving = false;
         Ok(())
@@ -197,7 +197,7 @@ mod tests {
         CallerKey::Address(number)
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn all_waits_of_a_body_together_have_a_limit() {
         tokio::time::pause();
         let budget = BodyBudget::new(400, 10);
@@ -214,7 +214,7 @@ mod tests {
         assert!(began.elapsed() < super::WAIT / 8 * 9, "{:?}", began.elapsed());
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn a_caller_has_a_quarter_and_gets_it_back() {
         let budget = BodyBudget::new(400, 10);
         let (one, two) = (budget.open(caller(1)), budget.open(caller(1)));
@@ -229,7 +229,7 @@ mod tests {
         assert!(budget.books().owners.is_empty() && budget.books().bodies.is_empty());
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn the_caller_that_holds_most_and_still_sends_makes_room() {
         let budget = BodyBudget::new(400, 10);
         let large: Vec<_> = (1..=4).map(|number| budget.open(caller(number))).collect();
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(budget.open(caller(10)).grow(1).await, Err(NoRoom::Budget));
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn a_body_that_makes_room_learns_of_it_while_it_waits() {
         let budget = BodyBudget::new(100, 100);
         let large = budget.open(caller(1));
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(large.grow(1).await, Err(NoRoom::Budget));
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn room_that_is_freed_is_given_to_those_who_wait() {
         let budget = BodyBudget::new(100, 100);
         let first = budget.open(caller(1));

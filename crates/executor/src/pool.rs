@@ -70,14 +70,14 @@ pub struct UnderWay {
 
 impl PoolPlace {
     /// Lets another one compute.
-    pub(crate) fn pause(&mut self) {
+    pub fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
             self.shared.give_back(|state| state.permits += 1);
         }
     }
 
     /// Waits until it may compute again; blocks. There is no limit, because those who compute are short: they end, pause or become long ones.
-    pub(crate) fn resume(&mut self) {
+    pub fn resume(&mut self) {
         if self.has_permit {
             return;
         }
@@ -294,7 +294,7 @@ mod tests {
     const ONE: CallerKey = CallerKey::Address(1);
     const TWO: CallerKey = CallerKey::Address(2);
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_waiting_ends() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
         let held = pool.place(ONE).await.unwrap();
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(pool.run(ONE, || 3).await, Ok(3));
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn who_waits_for_its_client_keeps_its_place_and_lets_another_one_compute() {
         let pool = Pool::new(2, 8, Duration::from_millis(30)).computing(1);
         let (idle, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(pool.load().busy, 0);
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn those_past_the_ones_that_compute_wait_in_the_queue() {
         let pool = Pool::new(2, 1, Duration::from_millis(30)).computing(1);
         let _held = pool.place(ONE).await.unwrap();
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(pool.load(), PoolLoad { size: 2, busy: 1, queued: 0, refused: 2 });
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn the_caller_with_the_fewest_calls_under_way_is_next() {
         let pool = Pool::new(2, 8, Duration::from_secs(10));
         let held = [pool.place(ONE).await.unwrap(), pool.place(ONE).await.unwrap()];
@@ -368,7 +368,7 @@ mod tests {
         assert!(pool.shared.lock().under_way.is_empty());
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn who_fills_the_queue_makes_room_for_others() {
         let pool = Pool::new(1, 2, Duration::from_secs(10));
         let held = pool.place(ONE).await.unwrap();
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(pool.load().refused, 2);
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn a_place_that_nobody_waits_for_any_more_is_the_next_ones() {
         let pool = Pool::new(1, 8, Duration::from_millis(30));
         let held = pool.place(ONE).await.unwrap();
@@ -393,7 +393,7 @@ mod tests {
         assert!(entered.is_ok());
     }
 
-    #[actix_web::test]
+    #[tokio::test]
     async fn a_panic_frees_the_place() {
         let pool = Pool::new(1, 1, Duration::from_millis(30));
         let lost: Result<(), _> = pool.run(ONE, || panic!("expected by the test")).await;
