@@ -10,7 +10,7 @@ use branchyard_domain::ports::{Clock, Engine as _, Ids};
 use branchyard_domain::values::Timestamp;
 use branchyard_domain::{Hub, Ports};
 use branchyard_engine_doltlite::{DoltliteEngine, Long};
-use branchyard_executor::LongLane;
+use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
 use branchyard_provisioner_local::LocalSettings;
@@ -106,7 +106,7 @@ impl Stores {
     pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
-        let lane = LongLane::new(config.pools.long());
+        let lane = SlowQueryScheduler::new(config.pools.long());
         let long = Long { every: config.pools.long_look(), turns: Arc::new(Turns(lane)) };
         let options = branchyard_engine_doltlite::Options {
             long: Some(long),

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use branchyard_domain::ports::{Canceled, Flow};
 use branchyard_engine_doltlite::WatchedCall;
-use branchyard_executor::{LaneCall, LongLane};
+use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 
 /// The lane, as the engine asks it.
-pub(crate) struct Turns(pub(crate) LongLane);
+pub(crate) struct Turns(pub(crate) SlowQueryScheduler);
 
 impl branchyard_engine_doltlite::Turns for Turns {
     fn begin(&self, shape: u64, canceled: &Canceled) -> Flow {
@@ -29,7 +29,7 @@ impl branchyard_engine_doltlite::Turns for Turns {
 
 /// A call of the lane, as the engine watches it.
 #[derive(Debug)]
-struct Watched(LaneCall);
+struct Watched(ScheduledCall);
 
 impl WatchedCall for Watched {
     fn is_silent(&self) {

@@ -5,13 +5,13 @@
 
 mod body_budget;
 mod caller_key;
-mod lanes;
+mod concurrency_limiter;
 mod pool;
-mod slots;
+mod slow_queries;
 mod threads;
 
 pub use body_budget::{BodyBudget, BodyRoom, NoRoom};
 pub use caller_key::{CallerKey, address_group};
-pub use lanes::{LaneCall, LongLane, LongLaneSizes, idle};
-pub use pool::{Pool, PoolError, PoolLoad, PoolPlace, UnderWay};
-pub use slots::{ReadSlot, Slots};
+pub use concurrency_limiter::{ConcurrencyLimiter, ConcurrencyPermit};
+pub use pool::{Pool, PoolError, PoolLoad, PoolPermit, RunningCall};
+pub use slow_queries::{ScheduledCall, SlowQueryLimits, SlowQueryScheduler, idle};

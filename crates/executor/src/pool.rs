@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::caller_key::CallerKey;
-use crate::lanes;
+use crate::slow_queries;
 use crate::threads::Threads;
 
 /// Why a call did not run, or did not come back.
@@ -53,22 +53,22 @@ struct State {
 
 struct Waiting {
     caller: CallerKey,
-    tell: oneshot::Sender<(PoolPlace, UnderWay)>,
+    tell: oneshot::Sender<(PoolPermit, RunningCall)>,
 }
 
 /// What a call holds while it is short: a place, and while it waits for nobody a permit to compute.
-pub struct PoolPlace {
+pub struct PoolPermit {
     shared: Arc<Shared>,
     has_permit: bool,
 }
 
 /// One of the calls of a caller, short or long, for as long as it is under way.
-pub struct UnderWay {
+pub struct RunningCall {
     shared: Arc<Shared>,
     caller: CallerKey,
 }
 
-impl PoolPlace {
+impl PoolPermit {
     /// Lets another one compute.
     pub fn pause(&mut self) {
         if std::mem::take(&mut self.has_permit) {
@@ -88,7 +88,7 @@ impl PoolPlace {
     }
 }
 
-impl Drop for PoolPlace {
+impl Drop for PoolPermit {
     fn drop(&mut self) {
         let permits = usize::from(self.has_permit);
         self.shared.give_back(|state| {
@@ -98,7 +98,7 @@ impl Drop for PoolPlace {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         if let Some(count) = state.under_way.get_mut(&self.caller) {
@@ -139,12 +139,12 @@ impl Shared {
         }
     }
 
-    fn enter(self: &Arc<Self>, state: &mut State, caller: CallerKey) -> (PoolPlace, UnderWay) {
+    fn enter(self: &Arc<Self>, state: &mut State, caller: CallerKey) -> (PoolPermit, RunningCall) {
         state.free -= 1;
         state.permits -= 1;
         *state.under_way.entry(caller).or_default() += 1;
-        let place = PoolPlace { shared: Arc::clone(self), has_permit: true };
-        (place, UnderWay { shared: Arc::clone(self), caller })
+        let place = PoolPermit { shared: Arc::clone(self), has_permit: true };
+        (place, RunningCall { shared: Arc::clone(self), caller })
     }
 }
 
@@ -240,7 +240,7 @@ impl Pool {
         let (tell, told) = oneshot::channel();
         let work = move || {
             let _under_way = under_way;
-            lanes::run(place, work)
+            slow_queries::run(place, work)
         };
         // Nobody may be there any more to be told.
         if !self.threads.run(move || drop(tell.send(work()))) {
@@ -254,7 +254,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Full`], [`PoolError::TooLong`].
-    pub async fn place(&self, caller: CallerKey) -> Result<(PoolPlace, UnderWay), PoolError> {
+    pub async fn place(&self, caller: CallerKey) -> Result<(PoolPermit, RunningCall), PoolError> {
         let told = {
             let mut state = self.shared.lock();
             if state.free > 0 && state.permits > 0 {
@@ -285,7 +285,7 @@ impl Pool {
 mod tests {
     use super::{Pool, PoolError, PoolLoad};
     use crate::caller_key::CallerKey;
-    use crate::lanes;
+    use crate::slow_queries;
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::runtime::Handle;
@@ -313,7 +313,7 @@ mod tests {
         let (idle, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (runtime, is_idle, waits) = (Handle::current(), Arc::clone(&idle), Arc::clone(&goes_on));
         let slow = pool.run(ONE, move || {
-            lanes::idle(|| {
+            slow_queries::idle(|| {
                 is_idle.notify_one();
                 runtime.block_on(waits.notified());
             });

@@ -48,7 +48,7 @@ thread_local! {
 }
 
 /// Lets others compute before this thread from now on, where the system knows priorities of threads.
-pub(crate) fn give_way() {
+pub(crate) fn lower_priority() {
     if HAS_GIVEN_WAY.replace(true) {
         return;
     }
@@ -58,12 +58,12 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Marks this thread, whose priority [`push_aside`] has lowered, to end after its job.
-pub(crate) fn gave_way() {
+/// Marks this thread, whose priority [`lower_priority_of`] has lowered, to end after its job.
+pub(crate) fn has_lowered_priority() {
     HAS_GIVEN_WAY.set(true);
 }
 
-/// Identifies a thread to [`push_aside`].
+/// Identifies a thread to [`lower_priority_of`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadOfCall {
     #[cfg(target_os = "linux")]
@@ -81,7 +81,7 @@ impl ThreadOfCall {
 
 /// Lowers the priority of another thread. The caller ensures that the thread does not end meanwhile.
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "there is no such priority"))]
-pub(crate) fn push_aside(thread: ThreadOfCall) {
+pub(crate) fn lower_priority_of(thread: ThreadOfCall) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{getpriority_process, setpriority_process};
@@ -168,7 +168,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use super::{Threads, give_way};
+    use super::{Threads, lower_priority};
     use std::sync::mpsc;
     use std::thread::ThreadId;
     use std::time::{Duration, Instant};
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_thread_that_gave_way_ends_and_the_next_job_has_a_fresh_one() {
         let threads = Threads::default();
-        let first = run(&threads, give_way);
+        let first = run(&threads, lower_priority);
         assert_eq!(settle(&threads), 0);
         assert_ne!(run(&threads, || {}), first);
     }
@@ -229,11 +229,11 @@ mod tests {
         for _ in 0..200 {
             let (tell, told) = mpsc::channel();
             assert!(threads.run(move || {
-                give_way();
+                lower_priority();
                 tell.send(std::thread::current().id()).unwrap();
             }));
-            let gave_way = told.recv().unwrap();
-            assert_ne!(run(&threads, || {}), gave_way);
+            let has_lowered_priority = told.recv().unwrap();
+            assert_ne!(run(&threads, || {}), has_lowered_priority);
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         let both = tell.clone();
         run(&threads, move || {
             let before = priority();
-            give_way();
+            lower_priority();
             both.send((before, priority())).unwrap();
         });
         let (before, after) = told.recv().unwrap();

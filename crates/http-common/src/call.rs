@@ -36,7 +36,7 @@ use crate::services::Services;
 use crate::state::AppState;
 use branchyard_executor::BodyRoom;
 use branchyard_executor::CallerKey;
-use branchyard_executor::ReadSlot;
+use branchyard_executor::ConcurrencyPermit;
 use branchyard_executor::{Pool, PoolError};
 
 /// When an answer is seen.
@@ -536,7 +536,7 @@ impl Call {
     ///
     /// # Errors
     /// 429 when there is none.
-    pub fn read_slot(&self) -> Result<ReadSlot, Failure> {
+    pub fn read_slot(&self) -> Result<ConcurrencyPermit, Failure> {
         self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
             let limit = self.state.config.sql.max_concurrent_reads_per_caller;
             let detail = format!("{limit} reads of yours are running; wait for one to finish");
@@ -546,7 +546,7 @@ impl Call {
 
     /// Keeps a place until this request has an answer with room to be sent. An answer that waits for room takes up memory, and so counts as a read that
     /// is running.
-    pub fn keep_slot(&self, slot: Option<ReadSlot>) {
+    pub fn keep_slot(&self, slot: Option<ConcurrencyPermit>) {
         if let Some(slot) = slot {
             self.request.extensions_mut().insert(slot);
         }

@@ -65,7 +65,7 @@ mod upload;
 mod urls;
 
 // What is in signatures here.
-pub use branchyard_executor::{BodyRoom, CallerKey, PoolError, ReadSlot};
+pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
 
 pub use answer::{Answer, etag_of};
 pub use answer_room::{NoEffect, with_room};

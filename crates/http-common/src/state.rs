@@ -18,8 +18,8 @@ use crate::results::Results;
 use crate::services::Services;
 use branchyard_executor::BodyBudget;
 use branchyard_executor::CallerKey;
+use branchyard_executor::ConcurrencyLimiter;
 use branchyard_executor::Pool;
-use branchyard_executor::Slots;
 
 /// Bytes of a form of a page: a megabyte of statements, most of whose bytes take three in a form.
 pub const MAX_FORM_BYTES: usize = 4 << 20;
@@ -41,7 +41,7 @@ pub struct Shared {
     /// Pool for SQL reads.
     pub sql: Pool,
     /// Counts SQL reads per caller.
-    pub sql_slots: Slots,
+    pub sql_slots: ConcurrencyLimiter,
     /// Results of SQL reads.
     pub results: Results,
     /// Keys.
@@ -74,7 +74,7 @@ impl AppState {
             sql: Pool::new(sql.max_concurrent_reads, sql.read_queue_length, sql.read_queue_wait)
                 .computing(sql.max_computing_reads),
             results: Results::new(sql.result_cache_bytes),
-            sql_slots: Slots::new(sql.max_concurrent_reads_per_caller),
+            sql_slots: ConcurrencyLimiter::new(sql.max_concurrent_reads_per_caller),
             hub,
             keys,
             draining: AtomicBool::new(false),

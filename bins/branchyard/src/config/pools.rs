@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use branchyard_executor::LongLaneSizes;
+use branchyard_executor::SlowQueryLimits;
 use branchyard_http_common::PoolSizes;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct Pools {
 
 impl Default for Pools {
     fn default() -> Self {
-        let (pools, long) = (PoolSizes::default(), LongLaneSizes::default());
+        let (pools, long) = (PoolSizes::default(), SlowQueryLimits::default());
         Self {
             reads: pools.reads,
             writes: pools.writes,
@@ -67,10 +67,10 @@ impl Pools {
     }
 
     /// Sizes of the lane of long calls.
-    pub fn long(&self) -> LongLaneSizes {
-        LongLaneSizes {
+    pub fn long(&self) -> SlowQueryLimits {
+        SlowQueryLimits {
             after: Duration::from_millis(self.long_after_ms),
-            places: if self.long_places == 0 { LongLaneSizes::default().places } else { self.long_places },
+            places: if self.long_places == 0 { SlowQueryLimits::default().places } else { self.long_places },
             calls: self.long_calls,
             wait: Duration::from_millis(self.long_wait_ms),
             turn: Duration::from_millis(self.long_turn_ms),

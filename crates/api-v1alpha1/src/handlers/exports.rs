@@ -6,7 +6,7 @@ use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::ports::Canceled;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::ReadSlot;
+use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
     Call, CsvFile, DownloadWriter, Ending, Failure, First, Refusal, download_channel, segment, send_archive,
 };
@@ -79,7 +79,7 @@ struct Job {
     named: Named,
     limits: ExportLimits,
     include_bom: bool,
-    slot: ReadSlot,
+    slot: ConcurrencyPermit,
 }
 
 impl Job {

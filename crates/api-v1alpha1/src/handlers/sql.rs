@@ -3,7 +3,7 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::ReadSlot;
+use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, RowShape, Waiting};
 use branchyard_problem_details::ErrorCode;
 use serde_json::value::RawValue;
@@ -98,8 +98,8 @@ async fn rows(
     access: DatabaseAccess<Read>,
     commit: CommitHash,
     q: String,
-    slot: ReadSlot,
-) -> Result<(Ended, ReadSlot), Failure> {
+    slot: ConcurrencyPermit,
+) -> Result<(Ended, ConcurrencyPermit), Failure> {
     let canceled = Canceled::default();
     // When the client goes away this future ends before its answer, and so shall the statement.
     let _waiting = Waiting::new(&canceled);

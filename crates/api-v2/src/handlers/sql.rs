@@ -10,7 +10,7 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
-use branchyard_http_common::ReadSlot;
+use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
     Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
     Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
@@ -111,7 +111,7 @@ struct Reading {
     state: AppState,
     known: IfNoneMatch,
     is_read: bool,
-    slot: Option<ReadSlot>,
+    slot: Option<ConcurrencyPermit>,
 }
 
 /// What is to be read, and the tag of its result if that never changes.

@@ -7,36 +7,36 @@ use crate::caller_key::CallerKey;
 
 /// Counts what each caller has running, and refuses above a limit. Holds only callers that have something running.
 #[derive(Clone)]
-pub struct Slots {
+pub struct ConcurrencyLimiter {
     running: Arc<Mutex<HashMap<CallerKey, usize>>>,
     limit: usize,
 }
 
 /// One running read; gives its place back when dropped.
-pub struct ReadSlot {
-    slots: Slots,
+pub struct ConcurrencyPermit {
+    slots: ConcurrencyLimiter,
     caller: CallerKey,
 }
 
-impl Slots {
+impl ConcurrencyLimiter {
     /// At most `limit` per caller.
     pub fn new(limit: usize) -> Self {
         Self { running: Arc::default(), limit }
     }
 
     /// A place for this caller, if there is one.
-    pub fn take(&self, caller: CallerKey) -> Option<ReadSlot> {
+    pub fn take(&self, caller: CallerKey) -> Option<ConcurrencyPermit> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let count = running.get(&caller).copied().unwrap_or_default();
         if count >= self.limit {
             return None;
         }
         running.insert(caller, count + 1);
-        Some(ReadSlot { slots: self.clone(), caller })
+        Some(ConcurrencyPermit { slots: self.clone(), caller })
     }
 }
 
-impl Drop for ReadSlot {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         let mut running = self.slots.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = running.get_mut(&self.caller) {
@@ -50,12 +50,12 @@ impl Drop for ReadSlot {
 
 #[cfg(test)]
 mod tests {
-    use super::Slots;
+    use super::ConcurrencyLimiter;
     use crate::caller_key::CallerKey;
 
     #[test]
     fn places_are_per_caller_and_come_back() {
-        let slots = Slots::new(2);
+        let slots = ConcurrencyLimiter::new(2);
         let first = slots.take(CallerKey::Address(1));
         let second = slots.take(CallerKey::Address(1));
         assert!(first.is_some() && second.is_some());

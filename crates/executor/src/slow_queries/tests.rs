@@ -6,24 +6,24 @@ use std::time::Duration;
 use branchyard_domain::ports::{Canceled, Flow};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Joining, LongLane, LongLaneSizes, idle, run};
+use super::{Joining, SlowQueryLimits, SlowQueryScheduler, idle, run};
 use crate::caller_key::CallerKey;
-use crate::pool::{Pool, PoolPlace};
+use crate::pool::{Pool, PoolPermit};
 
 const CALLER: CallerKey = CallerKey::Address(1);
 
-fn lane(places: usize, calls: usize) -> LongLane {
+fn lane(places: usize, calls: usize) -> SlowQueryScheduler {
     let (wait, turn) = (Duration::from_millis(60), Duration::from_millis(1));
-    LongLane::new(LongLaneSizes { after: Duration::ZERO, places, calls, wait, turn })
+    SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places, calls, wait, turn })
 }
 
-fn is_empty(lane: &LongLane) -> bool {
+fn is_empty(lane: &SlowQueryScheduler) -> bool {
     let state = lane.lock();
     state.calls == 0 && state.computing == 0 && state.first.is_empty() && state.again.is_empty()
 }
 
 /// Long calls, and those that compute.
-fn counts(lane: &LongLane) -> (usize, usize) {
+fn counts(lane: &SlowQueryScheduler) -> (usize, usize) {
     let state = lane.lock();
     (state.calls, state.computing)
 }
@@ -36,7 +36,7 @@ fn pool() -> Pool {
     Pool::new(1, 0, Duration::ZERO)
 }
 
-fn place(pool: &Pool) -> PoolPlace {
+fn place(pool: &Pool) -> PoolPermit {
     runtime().block_on(pool.place(CALLER)).unwrap().0
 }
 
@@ -113,8 +113,8 @@ fn what_did_not_come_through_a_pool_goes_on() {
 
 #[test]
 fn a_call_is_short_until_it_has_computed_for_so_long() {
-    let sizes = LongLaneSizes { after: Duration::from_millis(20), ..LongLaneSizes::default() };
-    let (lane, pool) = (LongLane::new(sizes), pool());
+    let sizes = SlowQueryLimits { after: Duration::from_millis(20), ..SlowQueryLimits::default() };
+    let (lane, pool) = (SlowQueryScheduler::new(sizes), pool());
     run(place(&pool), || {
         thread::sleep(Duration::from_millis(30));
         assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
@@ -136,7 +136,7 @@ fn compute(time: Duration) {
 fn calls_with_statements_alike_become_long_ones_together() {
     const SLOW: u64 = 1;
     let after = Duration::from_millis(40);
-    let lane = LongLane::new(LongLaneSizes { after, ..LongLaneSizes::default() });
+    let lane = SlowQueryScheduler::new(SlowQueryLimits { after, ..SlowQueryLimits::default() });
     let nobody = Canceled::default();
     let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
@@ -189,7 +189,7 @@ fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
 fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
     let turn = Duration::from_secs(60);
     let let_in = |wait| {
-        let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
+        let lane = SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
         let canceled = Canceled::default();
         let computing = [lane.join(Joining::InTurn), lane.join(Joining::InTurn)].map(|stay| {
             let mut stay = stay.expect("a place is free");
@@ -211,7 +211,7 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
 #[test]
 fn turns_that_last_longer_than_they_should_let_in_fewer() {
     let (wait, turn) = (Duration::from_secs(2), Duration::from_millis(100));
-    let lane = LongLane::new(LongLaneSizes { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
+    let lane = SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places: 1, calls: 64, wait, turn });
     let let_in = || {
         let waiting: Vec<_> = std::iter::from_fn(|| lane.join(Joining::InTurn)).take(64).collect();
         waiting.len()

@@ -1,11 +1,11 @@
 //! Calls that compute for long, apart from the short ones: so many of them at once as there are places, whatever there is to do.
 //!
-//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`LongLane::go_on`] on its
+//! Every call begins in the short lane, with the place its [`Pool`](crate::Pool) gave it. The engine asks [`SlowQueryScheduler::go_on`] on its
 //! thread now and then; once the call, or all that run the like of its statement together, has computed for a while it leaves its place
 //! to the next one, lowers the priority of its thread and takes turns with the other long ones. A statement like one that went that way
-//! lately goes it from its beginning ([`LongLane::begin`]), so that trying again costs nothing. Who is new comes before who had a turn.
+//! lately goes it from its beginning ([`SlowQueryScheduler::begin`]), so that trying again costs nothing. Who is new comes before who had a turn.
 //! A call that does not ask, because it is within something that cannot be stopped, is made a long one by the one who watches it
-//! ([`LaneCall::make_long`]); one that waits for memory becomes one by itself ([`LongLane::pause`]).
+//! ([`ScheduledCall::make_long`]); one that waits for memory becomes one by itself ([`SlowQueryScheduler::pause`]).
 //! A long call that waits for its client computes nothing and holds up nobody. When there are too many, or a first turn would be too
 //! long in coming, the call is refused: the server is overloaded.
 
@@ -19,7 +19,7 @@ use branchyard_domain::ports::{Canceled, Flow};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::pool::PoolPlace;
+use crate::pool::PoolPermit;
 use crate::threads::{self, ThreadOfCall};
 
 /// How often one who waits looks whether anybody still wants its result.
@@ -31,7 +31,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// How many long calls there may be.
 #[derive(Debug, Clone)]
-pub struct LongLaneSizes {
+pub struct SlowQueryLimits {
     /// Processor time after which a call is a long one; calls with statements alike use it up together, since a crowd of them would have to share
     /// the processor until the first has used it up alone.
     pub after: Duration,
@@ -45,7 +45,7 @@ pub struct LongLaneSizes {
     pub turn: Duration,
 }
 
-impl Default for LongLaneSizes {
+impl Default for SlowQueryLimits {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
@@ -60,10 +60,10 @@ impl Default for LongLaneSizes {
 
 /// The lane of long calls. Clones are the same lane.
 #[derive(Clone)]
-pub struct LongLane(Arc<Lane>);
+pub struct SlowQueryScheduler(Arc<Lane>);
 
 struct Lane {
-    sizes: LongLaneSizes,
+    sizes: SlowQueryLimits,
     state: Mutex<State>,
     changed: Condvar,
     /// Shapes of statements that took long, and when.
@@ -119,7 +119,7 @@ struct Call {
 
 /// Processor time of a short call, counted with that of others under way.
 struct Counted {
-    lane: LongLane,
+    lane: SlowQueryScheduler,
     shape: u64,
     used: Duration,
 }
@@ -154,8 +154,8 @@ struct Placed {
 }
 
 enum Place {
-    Short(PoolPlace),
-    Long(Stay),
+    Short(PoolPermit),
+    Long(SlowPermit),
     /// The call has ended.
     None,
 }
@@ -165,29 +165,29 @@ impl Placed {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the place. Afterwards [`LaneCall::make_long`] leaves the thread alone, which may already run another call.
+    /// Returns the place. Afterwards [`ScheduledCall::make_long`] leaves the thread alone, which may already run another call.
     fn end(&self) {
         let mut place = self.lock();
         if matches!(*place, Place::Long(_)) {
-            threads::gave_way();
+            threads::has_lowered_priority();
         }
         *place = Place::None;
     }
 }
 
 /// A handle with which another thread makes a call a long one.
-pub struct LaneCall {
-    lane: LongLane,
+pub struct ScheduledCall {
+    lane: SlowQueryScheduler,
     place: Arc<Placed>,
 }
 
-impl fmt::Debug for LaneCall {
+impl fmt::Debug for ScheduledCall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LaneCall").finish_non_exhaustive()
+        formatter.debug_struct("ScheduledCall").finish_non_exhaustive()
     }
 }
 
-impl LaneCall {
+impl ScheduledCall {
     /// Makes a short call a long one with a turn, unless there are too many already; its place is the next one's. For a call that does not
     /// ask by itself. Does not block.
     pub fn make_long(&self) {
@@ -198,7 +198,7 @@ impl LaneCall {
         {
             *place = Place::Long(stay);
             // While the place is locked, the thread still has this call.
-            threads::push_aside(self.place.thread);
+            threads::lower_priority_of(self.place.thread);
         }
     }
 }
@@ -211,8 +211,8 @@ fn computed() -> Duration {
 }
 
 /// One of the long calls.
-struct Stay {
-    lane: LongLane,
+struct SlowPermit {
+    lane: SlowQueryScheduler,
     /// Until the first turn comes or is given up.
     first: Option<First>,
     turn_began: Option<Instant>,
@@ -238,7 +238,7 @@ struct First {
 }
 
 /// Runs a call that holds a place.
-pub(crate) fn run<T>(place: PoolPlace, work: impl FnOnce() -> T) -> T {
+pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
     /// Also when the call panics: the thread lives on.
     struct Left;
     impl Drop for Left {
@@ -271,9 +271,9 @@ pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
     result
 }
 
-impl LongLane {
+impl SlowQueryScheduler {
     /// A lane.
-    pub fn new(sizes: LongLaneSizes) -> Self {
+    pub fn new(sizes: SlowQueryLimits) -> Self {
         let known = Cache::new(SHAPES);
         Self(Arc::new(Lane {
             sizes,
@@ -314,7 +314,7 @@ impl LongLane {
             Place::None => {}
             Place::Short(_) => {
                 let Some(stay) = self.join(Joining::Later) else { return Flow::Stop };
-                threads::give_way();
+                threads::lower_priority();
                 *place = Place::Long(stay);
             }
         }
@@ -322,9 +322,9 @@ impl LongLane {
     }
 
     /// Returns a handle to the call of this thread, or `None` if the thread runs no call of a pool.
-    pub fn call(&self) -> Option<LaneCall> {
+    pub fn call(&self) -> Option<ScheduledCall> {
         let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)))?;
-        Some(LaneCall { lane: self.clone(), place })
+        Some(ScheduledCall { lane: self.clone(), place })
     }
 
     fn knows(&self, shape: u64) -> bool {
@@ -352,7 +352,7 @@ impl LongLane {
         if let Place::Short(_) = *place {
             let Some(stay) = self.join(Joining::InTurn) else { return Flow::Stop };
             // From here on short ones go before it at the processor, and its place is the next one's.
-            threads::give_way();
+            threads::lower_priority();
             *place = Place::Long(stay);
         }
         match &mut *place {
@@ -362,8 +362,8 @@ impl LongLane {
     }
 
     /// `None` when there are too many, or so many are before it that its turn would not come in time.
-    fn join(&self, joining: Joining) -> Option<Stay> {
-        let LongLaneSizes { places, calls, wait, turn, .. } = self.0.sizes;
+    fn join(&self, joining: Joining) -> Option<SlowPermit> {
+        let SlowQueryLimits { places, calls, wait, turn, .. } = self.0.sizes;
         let mut state = self.lock();
         if joining != Joining::InTurn {
             if state.calls >= calls {
@@ -372,7 +372,7 @@ impl LongLane {
             state.calls += 1;
             let computes = joining == Joining::AtOnce;
             state.computing += usize::from(computes);
-            return Some(Stay { lane: self.clone(), first: None, turn_began: computes.then(Instant::now) });
+            return Some(SlowPermit { lane: self.clone(), first: None, turn_began: computes.then(Instant::now) });
         }
         // Those who compute now have up to a whole turn before them.
         let turns = u32::try_from((state.computing + state.first.len()) / places.max(1)).unwrap_or(u32::MAX);
@@ -385,7 +385,11 @@ impl LongLane {
         let ticket = state.ticket();
         state.first.push_back(ticket);
         drop(state);
-        Some(Stay { lane: self.clone(), first: Some(First { ticket, turns, since: Instant::now() }), turn_began: None })
+        Some(SlowPermit {
+            lane: self.clone(),
+            first: Some(First { ticket, turns, since: Instant::now() }),
+            turn_began: None,
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -398,7 +402,7 @@ impl LongLane {
     }
 }
 
-impl Stay {
+impl SlowPermit {
     /// Goes on with its turn, or waits for one.
     fn take_turn(&mut self, canceled: &Canceled) -> Flow {
         if let Some(began) = self.turn_began {
@@ -457,7 +461,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for SlowPermit {
     fn drop(&mut self) {
         self.end_turn();
         let mut state = self.lane.lock();
