@@ -19,6 +19,9 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("storage", Uses::Only(&["domain", "deployments", "auth"])),
     ("hooks", Uses::Only(&["domain", "auth"])),
     ("provisioner-local", Uses::Only(&["deployments", "domain", "auth", "sqlite-lexer"])),
+    ("import-formats", Uses::Only(&["domain", "imports", "engine-doltlite"])),
+    ("system", Uses::Only(&["domain"])),
+    ("deployment-proxy", Uses::Only(&["http-common", "deployments", "domain", "auth"])),
     ("executor", Uses::Only(&["domain"])),
     ("http-common", Uses::Only(&["executor", "domain", "deployments", "auth", "problem-details"])),
     ("api-v2", ADAPTER),
@@ -76,6 +79,7 @@ const PLACES: &[Place] = &[
             "api-v1alpha1",
             "api-hosted-v1",
             "provisioner-local",
+            "deployment-proxy",
             "web",
             "branchyard",
             "testkit",
@@ -86,9 +90,9 @@ const PLACES: &[Place] = &[
     },
     Place {
         crates: &["reqwest"],
-        users: &["hooks", "branchyard", "testkit"],
+        users: &["hooks", "deployment-proxy", "branchyard", "testkit"],
         optional_users: &[],
-        instead: "outgoing requests are made by `hooks` and the binary only",
+        instead: "outgoing requests are made by `hooks`, the proxy of deployments and the binary only",
     },
 ];
 

@@ -13,14 +13,14 @@ use branchyard_engine_doltlite::{DoltliteEngine, Long};
 use branchyard_executor::SlowQueryScheduler;
 pub use branchyard_hooks::Names;
 use branchyard_hooks::{HttpSender, JsonPayloads, ServerVault, SystemNames};
+use branchyard_import_formats::FileFormats;
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::{FolderBlobs, Store};
+use branchyard_system::{SystemClock, SystemIds};
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::deployments;
-use crate::formats::FileFormats;
-use crate::system::{SystemClock, SystemIds};
 use crate::turns::Turns;
 
 /// What tests put in the place of the machine's clock and randomness.

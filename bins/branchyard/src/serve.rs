@@ -27,7 +27,7 @@ use crate::fleet::Fleet;
 use crate::metrics::{self, Metrics, MetricsServer, Sources};
 use crate::pull_fetches::PullFetches;
 use crate::workers::Workers;
-use crate::{data_dir::DataDir, gateway, health};
+use crate::{data_dir::DataDir, health};
 
 /// How long requests under way may take once the server drains.
 const DRAIN_SECONDS: u64 = 30;
@@ -275,7 +275,7 @@ fn listen(
     let Shared { state, alpha, hosted, metrics } = shared;
     let metrics = web::Data::new(metrics);
     let has_gateway = hosted.gateway;
-    let guesses = gateway::guesses();
+    let guesses = branchyard_deployment_proxy::guesses();
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let server = HttpServer::new(move || {
@@ -290,7 +290,7 @@ fn listen(
             .wrap(from_fn(connections::note))
             .configure(|config| {
                 if has_gateway {
-                    gateway::configure(config, &guesses);
+                    branchyard_deployment_proxy::configure(config, &guesses);
                 }
             })
             .configure(branchyard_api_v2::configure)

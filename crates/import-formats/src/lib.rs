@@ -1,5 +1,7 @@
 //! The formats port on `branchyard-imports`, and on the engine for files of its own kind.
 
+mod sqlite;
+
 use std::sync::Arc;
 
 use branchyard_domain::entities::{Cell, FileType, RowProblem};
@@ -10,9 +12,11 @@ use branchyard_engine_doltlite::DoltliteEngine;
 use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, ReadSeek, RowErrors, Rows, Scan, Value};
 
 /// Every format this build reads.
-pub(crate) struct FileFormats {
-    pub(crate) limits: Limits,
-    pub(crate) engine: Arc<DoltliteEngine>,
+pub struct FileFormats {
+    /// Limits of reading.
+    pub limits: Limits,
+    /// Reads SQLite files.
+    pub engine: Arc<DoltliteEngine>,
 }
 
 fn format_of(file_type: FileType) -> Option<Format> {
@@ -35,7 +39,7 @@ impl Formats for FileFormats {
 
     fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError> {
         if input.file_type == FileType::Sqlite {
-            return crate::sqlite::scan(&self.engine, &input, self.limits);
+            return sqlite::scan(&self.engine, &input, self.limits);
         }
         let unknown = || FormatError::File("this server cannot read that format".to_owned());
         let format = format_of(input.file_type).ok_or_else(unknown)?;

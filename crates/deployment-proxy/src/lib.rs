@@ -17,7 +17,7 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::access::Caller;
 use branchyard_domain::errors::Fault;
-use branchyard_http_common::{AppState, Guesses, Pace, Patience, RequestId, Services, path_segment};
+use branchyard_http_common::{AppState, Guesses, HostedAddresses, Pace, Patience, RequestId, Services, path_segment};
 use futures_util::{StreamExt as _, stream};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
@@ -49,15 +49,15 @@ const HOP_BY_HOP: &[&str] = &[
 ];
 
 /// What counts rejected credentials; one for all workers.
-pub(crate) fn guesses() -> Data<Guesses> {
+pub fn guesses() -> Data<Guesses> {
     Data::new(Guesses::new(REJECTED, 1))
 }
 
 /// Mounts the gateway; before the API, whose scope would answer for these paths.
-pub(crate) fn configure(config: &mut web::ServiceConfig, guesses: &Data<Guesses>) {
+pub fn configure(config: &mut web::ServiceConfig, guesses: &Data<Guesses>) {
     // A client of its own for each worker: connections belong to the worker's runtime.
     let client = reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build();
-    let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", branchyard_api_hosted_v1::BASE);
+    let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", HostedAddresses::BASE);
     if let Ok(client) = client {
         config.service(web::resource(path).app_data(Data::new(client)).app_data(guesses.clone()).to(pass));
     }

@@ -7,7 +7,7 @@ use branchyard_imports::{
     ImportError, Limits, Record, Records, RowError, RowErrors, Scan, Value, scan_records, typed_rows,
 };
 
-use crate::formats::{Converted, affinities, columns, refused};
+use crate::{Converted, affinities, columns, refused};
 
 pub(crate) fn scan<'a>(
     engine: &DoltliteEngine,
