@@ -10,6 +10,7 @@ use actix_web::dev::{Server, ServerHandle};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer, web};
 use anyhow::Context as _;
+use branchyard_deployment_proxy::DeploymentProxy;
 use branchyard_deployments::Deployments;
 use branchyard_domain::Hub;
 use branchyard_http_common::{AppState, ServerKeys, Services, head_limit};
@@ -145,7 +146,9 @@ impl Running {
                 Some(metrics)
             }
         };
-        let shared = Shared { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured) };
+        let proxy = hosted.gateway.then(DeploymentProxy::new).transpose();
+        let proxy = proxy.context("cannot build the HTTP client that reaches deployments")?;
+        let shared = Shared { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), proxy };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
         let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
@@ -264,6 +267,8 @@ struct Shared {
     alpha: branchyard_api_v1alpha1::Settings,
     hosted: branchyard_api_hosted_v1::Settings,
     metrics: Arc<Metrics>,
+    /// The proxy of deployments, if it is on.
+    proxy: Option<DeploymentProxy>,
 }
 
 fn listen(
@@ -272,10 +277,8 @@ fn listen(
     patience: Patience,
     limits: ConnectionLimits,
 ) -> std::io::Result<Server> {
-    let Shared { state, alpha, hosted, metrics } = shared;
+    let Shared { state, alpha, hosted, metrics, proxy } = shared;
     let metrics = web::Data::new(metrics);
-    let has_gateway = hosted.gateway;
-    let guesses = branchyard_deployment_proxy::guesses();
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));
     let server = HttpServer::new(move || {
@@ -289,8 +292,8 @@ fn listen(
             .wrap(from_fn(metrics::count))
             .wrap(from_fn(connections::note))
             .configure(|config| {
-                if has_gateway {
-                    branchyard_deployment_proxy::configure(config, &guesses);
+                if let Some(proxy) = &proxy {
+                    proxy.configure(config);
                 }
             })
             .configure(branchyard_api_v2::configure)

@@ -48,19 +48,44 @@ const HOP_BY_HOP: &[&str] = &[
     "upgrade",
 ];
 
-/// What counts rejected credentials; one for all workers.
-pub fn guesses() -> Data<Guesses> {
-    Data::new(Guesses::new(REJECTED, 1))
+/// The proxy of a server. Made once and mounted in every worker.
+#[derive(Clone)]
+pub struct DeploymentProxy {
+    /// Counts rejected credentials, of all workers together.
+    guesses: Data<Guesses>,
 }
 
-/// Mounts the gateway; before the API, whose scope would answer for these paths.
-pub fn configure(config: &mut web::ServiceConfig, guesses: &Data<Guesses>) {
-    // A client of its own for each worker: connections belong to the worker's runtime.
-    let client = reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build();
-    let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", HostedAddresses::BASE);
-    if let Ok(client) = client {
-        config.service(web::resource(path).app_data(Data::new(client)).app_data(guesses.clone()).to(pass));
+impl DeploymentProxy {
+    /// Returns a proxy.
+    ///
+    /// # Errors
+    /// If no HTTP client can be built here, for example without a source of random numbers.
+    pub fn new() -> reqwest::Result<Self> {
+        client()?;
+        Ok(Self { guesses: Data::new(Guesses::new(REJECTED, 1)) })
     }
+
+    /// Mounts the proxy. It has to come before the API, whose scope would answer for these paths.
+    pub fn configure(&self, config: &mut web::ServiceConfig) {
+        let path = format!("{}/deployments/{{owner}}/{{deployment}}/sql{{tail:(?:/.*)?}}", HostedAddresses::BASE);
+        match client() {
+            Ok(client) => {
+                let resource = web::resource(path).app_data(Data::new(client)).app_data(self.guesses.clone());
+                config.service(resource.to(pass));
+            }
+            // It was possible when the server started.
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a worker cannot reach deployments");
+                let busy = || async { unavailable("the server cannot reach deployments just now; try again") };
+                config.service(web::resource(path).to(busy));
+            }
+        }
+    }
+}
+
+/// A client for one worker: connections belong to the worker's runtime.
+fn client() -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder().connect_timeout(CONNECT).pool_idle_timeout(IDLE).no_proxy().build()
 }
 
 /// An answer of the gateway's own.
@@ -106,6 +131,19 @@ fn preflight(request: &HttpRequest) -> Option<HttpResponse> {
     response.insert_header((header::ACCESS_CONTROL_MAX_AGE, "600"));
     response.insert_header((header::VARY, "Origin"));
     Some(response.finish())
+}
+
+/// Returns the lowercase names that `Connection` headers nominate: they belong to the connection as well (RFC 9110 §7.6.1).
+fn nominated_headers<'a>(connection: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let values = connection.map(|value| String::from_utf8_lossy(value).to_ascii_lowercase());
+    values.flat_map(|value| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()).collect()
+}
+
+/// Returns `true` if a header, given in lowercase, is part of the message. A credential is one whatever the client nominates: without it the instance
+/// would answer another caller.
+fn is_end_to_end(name: &str, nominated: &[String]) -> bool {
+    let belongs_to_connection = HOP_BY_HOP.contains(&name) || nominated.iter().any(|known| known == name);
+    name == "authorization" || !belongs_to_connection
 }
 
 /// Why a request is not passed on.
@@ -296,8 +334,9 @@ async fn forward(
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", "unknown method");
     };
     let mut passed = client.request(method, format!("http://{address}{tail}{query}"));
+    let nominated = nominated_headers(request.headers().get_all(header::CONNECTION).map(HeaderValue::as_bytes));
     for (name, value) in request.headers() {
-        if !HOP_BY_HOP.contains(&name.as_str()) {
+        if is_end_to_end(name.as_str(), &nominated) {
             passed = passed.header(name.as_str(), value.as_bytes());
         }
     }
@@ -318,8 +357,10 @@ async fn forward(
     };
     let status = StatusCode::from_u16(answer.status().as_u16()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut response = HttpResponse::build(status);
+    let connection = answer.headers().get_all(reqwest::header::CONNECTION).iter();
+    let nominated = nominated_headers(connection.map(reqwest::header::HeaderValue::as_bytes));
     for (name, value) in answer.headers() {
-        if !HOP_BY_HOP.contains(&name.as_str()) {
+        if is_end_to_end(name.as_str(), &nominated) {
             response.append_header((name.as_str(), value.as_bytes()));
         }
     }
@@ -329,4 +370,21 @@ async fn forward(
         Ok::<_, std::io::Error>(piece.map(|piece| (piece, answer)))
     });
     response.streaming(pieces.boxed_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_end_to_end, nominated_headers};
+
+    #[test]
+    fn headers_that_the_connection_nominates_are_not_passed_on() {
+        let sent: [&[u8]; 2] = [b"close, X-Trace", b"  Keep-Alive ,authorization,"];
+        let nominated = nominated_headers(sent.into_iter());
+        for name in ["x-trace", "close", "connection", "transfer-encoding", "keep-alive"] {
+            assert!(!is_end_to_end(name, &nominated), "{name}");
+        }
+        for name in ["content-type", "x-request-id", "authorization"] {
+            assert!(is_end_to_end(name, &nominated), "{name}");
+        }
+    }
 }
