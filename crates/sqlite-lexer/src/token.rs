@@ -102,7 +102,10 @@ pub(crate) fn blank_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
         at += match &bytes[at..] {
-            [b' ' | b'\t' | b'\n' | b'\r' | 0x0c, ..] => 1,
+            // A vertical tab continues a run of whitespace and does not begin one.
+            [b' ' | b'\t' | b'\n' | b'\r' | 0x0c, rest @ ..] => {
+                1 + count(rest, |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c))
+            }
             // SQLite takes a byte order mark for whitespace wherever a token could begin.
             [0xef, 0xbb, 0xbf, ..] => 3,
             [b'-', b'-', comment @ ..] => 2 + find(comment, b'\n').map_or(comment.len(), |end| end + 1),
@@ -247,6 +250,7 @@ mod tests {
             ("- -1/ *", vec![(Symbol, "-"), (Symbol, "-"), (Number, "1"), (Symbol, "/"), (Symbol, "*")]),
             ("/* a */ b -- c\nd/*/ e", vec![(Word, "b"), (Word, "d")]),
             ("\u{feff}a \u{feff}b", vec![(Word, "a"), (Word, "b")]),
+            ("a \u{b}b\u{b}", vec![(Word, "a"), (Word, "b"), (Symbol, "\u{b}")]),
             (": $(a)", vec![(Symbol, ":"), (Symbol, "$"), (Symbol, "("), (Word, "a"), (Symbol, ")")]),
         ] {
             assert_eq!(tokens(sql), expected, "{sql}");

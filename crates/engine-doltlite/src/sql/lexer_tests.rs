@@ -126,7 +126,7 @@ fn respaced(sql: &str) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn between_tokens_there_is_nothing_for_the_engine(sql in text()) {
