@@ -1,7 +1,7 @@
 //! Users and organizations.
 
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
-use branchyard_domain::ports::{AccountRepository, MetadataError};
+use branchyard_domain::ports::{AccountRepository, MetadataError, OrganizationRepository, UserRepository};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
@@ -136,7 +136,7 @@ fn add_emails(conn: &mut AnyConnection, user: &str, emails: &[Email]) -> QueryRe
 }
 
 impl AccountRepository for SqlUnit {
-    fn account_by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
+    fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
         self.run("find an account", |conn| {
             let row = accounts::table
                 .filter(accounts::name_key.eq(name.key()))
@@ -153,12 +153,14 @@ impl AccountRepository for SqlUnit {
             })
         })
     }
+}
 
-    fn user_add(&mut self, user: &User) -> Result<()> {
+impl UserRepository for SqlUnit {
+    fn add(&mut self, user: &User) -> Result<()> {
         self.run_unless_taken("add a user", |conn| add_user(conn, user))
     }
 
-    fn user_get(&mut self, id: AccountId) -> Result<Option<User>> {
+    fn get(&mut self, id: AccountId) -> Result<Option<User>> {
         self.run("read a user", |conn| {
             let rows: Option<(AccountRow, UserRow)> = users::table
                 .inner_join(accounts::table.on(accounts::id.eq(users::id)))
@@ -176,7 +178,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn user_update(&mut self, user: &User) -> Result<bool> {
+    fn update(&mut self, user: &User) -> Result<bool> {
         self.run("change a user", |conn| {
             let changed = diesel::update(users::table.find(user.id.to_string()))
                 .set((
@@ -193,7 +195,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn user_set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+    fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
         self.run("set the addresses of a user", |conn| {
             let user = user.to_string();
             diesel::delete(emails::table.filter(emails::user_id.eq(&user))).execute(conn)?;
@@ -201,14 +203,16 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn user_any(&mut self) -> Result<bool> {
+    fn any(&mut self) -> Result<bool> {
         self.run("look for users", |conn| {
             let any: Option<String> = users::table.select(users::id).first(conn).optional()?;
             Ok(any.is_some())
         })
     }
+}
 
-    fn organization_add(&mut self, organization: &Organization) -> Result<()> {
+impl OrganizationRepository for SqlUnit {
+    fn add(&mut self, organization: &Organization) -> Result<()> {
         self.run_unless_taken("add an organization", |conn| {
             diesel::insert_into(accounts::table)
                 .values(account_row(
@@ -230,7 +234,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>> {
+    fn get(&mut self, id: AccountId) -> Result<Option<Organization>> {
         self.run("read an organization", |conn| {
             let row: Option<(AccountRow, OrganizationRow)> = organizations::table
                 .inner_join(accounts::table.on(accounts::id.eq(organizations::id)))
@@ -243,7 +247,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn organization_update(&mut self, organization: &Organization) -> Result<bool> {
+    fn update(&mut self, organization: &Organization) -> Result<bool> {
         self.run("change an organization", |conn| {
             let changed = diesel::update(organizations::table.find(organization.id.to_string()))
                 .set((
@@ -256,7 +260,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn organization_owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
+    fn owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
         self.run("look for deployments of an organization", |conn| {
             let any: Option<String> = deployments::table
                 .filter(deployments::owner_id.eq(id.to_string()))
@@ -268,7 +272,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn organization_remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
+    fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()> {
         self.run("remove an organization", |conn| {
             let id = id.to_string();
             diesel::delete(members::table.filter(members::organization_id.eq(&id))).execute(conn)?;
@@ -277,12 +281,7 @@ impl AccountRepository for SqlUnit {
         })
     }
 
-    fn organization_list(
-        &mut self,
-        user: AccountId,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Vec<(Organization, MemberRole)>> {
+    fn list(&mut self, user: AccountId, after: Option<&str>, most: usize) -> Result<Vec<(Organization, MemberRole)>> {
         self.run("list organizations", |conn| {
             let mut query = members::table
                 .inner_join(organizations::table.on(organizations::id.eq(members::organization_id)))

@@ -96,22 +96,22 @@ fn newest(
 }
 
 impl ActivityRepository for SqlUnit {
-    fn activity_add(&mut self, activity: &Activity) -> Result<()> {
+    fn add(&mut self, activity: &Activity) -> Result<()> {
         self.run("note an activity", |conn| {
             diesel::insert_into(activities::table).values(ActivityRow::new(activity)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn activity_list(&mut self, database: DatabaseId, most: usize) -> Result<Vec<Activity>> {
+    fn list(&mut self, database: DatabaseId, most: usize) -> Result<Vec<Activity>> {
         self.run("list activities", |conn| newest(conn, database, None, most))
     }
 
-    fn activity_of_pull(&mut self, database: DatabaseId, number: PullNumber, most: usize) -> Result<Vec<Activity>> {
+    fn list_of_pull(&mut self, database: DatabaseId, number: PullNumber, most: usize) -> Result<Vec<Activity>> {
         self.run("list activities of a pull", |conn| newest(conn, database, Some(number), most))
     }
 
-    fn activity_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge activities", |conn| {
             let old = activities::table
                 .filter(activities::at.lt(before.as_micros()))
@@ -121,7 +121,7 @@ impl ActivityRepository for SqlUnit {
         })
     }
 
-    fn activity_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         self.run("remove the activities of a database", |conn| {
             diesel::delete(activities::table.filter(activities::database_id.eq(database.to_string()))).execute(conn)?;
             Ok(())

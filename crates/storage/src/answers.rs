@@ -11,7 +11,7 @@ use crate::unit::SqlUnit;
 type Result<T> = std::result::Result<T, MetadataError>;
 
 impl IdempotencyRepository for SqlUnit {
-    fn answer_add(&mut self, answer: &SavedAnswer) -> Result<()> {
+    fn add(&mut self, answer: &SavedAnswer) -> Result<()> {
         self.run_unless_taken("keep an answer", |conn| {
             diesel::insert_into(answers::table)
                 .values((
@@ -27,13 +27,7 @@ impl IdempotencyRepository for SqlUnit {
         })
     }
 
-    fn answer_get(
-        &mut self,
-        caller: AccountId,
-        scope: &str,
-        key: &str,
-        not_before: Timestamp,
-    ) -> Result<Option<SavedAnswer>> {
+    fn get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>> {
         self.run("find an answer", |conn| {
             let row: Option<(Vec<u8>, Vec<u8>, i64)> = answers::table
                 .filter(answers::caller_id.eq(caller.to_string()))
@@ -56,7 +50,7 @@ impl IdempotencyRepository for SqlUnit {
         })
     }
 
-    fn answer_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge answers", |conn| {
             let removed =
                 diesel::delete(answers::table.filter(answers::created_at.lt(before.as_micros()))).execute(conn)?;

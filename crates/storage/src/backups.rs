@@ -25,7 +25,7 @@ fn backup((deployment_id, id, kind, databases, expires_at): Row) -> Read<Backup>
 }
 
 impl BackupRepository for SqlUnit {
-    fn backup_add(&mut self, backup: &Backup) -> Result<()> {
+    fn add(&mut self, backup: &Backup) -> Result<()> {
         self.run_unless_taken("add a backup", |conn| {
             diesel::insert_into(backups::table)
                 .values((
@@ -40,7 +40,7 @@ impl BackupRepository for SqlUnit {
         })
     }
 
-    fn backup_get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>> {
+    fn get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>> {
         self.run("read a backup", |conn| {
             let found: Option<Row> =
                 backups::table.find((deployment.to_string(), id.to_string())).first(conn).optional()?;
@@ -48,7 +48,7 @@ impl BackupRepository for SqlUnit {
         })
     }
 
-    fn backup_list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>> {
         self.run("list backups", |conn| {
             let rows: Vec<Row> = backups::table
                 .filter(backups::deployment_id.eq(deployment.to_string()))
@@ -58,7 +58,7 @@ impl BackupRepository for SqlUnit {
         })
     }
 
-    fn backup_remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool> {
+    fn remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool> {
         self.run("remove a backup", |conn| {
             let removed =
                 diesel::delete(backups::table.find((deployment.to_string(), id.to_string()))).execute(conn)?;

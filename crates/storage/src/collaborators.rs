@@ -39,7 +39,7 @@ fn get(
 }
 
 impl CollaboratorRepository for SqlUnit {
-    fn collaborator_put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
+    fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
         self.run("put a collaborator", |conn| {
             let changed = diesel::update(collaborators::table.find((database.to_string(), user.to_string())))
                 .set(collaborators::role.eq(role.word()))
@@ -59,11 +59,11 @@ impl CollaboratorRepository for SqlUnit {
         })
     }
 
-    fn collaborator_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+    fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
         self.run("read a collaborator", |conn| get(conn, database, user))
     }
 
-    fn collaborator_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+    fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
         self.run("remove a collaborator", |conn| {
             let found = get(conn, database, user)?;
             if found.is_some() {
@@ -73,12 +73,7 @@ impl CollaboratorRepository for SqlUnit {
         })
     }
 
-    fn collaborator_list(
-        &mut self,
-        database: DatabaseId,
-        after: Option<&str>,
-        most: usize,
-    ) -> Result<Vec<Collaborator>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Collaborator>> {
         self.run("list collaborators", |conn| {
             let mut query = collaborators::table
                 .inner_join(accounts::table.on(accounts::id.eq(collaborators::user_id)))

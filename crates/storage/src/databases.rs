@@ -167,14 +167,14 @@ macro_rules! ranked {
 }
 
 impl DatabaseRepository for SqlUnit {
-    fn database_add(&mut self, database: &Database) -> Result<()> {
+    fn add(&mut self, database: &Database) -> Result<()> {
         self.run_unless_taken("add a database", |conn| {
             diesel::insert_into(databases::table).values(DatabaseRow::new(database)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+    fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
         self.run("find a database", |conn| {
             let row = databases::table
                 .filter(databases::owner_key.eq(owner.key()))
@@ -187,14 +187,14 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
+    fn get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
         self.run("read a database", |conn| {
             let row = databases::table.find(id.to_string()).select(DatabaseRow::as_select()).first(conn).optional()?;
             one(row, DatabaseRow::database)
         })
     }
 
-    fn database_update(&mut self, database: &Database) -> Result<bool> {
+    fn update(&mut self, database: &Database) -> Result<bool> {
         self.run_unless_taken("change a database", |conn| {
             let changed = diesel::update(
                 databases::table
@@ -216,7 +216,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
         self.run("note a write to a database", |conn| {
             update(databases::table.find(id.to_string()))
                 .set((databases::last_write_at.eq(at.as_micros()), databases::size_bytes.eq(size_bytes)))
@@ -225,7 +225,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_list(
+    fn list(
         &mut self,
         viewer: Option<AccountId>,
         filter: &DatabaseFilter,
@@ -238,7 +238,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_ranking(
+    fn list_ranked(
         &mut self,
         viewer: Option<AccountId>,
         filter: &DatabaseFilter,
@@ -257,7 +257,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_list_of(&mut self, user: AccountId, most: usize) -> Result<Vec<Database>> {
+    fn list_of_user(&mut self, user: AccountId, most: usize) -> Result<Vec<Database>> {
         let user = user.to_string();
         let organizations = members::table.filter(members::user_id.eq(&user)).select(members::organization_id);
         let shared = collaborators::table.filter(collaborators::user_id.eq(&user)).select(collaborators::database_id);
@@ -282,7 +282,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn database_count(&mut self, owner: AccountId) -> Result<u64> {
+    fn count(&mut self, owner: AccountId) -> Result<u64> {
         self.run("count databases", |conn| {
             let rows = databases::table
                 .filter(databases::owner_id.eq(owner.to_string()))
@@ -293,7 +293,7 @@ impl DatabaseRepository for SqlUnit {
         })
     }
 
-    fn fork_list(
+    fn list_forks(
         &mut self,
         viewer: Option<AccountId>,
         parent: DatabaseId,
@@ -304,14 +304,14 @@ impl DatabaseRepository for SqlUnit {
         self.run("list forks", |conn| all(query.select(DatabaseRow::as_select()).load(conn)?, DatabaseRow::database))
     }
 
-    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
+    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
         let forks = visible(viewer)
             .filter(databases::network_id.eq(network.to_string()))
             .filter(databases::parent_id.is_not_null());
         self.run("count forks", |conn| Ok(count(forks.count().get_result(conn)?)))
     }
 
-    fn database_ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {
+    fn ids(&mut self, after: Option<DatabaseId>, most: usize) -> Result<Vec<DatabaseId>> {
         self.run("list ids of databases", |conn| {
             let mut query = databases::table.filter(databases::deleted_at.is_null()).into_boxed();
             if let Some(after) = after {

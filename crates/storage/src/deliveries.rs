@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, Request};
-use branchyard_domain::ports::{DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places};
+use branchyard_domain::ports::{
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Lease, MetadataError, Places,
+};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use diesel::dsl::min;
 use diesel::prelude::*;
@@ -151,7 +153,7 @@ fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> S
 }
 
 impl DeliveryRepository for SqlUnit {
-    fn delivery_add(&mut self, added: &[Delivery]) -> Result<()> {
+    fn add(&mut self, added: &[Delivery]) -> Result<()> {
         self.run("queue deliveries", |conn| {
             // By the time at which they are due: nearly always one for all.
             let mut due = BTreeMap::<i64, Vec<String>>::new();
@@ -181,7 +183,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
+    fn get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
         self.run("read deliveries", |conn| {
             let mut found = Vec::with_capacity(ids.len());
             for chunk in ids.chunks(AT_ONCE) {
@@ -195,7 +197,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
+    fn get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
         self.run("read a delivery", |conn| {
             let row = deliveries::table
                 .find(id.to_string())
@@ -207,7 +209,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_list(
+    fn list(
         &mut self,
         hook: HookId,
         state: Option<DeliveryState>,
@@ -228,7 +230,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
+    fn request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
         self.run("read what a delivery sent", |conn| {
             let row: Option<(Option<String>, Option<String>, String)> = deliveries::table
                 .inner_join(events::table.on(events::id.eq(deliveries::event_id)))
@@ -249,51 +251,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
-        self.run("list attempts", |conn| {
-            let rows = attempts::table
-                .filter(attempts::delivery_id.eq(delivery.to_string()))
-                .order(attempts::number)
-                .select(AttemptRow::as_select())
-                .load(conn)?;
-            all(rows, attempt)
-        })
-    }
-
-    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
-        self.run("log an attempt", |conn| {
-            let id = delivery.id.to_string();
-            let number = i64::from(delivery.attempt_count);
-            let headers = attempt.response_headers.as_deref();
-            let row = AttemptRow {
-                delivery_id: id.clone(),
-                number,
-                id: attempt.id.to_string(),
-                started_at: attempt.started_at.as_micros(),
-                duration_ms: signed("attempts.duration_ms", attempt.duration_ms)?,
-                response_status: attempt.response_status.map(Into::into),
-                response_headers: headers.map(|headers| json::from_headers(RESPONSE_HEADERS, headers)).transpose()?,
-                response_body: attempt.response_body.as_ref().map(|body| body.clone().into_bytes()),
-                error: attempt.error.map(|error| error.word().to_owned()),
-            };
-            diesel::insert_into(attempts::table).values(row).execute(conn)?;
-            let surplus = number - limit(keep);
-            if surplus > 0 {
-                let of_delivery = attempts::table.filter(attempts::delivery_id.eq(&id));
-                diesel::delete(of_delivery.filter(attempts::number.le(surplus))).execute(conn)?;
-            }
-            update(deliveries::table.find(&id))
-                .set((
-                    progress_row(delivery),
-                    deliveries::sent_url.eq(&request.url),
-                    deliveries::sent_headers.eq(json::from_headers(SENT_HEADERS, &request.headers)?),
-                ))
-                .execute(conn)?;
-            Ok(())
-        })
-    }
-
-    fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool> {
+    fn update(&mut self, delivery: &Delivery) -> Result<bool> {
         self.run("change a delivery", |conn| {
             let changed =
                 update(deliveries::table.find(delivery.id.to_string())).set(progress_row(delivery)).execute(conn)?;
@@ -302,7 +260,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+    fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
         self.run("give deliveries up", |conn| {
             let hook = hook.to_string();
             let pending = deliveries::table.filter(deliveries::hook_id.eq(&hook)).filter(PENDING);
@@ -318,7 +276,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
+    fn is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
         self.run("look for due deliveries", |conn| {
             let now = now.as_micros();
             let held_back = places.held_back.min(1);
@@ -335,13 +293,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: Places<'_>,
-    ) -> Result<Vec<Lease>> {
+    fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>> {
         self.run("lease hooks", |conn| {
             let now = now.as_micros();
             let is_held_back = |hook: &Hook| hook.failing_since.is_some() || places.slow.contains(&hook.id);
@@ -374,7 +326,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
+    fn held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
         self.run("read leased hooks", |conn| {
             let mut held = Vec::with_capacity(leases.len());
             for chunk in leases.chunks(AT_ONCE) {
@@ -385,7 +337,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_release(&mut self, released: &[HookId]) -> Result<()> {
+    fn release(&mut self, released: &[HookId]) -> Result<()> {
         self.run("release hooks", |conn| {
             for chunk in released.chunks(AT_ONCE) {
                 diesel::update(hooks::table.filter(hooks::id.eq_any(chunk.iter().map(ToString::to_string))))
@@ -400,7 +352,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
+    fn recover(&mut self, holder: &str) -> Result<u64> {
         self.run("release the hooks of a holder", |conn| {
             let released = diesel::update(hooks::table.filter(hooks::lease_holder.eq(holder)))
                 .set((hooks::lease_holder.eq(None::<String>), hooks::lease_until.eq(None::<i64>)))
@@ -409,7 +361,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+    fn backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
         self.run("count what is due", |conn| {
             let now = now.as_micros();
             let waiting = events::table.filter(events::dispatched_at.is_null()).count().get_result(conn)?;
@@ -421,7 +373,7 @@ impl DeliveryRepository for SqlUnit {
         })
     }
 
-    fn delivery_purge(&mut self, before: Timestamp, most: usize) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp, most: usize) -> Result<u64> {
         self.run("purge deliveries", |conn| {
             let old: Vec<String> = deliveries::table
                 .filter(deliveries::finished_at.lt(before.as_micros()))
@@ -431,6 +383,52 @@ impl DeliveryRepository for SqlUnit {
                 .load(conn)?;
             let removed = diesel::delete(deliveries::table.filter(deliveries::id.eq_any(old))).execute(conn)?;
             Ok(count(i64::try_from(removed).unwrap_or(i64::MAX)))
+        })
+    }
+}
+
+impl AttemptRepository for SqlUnit {
+    fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
+        self.run("list attempts", |conn| {
+            let rows = attempts::table
+                .filter(attempts::delivery_id.eq(delivery.to_string()))
+                .order(attempts::number)
+                .select(AttemptRow::as_select())
+                .load(conn)?;
+            all(rows, attempt)
+        })
+    }
+
+    fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        self.run("log an attempt", |conn| {
+            let id = delivery.id.to_string();
+            let number = i64::from(delivery.attempt_count);
+            let headers = attempt.response_headers.as_deref();
+            let row = AttemptRow {
+                delivery_id: id.clone(),
+                number,
+                id: attempt.id.to_string(),
+                started_at: attempt.started_at.as_micros(),
+                duration_ms: signed("attempts.duration_ms", attempt.duration_ms)?,
+                response_status: attempt.response_status.map(Into::into),
+                response_headers: headers.map(|headers| json::from_headers(RESPONSE_HEADERS, headers)).transpose()?,
+                response_body: attempt.response_body.as_ref().map(|body| body.clone().into_bytes()),
+                error: attempt.error.map(|error| error.word().to_owned()),
+            };
+            diesel::insert_into(attempts::table).values(row).execute(conn)?;
+            let surplus = number - limit(keep);
+            if surplus > 0 {
+                let of_delivery = attempts::table.filter(attempts::delivery_id.eq(&id));
+                diesel::delete(of_delivery.filter(attempts::number.le(surplus))).execute(conn)?;
+            }
+            update(deliveries::table.find(&id))
+                .set((
+                    progress_row(delivery),
+                    deliveries::sent_url.eq(&request.url),
+                    deliveries::sent_headers.eq(json::from_headers(SENT_HEADERS, &request.headers)?),
+                ))
+                .execute(conn)?;
+            Ok(())
         })
     }
 }

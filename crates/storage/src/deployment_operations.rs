@@ -116,14 +116,14 @@ macro_rules! joined {
 const UNSETTLED: [OperationState; 2] = [OperationState::Queued, OperationState::Running];
 
 impl DeploymentOperationRepository for SqlUnit {
-    fn deployment_operation_add(&mut self, operation: &DeploymentOperation) -> Result<()> {
+    fn add(&mut self, operation: &DeploymentOperation) -> Result<()> {
         self.run("add an operation of a deployment", |conn| {
             diesel::insert_into(deployment_operations::table).values(row(operation)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn deployment_operation_get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>> {
+    fn get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>> {
         self.run("read an operation of a deployment", |conn| {
             let found: Option<Joined> =
                 joined!().filter(deployment_operations::id.eq(id.to_string())).first(conn).optional()?;
@@ -131,7 +131,7 @@ impl DeploymentOperationRepository for SqlUnit {
         })
     }
 
-    fn deployment_operation_update(&mut self, operation: &DeploymentOperation) -> Result<bool> {
+    fn update(&mut self, operation: &DeploymentOperation) -> Result<bool> {
         self.run("change an operation of a deployment", |conn| {
             let row = row(operation);
             let open = deployment_operations::table
@@ -151,7 +151,7 @@ impl DeploymentOperationRepository for SqlUnit {
         })
     }
 
-    fn deployment_operation_list(
+    fn list(
         &mut self,
         deployment: DeploymentId,
         filter: DeploymentOperationFilter,
@@ -175,7 +175,7 @@ impl DeploymentOperationRepository for SqlUnit {
         })
     }
 
-    fn deployment_operation_pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>> {
+    fn pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>> {
         self.run("list pending operations of a deployment", |conn| {
             let rows: Vec<Joined> = joined!()
                 .filter(deployment_operations::deployment_id.eq(deployment.to_string()))
@@ -186,7 +186,7 @@ impl DeploymentOperationRepository for SqlUnit {
         })
     }
 
-    fn deployment_operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge operations of deployments", |conn| {
             let settled = [OperationState::Succeeded.word(), OperationState::Failed.word()];
             let old = deployment_operations::table

@@ -3,7 +3,7 @@
 use branchyard_deployments::entities::{
     Deployment, DeploymentCollaborator, DeploymentLocator, DeploymentRole, RunState,
 };
-use branchyard_deployments::ports::DeploymentRepository;
+use branchyard_deployments::ports::{DeploymentCollaboratorRepository, DeploymentRepository};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, Settings};
 use branchyard_domain::ports::{MetadataError, OperationState};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
@@ -126,14 +126,14 @@ fn get_collaborator(
 }
 
 impl DeploymentRepository for SqlUnit {
-    fn deployment_add(&mut self, deployment: &Deployment) -> Result<()> {
+    fn add(&mut self, deployment: &Deployment) -> Result<()> {
         self.run_unless_taken("add a deployment", |conn| {
             diesel::insert_into(deployments::table).values(row(deployment)?).execute(conn)?;
             Ok(())
         })
     }
 
-    fn deployment_by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
+    fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
         self.run("find a deployment", |conn| {
             // An organization that was deleted owned no deployments, so at most one account has the name.
             let found: Option<Row> = deployments::table
@@ -149,11 +149,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_identity(
-        &mut self,
-        owner: &OwnerName,
-        name: &DeploymentName,
-    ) -> Result<Option<(DeploymentId, AccountId)>> {
+    fn identity(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<(DeploymentId, AccountId)>> {
         self.run("find the id of a deployment", |conn| {
             let found: Option<(String, String)> = deployments::table
                 .inner_join(accounts::table.on(accounts::id.eq(deployments::owner_id)))
@@ -169,7 +165,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
+    fn get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         self.run("read a deployment", |conn| {
             let found: Option<Row> =
                 deployments::table.find(id.to_string()).select(Row::as_select()).first(conn).optional()?;
@@ -177,7 +173,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_update(&mut self, deployment: &Deployment) -> Result<bool> {
+    fn update(&mut self, deployment: &Deployment) -> Result<bool> {
         self.run("change a deployment", |conn| {
             let row = row(deployment)?;
             let same = deployments::table.find(&row.id).filter(deployments::version.eq(row.version));
@@ -196,7 +192,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_list(
+    fn list(
         &mut self,
         owner: AccountId,
         state: Option<RunState>,
@@ -220,7 +216,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_count_active(&mut self, owner: AccountId) -> Result<u64> {
+    fn count_active(&mut self, owner: AccountId) -> Result<u64> {
         self.run("count deployments", |conn| {
             let rows = deployments::table
                 .filter(deployments::owner_id.eq(owner.to_string()))
@@ -231,7 +227,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
+    fn busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
         self.run("find busy deployments", |conn| {
             let unsettled = [OperationState::Queued.word(), OperationState::Running.word()];
             let pending: Vec<String> = deployment_operations::table
@@ -249,14 +245,10 @@ impl DeploymentRepository for SqlUnit {
             all(ids, |id| read("deployments.id", id))
         })
     }
+}
 
-    fn deployment_collaborator_put(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-        role: DeploymentRole,
-        at: Timestamp,
-    ) -> Result<bool> {
+impl DeploymentCollaboratorRepository for SqlUnit {
+    fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool> {
         self.run("put a collaborator of a deployment", |conn| {
             let key = (deployment.to_string(), user.to_string());
             let changed = diesel::update(deployment_collaborators::table.find(key))
@@ -277,19 +269,11 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_collaborator_get(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>> {
+    fn get(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>> {
         self.run("read a collaborator of a deployment", |conn| get_collaborator(conn, deployment, user))
     }
 
-    fn deployment_collaborator_remove(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>> {
+    fn remove(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>> {
         self.run("remove a collaborator of a deployment", |conn| {
             let found = get_collaborator(conn, deployment, user)?;
             let key = (deployment.to_string(), user.to_string());
@@ -298,7 +282,7 @@ impl DeploymentRepository for SqlUnit {
         })
     }
 
-    fn deployment_collaborator_list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>> {
         self.run("list collaborators of a deployment", |conn| {
             let rows: Vec<CollaboratorRow> = collaborators_of!(deployment).order(accounts::name_key).load(conn)?;
             all(rows, collaborator)

@@ -35,7 +35,7 @@ fn event(row: EventRow) -> Read<Event> {
 }
 
 impl EventRepository for SqlUnit {
-    fn event_add(&mut self, event: &Event) -> Result<()> {
+    fn add(&mut self, event: &Event) -> Result<()> {
         self.run("append an event", |conn| {
             diesel::insert_into(events::table)
                 .values((
@@ -50,7 +50,7 @@ impl EventRepository for SqlUnit {
         })
     }
 
-    fn event_list(&mut self, database: DatabaseId, after: Option<EventId>, most: usize) -> Result<Vec<Event>> {
+    fn list(&mut self, database: DatabaseId, after: Option<EventId>, most: usize) -> Result<Vec<Event>> {
         self.run("list events", |conn| {
             let mut query = events::table.filter(events::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
@@ -70,7 +70,7 @@ impl EventRepository for SqlUnit {
         })
     }
 
-    fn event_waiting(&mut self, most: usize) -> Result<Vec<Event>> {
+    fn list_waiting(&mut self, most: usize) -> Result<Vec<Event>> {
         self.run("list waiting events", |conn| {
             let rows = events::table
                 .filter(events::dispatched_at.is_null())
@@ -82,7 +82,7 @@ impl EventRepository for SqlUnit {
         })
     }
 
-    fn event_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()> {
+    fn mark_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()> {
         self.run("note what became of an event", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(id.to_string()));
             if diesel::select(exists(wanted)).get_result(conn)? {
@@ -96,7 +96,7 @@ impl EventRepository for SqlUnit {
         })
     }
 
-    fn event_purge(&mut self) -> Result<u64> {
+    fn purge(&mut self) -> Result<u64> {
         self.run("purge events", |conn| {
             let wanted = deliveries::table.filter(deliveries::event_id.eq(events::id));
             let over = events::table.filter(events::dispatched_at.is_not_null()).filter(not(exists(wanted)));

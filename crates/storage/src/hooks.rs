@@ -171,7 +171,7 @@ pub(crate) fn held(
 const LAST_DELIVERY: &str = "(SELECT max(d.id) FROM deliveries AS d WHERE d.hook_id = hooks.id)";
 
 impl HookRepository for SqlUnit {
-    fn hook_add(&mut self, hook: &Hook) -> Result<()> {
+    fn add(&mut self, hook: &Hook) -> Result<()> {
         self.run("add a hook", |conn| {
             let row = HookRow {
                 id: hook.id.to_string(),
@@ -184,11 +184,11 @@ impl HookRepository for SqlUnit {
         })
     }
 
-    fn hook_get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
+    fn get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
         self.run("read a hook", |conn| Ok(get(conn, &id.to_string())?.filter(|hook| hook.database_id == database)))
     }
 
-    fn hook_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         after: Option<HookId>,
@@ -209,24 +209,24 @@ impl HookRepository for SqlUnit {
         })
     }
 
-    fn hook_count(&mut self, database: DatabaseId) -> Result<u64> {
+    fn count(&mut self, database: DatabaseId) -> Result<u64> {
         self.run("count hooks", |conn| {
             Ok(count(hooks::table.filter(hooks::database_id.eq(database.to_string())).count().get_result(conn)?))
         })
     }
 
-    fn hook_update(&mut self, hook: &Hook) -> Result<bool> {
+    fn update(&mut self, hook: &Hook) -> Result<bool> {
         self.run("change a hook", |conn| {
             let changed = update(hooks::table.find(hook.id.to_string())).set(settings_row(hook)).execute(conn)?;
             Ok(changed > 0)
         })
     }
 
-    fn hook_remove(&mut self, id: HookId) -> Result<bool> {
+    fn remove(&mut self, id: HookId) -> Result<bool> {
         self.run("remove a hook", |conn| Ok(diesel::delete(hooks::table.find(id.to_string())).execute(conn)? > 0))
     }
 
-    fn hook_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         self.run("remove the hooks of a database", |conn| {
             let database = database.to_string();
             diesel::delete(hooks::table.filter(hooks::database_id.eq(&database))).execute(conn)?;
@@ -235,7 +235,7 @@ impl HookRepository for SqlUnit {
         })
     }
 
-    fn hook_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
+    fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
         self.run("find the hooks of an event", |conn| {
             let active = hooks::table
                 .filter(hooks::database_id.eq(database.to_string()))

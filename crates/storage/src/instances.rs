@@ -67,14 +67,14 @@ fn instance(row: Row) -> Read<Instance> {
 }
 
 impl InstanceRepository for SqlUnit {
-    fn instance_add(&mut self, instance: &Instance) -> Result<()> {
+    fn add(&mut self, instance: &Instance) -> Result<()> {
         self.run_unless_taken("add an instance", |conn| {
             diesel::insert_into(instances::table).values(row(instance)?).execute(conn)?;
             Ok(())
         })
     }
 
-    fn instance_update(&mut self, instance: &Instance) -> Result<bool> {
+    fn update(&mut self, instance: &Instance) -> Result<bool> {
         self.run_unless_taken("change an instance", |conn| {
             let row = row(instance)?;
             let changed = diesel::update(instances::table.find(row.id))
@@ -84,7 +84,7 @@ impl InstanceRepository for SqlUnit {
         })
     }
 
-    fn instance_get(&mut self, id: InstanceId) -> Result<Option<Instance>> {
+    fn get(&mut self, id: InstanceId) -> Result<Option<Instance>> {
         self.run("read an instance", |conn| {
             let found: Option<Row> =
                 instances::table.find(id.to_string()).select(Row::as_select()).first(conn).optional()?;
@@ -92,7 +92,7 @@ impl InstanceRepository for SqlUnit {
         })
     }
 
-    fn instance_list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>> {
         self.run("list instances", |conn| {
             let rows: Vec<Row> = instances::table
                 .filter(instances::deployment_id.eq(deployment.to_string()))
@@ -103,7 +103,7 @@ impl InstanceRepository for SqlUnit {
         })
     }
 
-    fn instance_active(&mut self) -> Result<Vec<(Instance, AccountId, String)>> {
+    fn active(&mut self) -> Result<Vec<(Instance, AccountId, String)>> {
         self.run("list instances that are not stopped", |conn| {
             let rows: Vec<(Row, (String, String))> = instances::table
                 .inner_join(deployments::table.on(deployments::id.eq(instances::deployment_id)))

@@ -79,7 +79,7 @@ fn current(conn: &mut AnyConnection, instance: InstanceId, kind: Metered) -> std
 }
 
 impl LedgerRepository for SqlUnit {
-    fn interval_open(&mut self, interval: &Interval) -> Result<()> {
+    fn open(&mut self, interval: &Interval) -> Result<()> {
         self.run_unless_taken("open an interval", |conn| {
             let instance_id = interval.instance_id.to_string();
             let last: Option<i64> = intervals::table
@@ -105,11 +105,11 @@ impl LedgerRepository for SqlUnit {
         })
     }
 
-    fn interval_current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>> {
+    fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>> {
         self.run("find an open interval", |conn| one(current(conn, instance, kind)?, interval))
     }
 
-    fn interval_last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>> {
+    fn last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>> {
         self.run("find the end of an interval", |conn| {
             let end: Option<i64> = intervals::table
                 .filter(intervals::instance_id.eq(instance.to_string()))
@@ -120,7 +120,7 @@ impl LedgerRepository for SqlUnit {
         })
     }
 
-    fn interval_close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool> {
+    fn close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool> {
         self.run("close an interval", |conn| {
             let Some(row) = current(conn, instance, kind)? else { return Ok(false) };
             let key = (row.instance_id.clone(), row.kind.clone(), row.number);
@@ -132,7 +132,7 @@ impl LedgerRepository for SqlUnit {
         })
     }
 
-    fn interval_prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()> {
+    fn prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()> {
         self.run("prove an interval", |conn| {
             let open = intervals::table
                 .filter(intervals::instance_id.eq(instance.to_string()))
@@ -143,13 +143,13 @@ impl LedgerRepository for SqlUnit {
         })
     }
 
-    fn interval_list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
+    fn list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
         self.run("list the intervals of a deployment", |conn| {
             touching!(conn, intervals::deployment_id.eq(deployment.to_string()), from, to)
         })
     }
 
-    fn interval_list_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
+    fn list_of_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
         self.run("list the intervals of an owner", |conn| {
             touching!(conn, intervals::owner_id.eq(owner.to_string()), from, to)
         })

@@ -39,13 +39,7 @@ fn get(
 }
 
 impl MemberRepository for SqlUnit {
-    fn member_put(
-        &mut self,
-        organization: AccountId,
-        user: AccountId,
-        role: MemberRole,
-        at: Timestamp,
-    ) -> Result<bool> {
+    fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
         self.run("put a member", |conn| {
             let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))
                 .set(members::role.eq(role.word()))
@@ -65,11 +59,11 @@ impl MemberRepository for SqlUnit {
         })
     }
 
-    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+    fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
         self.run("read a member", |conn| get(conn, organization, user))
     }
 
-    fn member_remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+    fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
         self.run("remove a member", |conn| {
             let found = get(conn, organization, user)?;
             if found.is_some() {
@@ -79,7 +73,7 @@ impl MemberRepository for SqlUnit {
         })
     }
 
-    fn member_list(&mut self, organization: AccountId, after: Option<&str>, most: usize) -> Result<Vec<Member>> {
+    fn list(&mut self, organization: AccountId, after: Option<&str>, most: usize) -> Result<Vec<Member>> {
         self.run("list members", |conn| {
             let mut query = members::table
                 .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
@@ -97,7 +91,7 @@ impl MemberRepository for SqlUnit {
         })
     }
 
-    fn owner_count(&mut self, organization: AccountId) -> Result<u64> {
+    fn count_owners(&mut self, organization: AccountId) -> Result<u64> {
         self.run("count owners", |conn| {
             let rows = members::table
                 .filter(members::organization_id.eq(organization.to_string()))

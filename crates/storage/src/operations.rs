@@ -153,7 +153,7 @@ fn want(holds: bool, why: &str) -> Read<()> {
 }
 
 impl OperationRepository for SqlUnit {
-    fn operation_add(&mut self, operation: &Operation) -> Result<()> {
+    fn add(&mut self, operation: &Operation) -> Result<()> {
         self.run("add an operation", |conn| {
             want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;
             diesel::insert_into(operations::table).values(OperationRow::new(operation)?).execute(conn)?;
@@ -161,11 +161,11 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>> {
+    fn get(&mut self, id: OperationId) -> Result<Option<Operation>> {
         self.run("read an operation", |conn| get(conn, &id.to_string()))
     }
 
-    fn operation_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         filter: OperationFilter,
@@ -177,7 +177,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_list_by(
+    fn list_by(
         &mut self,
         creator: AccountId,
         filter: OperationFilter,
@@ -189,7 +189,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {
+    fn count_queued(&mut self, database: DatabaseId) -> Result<u64> {
         self.run("count queued operations", |conn| {
             let rows = operations::table
                 .filter(operations::database_id.eq(database.to_string()))
@@ -201,7 +201,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
+    fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
         self.run("list pending operations", |conn| {
             let rows: Vec<Joined> = joined!()
                 .filter(operations::database_id.eq(database.to_string()))
@@ -212,7 +212,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_lease(
+    fn lease(
         &mut self,
         holder: &str,
         now: Timestamp,
@@ -237,7 +237,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
+    fn extend_lease(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
         self.run("prolong a lease", |conn| {
             let extended = update(operations::table.find(id.to_string()).filter(operations::lease_holder.eq(holder)))
                 .set(operations::lease_until.eq(until.as_micros()))
@@ -246,7 +246,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+    fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
         self.run("settle an operation", |conn| {
             want(operation.settled(), "unsettled, where it ends")?;
             let finished_at = present("operations.finished_at", operation.finished_at)?;
@@ -272,7 +272,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+    fn backlog(&mut self) -> Result<OperationBacklog> {
         self.run("count operations", |conn| {
             let unsettled = operations::table.filter(operations::finished_at.is_null());
             let of = |state: OperationState| unsettled.filter(operations::state.eq(state.word())).count();
@@ -283,7 +283,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_recover(&mut self, node: &str) -> Result<u64> {
+    fn recover(&mut self, node: &str) -> Result<u64> {
         self.run("end the leases of a node", |conn| {
             // They stay running, so that they go before what is queued, and belong to nobody.
             let ended = diesel::update(
@@ -298,7 +298,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()> {
+    fn release(&mut self, holder: &str, counts: bool) -> Result<()> {
         self.run("hand an operation back", |conn| {
             let held = operations::table.filter(operations::finished_at.is_null());
             diesel::update(held.filter(operations::lease_holder.eq(holder)))
@@ -313,7 +313,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
+    fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
         self.run("find a fork in the making", |conn| {
             let making = operations::table
                 .filter(operations::fork_owner_id.eq(owner.to_string()))
@@ -323,7 +323,7 @@ impl OperationRepository for SqlUnit {
         })
     }
 
-    fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         self.run("purge operations", |conn| {
             let removed = diesel::delete(operations::table.filter(operations::finished_at.lt(before.as_micros())))
                 .execute(conn)?;

@@ -2,7 +2,8 @@
 
 use branchyard_domain::entities::{DatabaseLocator, Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
-    FetchBacklog, FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding,
+    FetchBacklog, FetchEnd, MetadataError, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter,
+    PullRepository, PullStanding,
 };
 use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 use diesel::dsl::min;
@@ -246,7 +247,7 @@ fn pull((row, creator): (PullRow, String)) -> Read<Pull> {
 }
 
 impl PullRepository for SqlUnit {
-    fn pull_next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
+    fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
         self.run("number a pull", |conn| {
             let next: i64 = databases::table.find(database.to_string()).select(databases::next_pull).first(conn)?;
             diesel::update(databases::table.find(database.to_string()))
@@ -256,14 +257,14 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_add(&mut self, pull: &Pull) -> Result<()> {
+    fn add(&mut self, pull: &Pull) -> Result<()> {
         self.run_unless_taken("add a pull", |conn| {
             diesel::insert_into(pulls::table).values(PullRow::new(pull)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn pull_get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>> {
+    fn get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>> {
         self.run("read a pull", |conn| {
             let row = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
@@ -276,7 +277,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_open_between(
+    fn find_open(
         &mut self,
         database: DatabaseId,
         from_database: DatabaseId,
@@ -298,7 +299,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_update(&mut self, pull: &Pull) -> Result<bool> {
+    fn update(&mut self, pull: &Pull) -> Result<bool> {
         self.run_unless_taken("change a pull", |conn| {
             let changed = diesel::update(
                 pulls::table
@@ -320,7 +321,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         filter: &PullFilter,
@@ -357,7 +358,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_source_moved(
+    fn record_source_move(
         &mut self,
         database: DatabaseId,
         branch: &RefName,
@@ -384,7 +385,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_unmerged_from(
+    fn list_unmerged_from(
         &mut self,
         source: DatabaseId,
         after: Option<(DatabaseId, PullNumber)>,
@@ -413,7 +414,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, most: usize) -> Result<Vec<Pull>> {
+    fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, most: usize) -> Result<Vec<Pull>> {
         self.run("list pulls from elsewhere", |conn| {
             let rows = pulls::table
                 .inner_join(accounts::table.on(accounts::id.eq(pulls::creator_id)))
@@ -429,8 +430,10 @@ impl PullRepository for SqlUnit {
             all(rows, pull)
         })
     }
+}
 
-    fn pull_fetch_due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
+impl PullFetchRepository for SqlUnit {
+    fn due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
         self.run("list fetches that are due", |conn| {
             let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
                 .bind::<BigInt, _>(now.as_micros())
@@ -449,13 +452,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_fetch_lease(
-        &mut self,
-        database: DatabaseId,
-        number: PullNumber,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<bool> {
+    fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool> {
         self.run("lease a fetch", |conn| {
             let free = pulls::fetch_lease_until.is_null().or(pulls::fetch_lease_until.le(now.as_micros()));
             let leased = diesel::update(
@@ -471,7 +468,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_fetch_prolong(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
+    fn extend_lease(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
         self.run("prolong the lease of a fetch", |conn| {
             let leased = pulls::table
                 .filter(pulls::database_id.eq(database.to_string()))
@@ -482,7 +479,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_fetch_backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
+    fn backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
         self.run("count fetches that are due", |conn| {
             let due = || pulls::table.filter(pulls::fetch_due_at.le(now.as_micros()));
             let number = due().count().get_result(conn)?;
@@ -491,7 +488,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+    fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
         self.run("end a fetch", |conn| {
             let of_pull = || {
                 pulls::table.filter(pulls::database_id.eq(database.to_string())).filter(pulls::number.eq(number.get()))
@@ -520,7 +517,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn pull_fetch_recover(&mut self, now: Timestamp) -> Result<u64> {
+    fn recover(&mut self, now: Timestamp) -> Result<u64> {
         self.run("recover fetches", |conn| {
             diesel::update(pulls::table.filter(pulls::fetch_lease_until.is_not_null()))
                 .set(pulls::fetch_lease_until.eq(None::<i64>))
@@ -534,8 +531,10 @@ impl PullRepository for SqlUnit {
             Ok(count(due.count().get_result(conn)?))
         })
     }
+}
 
-    fn comment_add(
+impl PullCommentRepository for SqlUnit {
+    fn add(
         &mut self,
         database: DatabaseId,
         number: PullNumber,
@@ -558,7 +557,7 @@ impl PullRepository for SqlUnit {
         })
     }
 
-    fn comment_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         number: PullNumber,

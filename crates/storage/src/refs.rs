@@ -1,7 +1,7 @@
 //! Branches and tags.
 
 use branchyard_domain::entities::{Branch, Tag};
-use branchyard_domain::ports::{MetadataError, RefRepository};
+use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, TagRepository};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 use diesel::prelude::*;
 use diesel::sql_types::Text;
@@ -73,8 +73,8 @@ SELECT hash FROM (
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
 ) AS named ORDER BY hash LIMIT ?";
 
-impl RefRepository for SqlUnit {
-    fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+impl BranchRepository for SqlUnit {
+    fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
         self.run_unless_taken("add a branch", |conn| {
             let row = BranchRow {
                 database_id: database.to_string(),
@@ -87,7 +87,7 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn branch_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
+    fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
         self.run("read a branch", |conn| {
             let row = branches::table
                 .find((database.to_string(), name.as_str()))
@@ -98,7 +98,7 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn branch_move(
+    fn move_head(
         &mut self,
         database: DatabaseId,
         name: &RefName,
@@ -119,7 +119,7 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn branch_remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
         self.run("remove a branch", |conn| {
             let removed = diesel::delete(
                 branches::table
@@ -132,7 +132,7 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn branch_list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Branch>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Branch>> {
         self.run("list branches", |conn| {
             let mut query = branches::table.filter(branches::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
@@ -142,8 +142,10 @@ impl RefRepository for SqlUnit {
             all(rows, BranchRow::branch)
         })
     }
+}
 
-    fn tag_add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+impl TagRepository for SqlUnit {
+    fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
         self.run_unless_taken("add a tag", |conn| {
             let row = TagRow {
                 database_id: database.to_string(),
@@ -157,7 +159,7 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn tag_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
+    fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
         self.run("read a tag", |conn| {
             let row = tags::table
                 .find((database.to_string(), name.as_str()))
@@ -168,14 +170,14 @@ impl RefRepository for SqlUnit {
         })
     }
 
-    fn tag_remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
         self.run("remove a tag", |conn| {
             let removed = diesel::delete(tags::table.find((database.to_string(), name.as_str()))).execute(conn)?;
             Ok(removed > 0)
         })
     }
 
-    fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Tag>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Tag>> {
         self.run("list tags", |conn| {
             let mut query = tags::table.filter(tags::database_id.eq(database.to_string())).into_boxed();
             if let Some(after) = after {
@@ -185,8 +187,10 @@ impl RefRepository for SqlUnit {
             all(rows, TagRow::tag)
         })
     }
+}
 
-    fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+impl RefRepository for SqlUnit {
+    fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.run("copy branches and tags", |conn| {
             for copy in [
                 "INSERT INTO branches (database_id, name, head, updated_at) \

@@ -39,7 +39,7 @@ impl ReleaseRow {
 }
 
 impl ReleaseRepository for SqlUnit {
-    fn release_add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
         self.run_unless_taken("add a release", |conn| {
             let row = ReleaseRow {
                 id: release.id.to_string(),
@@ -56,7 +56,7 @@ impl ReleaseRepository for SqlUnit {
         })
     }
 
-    fn release_get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>> {
+    fn get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>> {
         self.run("read a release", |conn| {
             let row = releases::table
                 .filter(releases::database_id.eq(database.to_string()))
@@ -68,12 +68,7 @@ impl ReleaseRepository for SqlUnit {
         })
     }
 
-    fn release_list(
-        &mut self,
-        database: DatabaseId,
-        after: Option<(Timestamp, &str)>,
-        most: usize,
-    ) -> Result<Vec<Release>> {
+    fn list(&mut self, database: DatabaseId, after: Option<(Timestamp, &str)>, most: usize) -> Result<Vec<Release>> {
         self.run("list releases", |conn| {
             let mut query = releases::table.filter(releases::database_id.eq(database.to_string())).into_boxed();
             if let Some((at, tag)) = after {
@@ -91,7 +86,7 @@ impl ReleaseRepository for SqlUnit {
         })
     }
 
-    fn release_update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+    fn update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
         self.run("change a release", |conn| {
             let changed = diesel::update(
                 releases::table
@@ -108,7 +103,7 @@ impl ReleaseRepository for SqlUnit {
         })
     }
 
-    fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
         self.run("remove a release", |conn| {
             let removed = diesel::delete(
                 releases::table

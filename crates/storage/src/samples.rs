@@ -14,13 +14,7 @@ use crate::unit::SqlUnit;
 type Result<T> = std::result::Result<T, MetadataError>;
 
 impl SampleRepository for SqlUnit {
-    fn sample_put(
-        &mut self,
-        instance: InstanceId,
-        resolution: Resolution,
-        at: Timestamp,
-        sample: &Sample,
-    ) -> Result<()> {
+    fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()> {
         self.run("keep a sample", |conn| {
             let key = (instance.to_string(), resolution.word().to_owned(), at.as_micros());
             let measured = json::from_sample(sample)?;
@@ -40,7 +34,7 @@ impl SampleRepository for SqlUnit {
         })
     }
 
-    fn sample_list(
+    fn list(
         &mut self,
         instance: InstanceId,
         resolution: Resolution,
@@ -60,7 +54,7 @@ impl SampleRepository for SqlUnit {
         })
     }
 
-    fn sample_purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64> {
         self.run("purge samples", |conn| {
             let old = samples::table
                 .filter(samples::resolution.eq(resolution.word()))
@@ -70,7 +64,7 @@ impl SampleRepository for SqlUnit {
         })
     }
 
-    fn sample_clear(&mut self, deployment: DeploymentId) -> Result<()> {
+    fn clear(&mut self, deployment: DeploymentId) -> Result<()> {
         self.run("remove the samples of a deployment", |conn| {
             let own: Vec<String> = instances::table
                 .filter(instances::deployment_id.eq(deployment.to_string()))

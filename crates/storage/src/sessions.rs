@@ -92,14 +92,14 @@ impl InvitationRow {
 }
 
 impl SessionRepository for SqlUnit {
-    fn session_add(&mut self, session: &Session) -> Result<()> {
+    fn add(&mut self, session: &Session) -> Result<()> {
         self.run("add a session", |conn| {
             diesel::insert_into(sessions::table).values(SessionRow::new(session)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
         self.run("find a session", |conn| {
             // One statement, because every request begins with it: a row for each address of the user.
             let rows: Vec<(SessionRow, AccountRow, UserRow, Option<EmailRow>)> = sessions::table
@@ -122,7 +122,7 @@ impl SessionRepository for SqlUnit {
         })
     }
 
-    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>> {
+    fn list(&mut self, user: AccountId) -> Result<Vec<Session>> {
         self.run("list sessions", |conn| {
             let rows = sessions::table
                 .filter(sessions::user_id.eq(user.to_string()))
@@ -133,7 +133,7 @@ impl SessionRepository for SqlUnit {
         })
     }
 
-    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
+    fn touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
         self.run("note the use of a session", |conn| {
             diesel::update(sessions::table.find(session.to_string()))
                 .set((
@@ -147,14 +147,14 @@ impl SessionRepository for SqlUnit {
         })
     }
 
-    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+    fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
         self.run("remove a session", |conn| {
             let of_user = sessions::table.find(session.to_string()).filter(sessions::user_id.eq(user.to_string()));
             Ok(diesel::delete(of_user).execute(conn)? > 0)
         })
     }
 
-    fn session_purge(&mut self, now: Timestamp) -> Result<u64> {
+    fn purge(&mut self, now: Timestamp) -> Result<u64> {
         self.run("remove sessions that ended", |conn| {
             let ended = sessions::table.filter(sessions::expires_at.le(now.as_micros()));
             Ok(u64::try_from(diesel::delete(ended).execute(conn)?).unwrap_or(u64::MAX))
@@ -163,14 +163,14 @@ impl SessionRepository for SqlUnit {
 }
 
 impl InvitationRepository for SqlUnit {
-    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()> {
+    fn add(&mut self, invitation: &Invitation) -> Result<()> {
         self.run("add an invitation", |conn| {
             diesel::insert_into(invitations::table).values(InvitationRow::new(invitation)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
         self.run("find an invitation", |conn| {
             let row = invitations::table
                 .filter(invitations::hash.eq(hash.as_bytes().as_slice()))
@@ -181,20 +181,20 @@ impl InvitationRepository for SqlUnit {
         })
     }
 
-    fn invitation_list(&mut self) -> Result<Vec<Invitation>> {
+    fn list(&mut self) -> Result<Vec<Invitation>> {
         self.run("list invitations", |conn| {
             let newest = invitations::table.order(invitations::id.desc());
             all(newest.select(InvitationRow::as_select()).load(conn)?, InvitationRow::invitation)
         })
     }
 
-    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool> {
+    fn remove(&mut self, invitation: InvitationId) -> Result<bool> {
         self.run("remove an invitation", |conn| {
             Ok(diesel::delete(invitations::table.find(invitation.to_string())).execute(conn)? > 0)
         })
     }
 
-    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64> {
+    fn purge(&mut self, now: Timestamp) -> Result<u64> {
         self.run("remove invitations that expired", |conn| {
             let expired = invitations::table.filter(invitations::expires_at.le(now.as_micros()));
             Ok(u64::try_from(diesel::delete(expired).execute(conn)?).unwrap_or(u64::MAX))

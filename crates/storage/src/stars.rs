@@ -31,7 +31,7 @@ fn add_to_count(conn: &mut AnyConnection, database: DatabaseId, stars: i64) -> Q
 }
 
 impl StarRepository for SqlUnit {
-    fn star_add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
+    fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
         self.run("add a star", |conn| {
             let key = (database.to_string(), user.to_string());
             if diesel::select(exists(stars::table.find(key.clone()))).get_result(conn)? {
@@ -45,7 +45,7 @@ impl StarRepository for SqlUnit {
         })
     }
 
-    fn star_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
         self.run("remove a star", |conn| {
             let removed = diesel::delete(stars::table.find((database.to_string(), user.to_string()))).execute(conn)?;
             if removed > 0 {
@@ -55,7 +55,7 @@ impl StarRepository for SqlUnit {
         })
     }
 
-    fn star_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>> {
+    fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>> {
         self.run("read a star", |conn| {
             let row: Option<Row> = stars::table
                 .inner_join(accounts::table.on(accounts::id.eq(stars::user_id)))
@@ -68,7 +68,7 @@ impl StarRepository for SqlUnit {
         })
     }
 
-    fn star_list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Star>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, most: usize) -> Result<Vec<Star>> {
         self.run("list stars", |conn| {
             let mut query = stars::table
                 .inner_join(accounts::table.on(accounts::id.eq(stars::user_id)))
@@ -86,7 +86,7 @@ impl StarRepository for SqlUnit {
         })
     }
 
-    fn star_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         self.run("remove the stars of a database", |conn| {
             diesel::delete(stars::table.filter(stars::database_id.eq(database.to_string()))).execute(conn)?;
             diesel::update(databases::table.find(database.to_string()))

@@ -65,14 +65,14 @@ impl TokenRow {
 }
 
 impl TokenRepository for SqlUnit {
-    fn token_add(&mut self, token: &Token) -> Result<()> {
+    fn add(&mut self, token: &Token) -> Result<()> {
         self.run("add a token", |conn| {
             diesel::insert_into(tokens::table).values(TokenRow::new(token)).execute(conn)?;
             Ok(())
         })
     }
 
-    fn token_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
         self.run("find a token", |conn| {
             // One statement, because every request begins with it: a row for each address of the user.
             let rows: Vec<(TokenRow, AccountRow, UserRow, Option<EmailRow>)> = tokens::table
@@ -95,7 +95,7 @@ impl TokenRepository for SqlUnit {
         })
     }
 
-    fn token_list(&mut self, user: AccountId, after: Option<TokenId>, most: usize) -> Result<Vec<Token>> {
+    fn list(&mut self, user: AccountId, after: Option<TokenId>, most: usize) -> Result<Vec<Token>> {
         self.run("list tokens", |conn| {
             let mut query = tokens::table.filter(tokens::user_id.eq(user.to_string())).into_boxed();
             if let Some(after) = after {
@@ -106,7 +106,7 @@ impl TokenRepository for SqlUnit {
         })
     }
 
-    fn token_count_live(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
+    fn count_live(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
         self.run("count tokens", |conn| {
             let rows = tokens::table
                 .filter(tokens::user_id.eq(user.to_string()))
@@ -117,7 +117,7 @@ impl TokenRepository for SqlUnit {
         })
     }
 
-    fn token_remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
+    fn remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
         self.run("remove a token", |conn| {
             let row = tokens::table
                 .filter(tokens::id.eq(token.to_string()))
@@ -132,7 +132,7 @@ impl TokenRepository for SqlUnit {
         })
     }
 
-    fn token_touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()> {
+    fn touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()> {
         self.run("note the use of a token", |conn| {
             diesel::update(tokens::table.find(token.to_string()))
                 .set((

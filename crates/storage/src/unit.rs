@@ -270,7 +270,7 @@ mod tests {
         let mut told = Vec::new();
         let mut tell = |store: &Store| {
             let mut unit = store.write().unwrap();
-            unit.answer_purge(Timestamp::from_micros(1)).unwrap();
+            unit.idempotency().purge(Timestamp::from_micros(1)).unwrap();
             unit.save_telling(&mut || {
                 // The one writer is free already.
                 store.write().unwrap().leave();
@@ -293,7 +293,7 @@ mod tests {
         store.write().unwrap().save().unwrap();
         assert!(matches!(store.write().unwrap().save(), Err(MetadataError::Unavailable(_))));
         assert!(matches!(store.write().err(), Some(MetadataError::Unavailable(_))), "it need not begin");
-        store.read().unwrap().database_ids(None, 1).unwrap();
+        store.read().unwrap().databases().ids(None, 1).unwrap();
     }
 
     #[test]

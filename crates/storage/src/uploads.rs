@@ -28,7 +28,7 @@ struct UploadRow {
 }
 
 impl UploadRepository for SqlUnit {
-    fn upload_add(&mut self, upload: &Upload) -> Result<()> {
+    fn add(&mut self, upload: &Upload) -> Result<()> {
         self.run("open an upload", |conn| {
             let row = UploadRow {
                 id: upload.id.to_string(),
@@ -50,7 +50,7 @@ impl UploadRepository for SqlUnit {
         })
     }
 
-    fn upload_get(&mut self, id: UploadId) -> Result<Option<Upload>> {
+    fn get(&mut self, id: UploadId) -> Result<Option<Upload>> {
         self.run("read an upload", |conn| {
             let row = uploads::table.find(id.to_string()).select(UploadRow::as_select()).first(conn).optional()?;
             let Some(row) = row else { return Ok(None) };
@@ -81,11 +81,11 @@ impl UploadRepository for SqlUnit {
         })
     }
 
-    fn upload_part_put(&mut self, id: UploadId, part: &UploadPart) -> Result<()> {
+    fn put_part(&mut self, id: UploadId, part: &UploadPart) -> Result<()> {
         self.run("note a part of an upload", |conn| put_part(conn, id, part))
     }
 
-    fn upload_use(&mut self, id: UploadId, operation: OperationId) -> Result<bool> {
+    fn bind(&mut self, id: UploadId, operation: OperationId) -> Result<bool> {
         self.run("use an upload", |conn| {
             let used = diesel::update(
                 uploads::table.filter(uploads::id.eq(id.to_string())).filter(uploads::used_by.is_null()),
@@ -96,7 +96,7 @@ impl UploadRepository for SqlUnit {
         })
     }
 
-    fn upload_count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
+    fn count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
         self.run("count uploads", |conn| {
             let rows = uploads::table
                 .filter(uploads::user_id.eq(user.to_string()))
@@ -108,14 +108,14 @@ impl UploadRepository for SqlUnit {
         })
     }
 
-    fn upload_remove(&mut self, id: UploadId) -> Result<()> {
+    fn remove(&mut self, id: UploadId) -> Result<()> {
         self.run("remove an upload", |conn| {
             diesel::delete(uploads::table.find(id.to_string())).execute(conn)?;
             Ok(())
         })
     }
 
-    fn upload_abandoned(&mut self, now: Timestamp, most: usize) -> Result<Vec<UploadId>> {
+    fn abandoned(&mut self, now: Timestamp, most: usize) -> Result<Vec<UploadId>> {
         self.run("list abandoned uploads", |conn| {
             let wanted = operations::table
                 .filter(operations::id.nullable().eq(uploads::used_by))

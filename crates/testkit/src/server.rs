@@ -97,7 +97,7 @@ impl Server {
         let mut unit = store.write_deployments().unwrap();
         for (at, sample) in samples {
             for resolution in [Resolution::Fine, Resolution::Coarse] {
-                unit.sample_put(instance, resolution, *at, sample).unwrap();
+                unit.samples().put(instance, resolution, *at, sample).unwrap();
             }
         }
         unit.save().unwrap();

@@ -20,7 +20,7 @@ pub(super) fn save(stores: &Stores, to: &Path) -> anyhow::Result<Vec<String>> {
         let folder = stores.dir.backups().join(&deployment);
         for backup in names(&folder)? {
             let Ok(backup_id) = BackupId::parse(&backup) else { continue };
-            if stores.metadata.read_deployments()?.backup_get(id, backup_id)?.is_none() {
+            if stores.metadata.read_deployments()?.backups().get(id, backup_id)?.is_none() {
                 continue;
             }
             for file in names(&folder.join(&backup))? {

@@ -31,7 +31,7 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
     let mut known = BTreeSet::new();
     let mut after = None;
     loop {
-        let page = stores.metadata.read()?.database_ids(after, 500)?;
+        let page = stores.metadata.read()?.databases().ids(after, 500)?;
         let Some(last) = page.last() else { break };
         after = Some(*last);
         for id in page {
@@ -49,7 +49,7 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
         ));
     }
     for upload in stores.blobs()?.list()? {
-        if stores.metadata.read()?.upload_get(upload)?.is_none() {
+        if stores.metadata.read()?.uploads().get(upload)?.is_none() {
             findings.push(format!("upload {upload}: nothing refers to it; it is safe to delete"));
         }
     }
@@ -59,7 +59,7 @@ pub(super) fn examine(stores: &Stores) -> anyhow::Result<Vec<String>> {
 fn examine_database(stores: &Stores, id: DatabaseId) -> anyhow::Result<Vec<String>> {
     let mut heads: Vec<CommitHash> = Vec::new();
     loop {
-        let page = stores.metadata.read()?.named_commits(id, heads.last(), 1_000)?;
+        let page = stores.metadata.read()?.refs().named_commits(id, heads.last(), 1_000)?;
         if page.is_empty() {
             break;
         }

@@ -157,7 +157,7 @@ async fn take(world: &World, token: &str, request: &str) {
 fn events(world: &World) -> Vec<Event> {
     let database = world.fakes.hub.databases().access::<Read>(&Caller::Anonymous, "olga", "rivers").unwrap();
     let mut unit = world.fakes.metadata.read().unwrap();
-    unit.event_list(database.database().id, None, 1_000).unwrap()
+    unit.events().list(database.database().id, None, 1_000).unwrap()
 }
 
 fn tell(world: &World, event: &Event) -> String {

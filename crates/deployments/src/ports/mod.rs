@@ -12,7 +12,7 @@ pub use provisioner::{
     OutputLine, OutputPosition, OutputQuery, ProvisionError, Provisioner, SqlCaller, Towards, ZoneFeatures,
 };
 pub use store::{
-    BackupRepository, DeploymentOperationFilter, DeploymentOperationKind, DeploymentOperationRepository,
-    DeploymentRepository, DeploymentStore, DeploymentUnit, InstanceRepository, LedgerRepository, Resolution,
-    SampleRepository,
+    BackupRepository, DeploymentCollaboratorRepository, DeploymentOperationFilter, DeploymentOperationKind,
+    DeploymentOperationRepository, DeploymentRepositories, DeploymentRepository, DeploymentStore, DeploymentUnit,
+    InstanceRepository, LedgerRepository, Resolution, SampleRepository,
 };

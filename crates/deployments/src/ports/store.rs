@@ -22,48 +22,83 @@ pub trait DeploymentStore: Metadata {
 }
 
 /// A unit of work on deployments and on everything of the hub.
-pub trait DeploymentUnit:
-    Unit
-    + DeploymentRepository
-    + InstanceRepository
-    + LedgerRepository
-    + BackupRepository
-    + SampleRepository
-    + DeploymentOperationRepository
-{
+pub trait DeploymentUnit: Unit + DeploymentRepositories {}
+
+impl<T: Unit + DeploymentRepositories> DeploymentUnit for T {}
+
+/// The repositories of a transaction for deployments.
+pub trait DeploymentRepositories {
+    /// Deployments.
+    fn deployments(&mut self) -> &mut dyn DeploymentRepository;
+    /// Collaborators of deployments.
+    fn deployment_collaborators(&mut self) -> &mut dyn DeploymentCollaboratorRepository;
+    /// Instances of deployments.
+    fn instances(&mut self) -> &mut dyn InstanceRepository;
+    /// The ledger: metered intervals.
+    fn ledger(&mut self) -> &mut dyn LedgerRepository;
+    /// Backups.
+    fn backups(&mut self) -> &mut dyn BackupRepository;
+    /// Samples of metrics.
+    fn samples(&mut self) -> &mut dyn SampleRepository;
+    /// Operations on deployments.
+    fn deployment_operations(&mut self) -> &mut dyn DeploymentOperationRepository;
 }
 
-impl<T> DeploymentUnit for T where
-    T: Unit
-        + DeploymentRepository
+impl<
+    T: DeploymentRepository
+        + DeploymentCollaboratorRepository
         + InstanceRepository
         + LedgerRepository
         + BackupRepository
         + SampleRepository
-        + DeploymentOperationRepository
+        + DeploymentOperationRepository,
+> DeploymentRepositories for T
 {
+    fn deployments(&mut self) -> &mut dyn DeploymentRepository {
+        self
+    }
+
+    fn deployment_collaborators(&mut self) -> &mut dyn DeploymentCollaboratorRepository {
+        self
+    }
+
+    fn instances(&mut self) -> &mut dyn InstanceRepository {
+        self
+    }
+
+    fn ledger(&mut self) -> &mut dyn LedgerRepository {
+        self
+    }
+
+    fn backups(&mut self) -> &mut dyn BackupRepository {
+        self
+    }
+
+    fn samples(&mut self) -> &mut dyn SampleRepository {
+        self
+    }
+
+    fn deployment_operations(&mut self) -> &mut dyn DeploymentOperationRepository {
+        self
+    }
 }
 
-/// Deployments and who may do what on them.
+/// Deployments.
 pub trait DeploymentRepository {
     /// Adds a deployment. `Taken` when its owner has one of that name.
-    fn deployment_add(&mut self, deployment: &Deployment) -> Result<()>;
+    fn add(&mut self, deployment: &Deployment) -> Result<()>;
     /// A deployment by owner and name, whatever the case; not a deleted one.
-    fn deployment_by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>>;
+    fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>>;
     /// Id and owner of a deployment that is not removed, by owner and name, whatever the case. The rest of it is not looked at, so
     /// that this takes as long for one that is there as for one that is not.
-    fn deployment_identity(
-        &mut self,
-        owner: &OwnerName,
-        name: &DeploymentName,
-    ) -> Result<Option<(DeploymentId, AccountId)>>;
+    fn identity(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<(DeploymentId, AccountId)>>;
     /// A deployment by id, deleted ones included.
-    fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>>;
+    fn get(&mut self, id: DeploymentId) -> Result<Option<Deployment>>;
     /// Changes everything but id, owner, name and creation, if the version still is `deployment.version`; the version then
     /// counts up. Gives whether it was changed.
-    fn deployment_update(&mut self, deployment: &Deployment) -> Result<bool>;
+    fn update(&mut self, deployment: &Deployment) -> Result<bool>;
     /// Deployments of an owner that are not removed, newest first, before `before`.
-    fn deployment_list(
+    fn list(
         &mut self,
         owner: AccountId,
         state: Option<RunState>,
@@ -71,76 +106,66 @@ pub trait DeploymentRepository {
         limit: usize,
     ) -> Result<Vec<Deployment>>;
     /// Deployments of an owner that are not stopped.
-    fn deployment_count_active(&mut self, owner: AccountId) -> Result<u64>;
+    fn count_active(&mut self, owner: AccountId) -> Result<u64>;
     /// Ids of a node's deployments that are not stopped, or that have an unsettled operation; ascending.
-    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>>;
-    /// Adds or changes a collaborator; gives whether it was added.
-    fn deployment_collaborator_put(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-        role: DeploymentRole,
-        at: Timestamp,
-    ) -> Result<bool>;
-    /// A collaborator.
-    fn deployment_collaborator_get(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>>;
-    /// Removes a collaborator; gives it as it was.
-    fn deployment_collaborator_remove(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>>;
-    /// All collaborators, by lower-case name.
-    fn deployment_collaborator_list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>>;
+    fn busy(&mut self, node: &str) -> Result<Vec<DeploymentId>>;
 }
 
-/// Instances.
+/// Collaborators of deployments.
+pub trait DeploymentCollaboratorRepository {
+    /// Adds or changes a collaborator; gives whether it was added.
+    fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool>;
+    /// A collaborator.
+    fn get(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>>;
+    /// Removes a collaborator; gives it as it was.
+    fn remove(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>>;
+    /// All collaborators, by lower-case name.
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>>;
+}
+
+/// Instances of deployments.
 pub trait InstanceRepository {
     /// Adds an instance. `Taken` when another one that is not stopped has its port.
-    fn instance_add(&mut self, instance: &Instance) -> Result<()>;
+    fn add(&mut self, instance: &Instance) -> Result<()>;
     /// Changes everything but id, deployment and index; gives whether it is there. `Taken` as in adding.
-    fn instance_update(&mut self, instance: &Instance) -> Result<bool>;
+    fn update(&mut self, instance: &Instance) -> Result<bool>;
     /// An instance.
-    fn instance_get(&mut self, id: InstanceId) -> Result<Option<Instance>>;
+    fn get(&mut self, id: InstanceId) -> Result<Option<Instance>>;
     /// Instances of a deployment, stopped ones included, oldest first.
-    fn instance_list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>>;
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>>;
     /// All instances that are not stopped, each with its owner and zone, by id.
-    fn instance_active(&mut self) -> Result<Vec<(Instance, AccountId, String)>>;
+    fn active(&mut self) -> Result<Vec<(Instance, AccountId, String)>>;
 }
 
-/// The ledger. Rows are never removed, and never changed once closed.
+/// The ledger: metered intervals.
 pub trait LedgerRepository {
     /// Opens an interval.
-    fn interval_open(&mut self, interval: &Interval) -> Result<()>;
+    fn open(&mut self, interval: &Interval) -> Result<()>;
     /// The open interval of an instance and kind.
-    fn interval_current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>>;
+    fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>>;
     /// When the last closed interval of an instance and kind ended.
-    fn interval_last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>>;
+    fn last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>>;
     /// Closes the open interval of an instance and kind; gives whether there was one.
-    fn interval_close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool>;
+    fn close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool>;
     /// Notes that the process behind an open interval of compute lives.
-    fn interval_prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()>;
+    fn prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()>;
     /// Intervals of a deployment that are open or ended after `from`, and began before `to`; by instance index, instance,
     /// kind and start.
-    fn interval_list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
+    fn list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
     /// The same of all deployments of an owner, by deployment, deleted ones included.
-    fn interval_list_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
+    fn list_of_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>>;
 }
 
-/// Backups that are complete and verified.
+/// Backups.
 pub trait BackupRepository {
     /// Adds a backup. `Taken` when there is one of that name.
-    fn backup_add(&mut self, backup: &Backup) -> Result<()>;
+    fn add(&mut self, backup: &Backup) -> Result<()>;
     /// A backup.
-    fn backup_get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>>;
+    fn get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>>;
     /// Backups of a deployment, newest first.
-    fn backup_list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>>;
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>>;
     /// Removes a backup; gives whether there was one.
-    fn backup_remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool>;
+    fn remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool>;
 }
 
 /// How far apart samples are.
@@ -170,18 +195,12 @@ impl Resolution {
     }
 }
 
-/// Samples of instances.
+/// Samples of metrics.
 pub trait SampleRepository {
     /// Keeps a sample, replacing one of the same time.
-    fn sample_put(
-        &mut self,
-        instance: InstanceId,
-        resolution: Resolution,
-        at: Timestamp,
-        sample: &Sample,
-    ) -> Result<()>;
+    fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()>;
     /// Samples from `from` to before `to`, oldest first.
-    fn sample_list(
+    fn list(
         &mut self,
         instance: InstanceId,
         resolution: Resolution,
@@ -189,9 +208,9 @@ pub trait SampleRepository {
         to: Timestamp,
     ) -> Result<Vec<(Timestamp, Sample)>>;
     /// Removes samples older than `before`; gives how many.
-    fn sample_purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64>;
+    fn purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64>;
     /// Removes all samples of a deployment.
-    fn sample_clear(&mut self, deployment: DeploymentId) -> Result<()>;
+    fn clear(&mut self, deployment: DeploymentId) -> Result<()>;
 }
 
 /// Filters of the list of operations of a deployment.
@@ -214,16 +233,16 @@ pub enum DeploymentOperationKind {
     Delete,
 }
 
-/// Operations of deployments.
+/// Operations on deployments.
 pub trait DeploymentOperationRepository {
     /// Adds an operation.
-    fn deployment_operation_add(&mut self, operation: &DeploymentOperation) -> Result<()>;
+    fn add(&mut self, operation: &DeploymentOperation) -> Result<()>;
     /// An operation.
-    fn deployment_operation_get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>>;
+    fn get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>>;
     /// Changes where it stands, unless it is settled; gives whether it was changed.
-    fn deployment_operation_update(&mut self, operation: &DeploymentOperation) -> Result<bool>;
+    fn update(&mut self, operation: &DeploymentOperation) -> Result<bool>;
     /// Operations of a deployment, newest first, before `before`.
-    fn deployment_operation_list(
+    fn list(
         &mut self,
         deployment: DeploymentId,
         filter: DeploymentOperationFilter,
@@ -231,7 +250,7 @@ pub trait DeploymentOperationRepository {
         limit: usize,
     ) -> Result<Vec<DeploymentOperation>>;
     /// The unsettled operations of a deployment, oldest first.
-    fn deployment_operation_pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>>;
+    fn pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>>;
     /// Removes operations settled before `before`; gives how many.
-    fn deployment_operation_purge(&mut self, before: Timestamp) -> Result<u64>;
+    fn purge(&mut self, before: Timestamp) -> Result<u64>;
 }

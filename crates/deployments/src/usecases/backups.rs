@@ -28,7 +28,7 @@ fn absent(id: &str) -> DeploymentError {
 
 fn named(unit: &mut dyn DeploymentUnit, deployment: &Deployment, id: &str) -> Result<Backup, DeploymentError> {
     let parsed = BackupId::parse(id).map_err(|_| absent(id))?;
-    unit.backup_get(deployment.id, parsed)?.ok_or_else(|| absent(id))
+    unit.backups().get(deployment.id, parsed)?.ok_or_else(|| absent(id))
 }
 
 impl Deployments {
@@ -39,7 +39,7 @@ impl Deployments {
     pub fn backups<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<Vec<Backup>, DeploymentError> {
         let mut unit = self.0.ports.store.read_deployments()?;
         let deployment = live(unit.as_mut(), access)?;
-        Ok(unit.backup_list(deployment.id)?)
+        Ok(unit.backups().list(deployment.id)?)
     }
 
     /// Accepts to make a backup.
@@ -75,11 +75,11 @@ impl Deployments {
         let deployment = live(unit.as_mut(), access)?;
         let backup = named(unit.as_mut(), &deployment, id)?;
         let is_needed = deployment.state != RunState::Started || running_from(unit.as_mut(), &deployment, backup.id)?;
-        if is_needed && unit.backup_list(deployment.id)?.len() == 1 {
+        if is_needed && unit.backups().list(deployment.id)?.len() == 1 {
             let text = "this is the only backup of a deployment that does not run; delete the deployment instead";
             return Err(DeploymentError::Conflict(text.to_owned()));
         }
-        unit.backup_remove(deployment.id, backup.id)?;
+        unit.backups().remove(deployment.id, backup.id)?;
         unit.save()?;
         self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         Ok(backup)
@@ -137,7 +137,7 @@ pub(super) fn take(
 ) -> Result<Backup, NoBackup> {
     let now = inner.now();
     let mut id = BackupId::at(now);
-    while inner.ports.store.read_deployments()?.backup_get(deployment.id, id)?.is_some() {
+    while inner.ports.store.read_deployments()?.backups().get(deployment.id, id)?.is_some() {
         id = id.next();
     }
     let spec = instance.spec(deployment);
@@ -155,19 +155,19 @@ pub(super) fn take(
 
 fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
     let mut unit = inner.ports.store.write_deployments()?;
-    unit.backup_add(backup)?;
+    unit.backups().add(backup)?;
     unit.save()
 }
 
 /// Removes backups past their time; the newest of a stopped deployment stays.
 pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
     let now = inner.now();
-    let backups = inner.ports.store.read_deployments()?.backup_list(deployment.id)?;
+    let backups = inner.ports.store.read_deployments()?.backups().list(deployment.id)?;
     for (place, backup) in backups.iter().enumerate() {
         let newest_of_stopped = place == 0 && deployment.state != RunState::Started;
         if backup.expires_at <= now && !newest_of_stopped {
             let mut unit = inner.ports.store.write_deployments()?;
-            unit.backup_remove(deployment.id, backup.id)?;
+            unit.backups().remove(deployment.id, backup.id)?;
             unit.save()?;
             inner.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }

@@ -51,8 +51,9 @@ fn check(
     let Some((token, user)) = tokens.check(token)? else { return Ok(Authorized::BadToken) };
     let now = inner.now();
     let mut unit = inner.ports.store.read_deployments()?;
-    let Some(instance) = unit.instance_get(instance)? else { return Ok(Authorized::NoRole) };
-    let deployment = unit.deployment_get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
+    let Some(instance) = unit.instances().get(instance)? else { return Ok(Authorized::NoRole) };
+    let deployment =
+        unit.deployments().get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
     let Some(deployment) = deployment else { return Ok(Authorized::NoRole) };
     let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
     drop(unit);

@@ -24,7 +24,7 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<Manage>,
     ) -> Result<Vec<DeploymentCollaborator>, DeploymentError> {
-        Ok(self.0.ports.store.read_deployments()?.deployment_collaborator_list(access.deployment().id)?)
+        Ok(self.0.ports.store.read_deployments()?.deployment_collaborators().list(access.deployment().id)?)
     }
 
     /// Adds a collaborator or changes a role; gives whether the collaborator was added. Holds from the next request on.
@@ -43,12 +43,12 @@ impl Deployments {
             let text = format!("{} owns the deployment and has every right on it", user.name);
             return Err(DeploymentError::Unprocessable(text));
         }
-        let added = unit.deployment_collaborator_put(deployment.id, user.id, role, self.0.now())?;
-        if added && unit.deployment_collaborator_list(deployment.id)?.len() > MOST {
+        let added = unit.deployment_collaborators().put(deployment.id, user.id, role, self.0.now())?;
+        if added && unit.deployment_collaborators().list(deployment.id)?.len() > MOST {
             let text = format!("the deployment has {MOST} collaborators, as many as are allowed");
             return Err(DeploymentError::Unprocessable(text));
         }
-        let found = unit.deployment_collaborator_get(deployment.id, user.id)?;
+        let found = unit.deployment_collaborators().get(deployment.id, user.id)?;
         let collaborator = found.ok_or_else(|| absent(user.name.as_str()))?;
         unit.save()?;
         forget_callers(&self.0);
@@ -84,7 +84,7 @@ impl Deployments {
     ) -> Result<DeploymentCollaborator, DeploymentError> {
         let mut unit = self.0.ports.store.write_deployments()?;
         let deployment = live(unit.as_mut(), access)?;
-        let removed = unit.deployment_collaborator_remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
+        let removed = unit.deployment_collaborators().remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
         unit.save()?;
         forget_callers(&self.0);
         Ok(removed)

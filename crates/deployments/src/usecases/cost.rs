@@ -111,7 +111,7 @@ impl Deployments {
         let now = self.0.now();
         let mut unit = self.0.ports.store.read_deployments()?;
         let deployment = live(unit.as_mut(), access)?;
-        let items = items(&unit.interval_list(deployment.id, from, to)?, from, to, now);
+        let items = items(&unit.ledger().list(deployment.id, from, to)?, from, to, now);
         let hourly_cost = view(unit.as_mut(), deployment, access.role())?.hourly_cost;
         Ok(Cost { from, to, amount: items.iter().map(|item| item.amount).sum(), hourly_cost, items })
     }
@@ -126,7 +126,7 @@ impl Deployments {
         let mut accounts = vec![(user.id, user.name.clone())];
         let mut after: Option<String> = None;
         loop {
-            let page = unit.organization_list(user.id, after.as_deref(), PAGE)?;
+            let page = unit.organizations().list(user.id, after.as_deref(), PAGE)?;
             after = page.last().map(|(organization, _)| organization.name.key());
             let is_last = page.len() < PAGE;
             for (organization, _) in page {
@@ -152,15 +152,15 @@ impl Deployments {
     ) -> Result<OwnerUsage, Fault> {
         let now = self.0.now();
         let mut amounts: BTreeMap<DeploymentId, Usd> = BTreeMap::new();
-        for interval in unit.interval_list_owner(id, from, to)? {
+        for interval in unit.ledger().list_of_owner(id, from, to)? {
             *amounts.entry(interval.deployment_id).or_default() += interval.amount_within(from, to, now);
         }
-        let active = unit.instance_active()?;
+        let active = unit.instances().active()?;
         let rates = active.iter().filter(|(_, holder, _)| *holder == id).map(|(instance, ..)| instance.size.rate());
         let committed: Usd = rates.sum();
         let mut deployments = Vec::new();
         for (deployment, amount) in &amounts {
-            if let Some(deployment) = unit.deployment_get(*deployment)? {
+            if let Some(deployment) = unit.deployments().get(*deployment)? {
                 deployments.push((deployment.locator.name.to_string(), deployment.state, *amount));
             }
         }

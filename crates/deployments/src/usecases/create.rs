@@ -109,7 +109,7 @@ pub(super) fn resolve(inner: &Inner, user: &Arc<User>, source: &DeploymentSource
     let reference = source.reference.clone().unwrap_or_else(|| database.default_branch.to_string());
     let plain = reference.strip_prefix("refs/heads/").unwrap_or(&reference);
     let named = match RefName::parse(plain) {
-        Ok(name) => inner.ports.store.read_deployments()?.branch_get(database.id, &name)?,
+        Ok(name) => inner.ports.store.read_deployments()?.branches().get(database.id, &name)?,
         Err(_) => None,
     };
     let branch = match named {
@@ -146,7 +146,7 @@ impl Deployments {
         let mut unit = self.0.ports.store.write_deployments()?;
         let (owner_id, owner) = may_create_for(unit.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
         let locator = DeploymentLocator { owner: owner.clone(), name: wanted.name.clone() };
-        if unit.deployment_by_name(&owner, &wanted.name)?.is_some() {
+        if unit.deployments().by_name(&owner, &wanted.name)?.is_some() {
             return Err(DeploymentError::NameTaken(locator.to_string()));
         }
         let chosen = Wanted {
@@ -195,11 +195,11 @@ impl Deployments {
             None => DatabaseSeed::Empty { author: user.signature(now) },
         };
         let instance = new_instance(&self.0, &deployment, size, port, vec![seed], now);
-        match unit.deployment_add(&deployment) {
+        match unit.deployments().add(&deployment) {
             Err(MetadataError::Taken) => return Err(DeploymentError::NameTaken(deployment.locator.to_string())),
             other => other?,
         }
-        unit.instance_add(&instance)?;
+        unit.instances().add(&instance)?;
         metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
         let view = view(unit.as_mut(), deployment, DeploymentRole::Admin)?;
         self.0.hub.keep_answer(unit.as_mut(), once, &view, now)?;

@@ -33,7 +33,7 @@ pub(super) fn of_deployment(
 ) -> Result<Instance, DeploymentError> {
     let missing = || DeploymentError::Absent { what: "instance", name: id.to_owned() };
     let id = InstanceId::parse(id).map_err(|_| missing())?;
-    unit.instance_get(id)?.filter(|instance| instance.deployment_id == deployment.id).ok_or_else(missing)
+    unit.instances().get(id)?.filter(|instance| instance.deployment_id == deployment.id).ok_or_else(missing)
 }
 
 impl Deployments {
@@ -47,7 +47,7 @@ impl Deployments {
     ) -> Result<Vec<Instance>, DeploymentError> {
         let mut unit = self.0.ports.store.read_deployments()?;
         let deployment = live(unit.as_mut(), access)?;
-        let mut instances = unit.instance_list(deployment.id)?;
+        let mut instances = unit.instances().list(deployment.id)?;
         instances.retain(|instance| instance.state != RunState::Stopped);
         instances.sort_by_key(|instance| instance.index);
         Ok(instances)
@@ -93,7 +93,7 @@ impl Deployments {
         let size = choose(&self.0, &chosen)?;
         let seeds = match wanted.backup {
             Some(id) => {
-                let found = unit.backup_get(deployment.id, id)?;
+                let found = unit.backups().get(deployment.id, id)?;
                 let backup = found.ok_or_else(|| DeploymentError::Field {
                     pointer: "/backup_id".to_owned(),
                     why: format!("there is no backup {id}"),
@@ -125,7 +125,7 @@ impl Deployments {
         deployment.last_error = None;
         let instance = new_instance(&self.0, &deployment, size, port, seeds, now);
         update(unit.as_mut(), &mut deployment)?;
-        unit.instance_add(&instance)?;
+        unit.instances().add(&instance)?;
         metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
         self.0.hub.keep_answer(unit.as_mut(), once, &instance, now)?;
         unit.save()?;

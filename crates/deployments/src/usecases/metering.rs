@@ -13,16 +13,16 @@ pub(super) fn open(
     kind: Metered,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    if unit.interval_current(instance.id, kind)?.is_some() {
+    if unit.ledger().current(instance.id, kind)?.is_some() {
         return Ok(());
     }
-    let last_end = unit.interval_last_end(instance.id, kind)?;
+    let last_end = unit.ledger().last_end(instance.id, kind)?;
     let (type_id, rate) = match kind {
         Metered::Compute => (instance.size.type_id.clone(), instance.size.compute_rate),
         Metered::Storage => (instance.size.volume_type_id.clone(), instance.size.storage_rate),
     };
     let opened_at = last_end.map_or(now, |end| now.max(end));
-    unit.interval_open(&Interval {
+    unit.ledger().open(&Interval {
         owner_id: deployment.owner_id,
         deployment_id: deployment.id,
         instance_id: instance.id,
@@ -44,15 +44,15 @@ pub(super) fn close(
     kind: Metered,
     at: Timestamp,
 ) -> Result<(), Fault> {
-    unit.interval_close(instance.id, kind, at)?;
+    unit.ledger().close(instance.id, kind, at)?;
     Ok(())
 }
 
 /// Ends compute of a process that was found gone: no more is charged than was proven.
 pub(super) fn close_at_proof(unit: &mut dyn DeploymentUnit, instance: &Instance) -> Result<(), Fault> {
-    if let Some(open) = unit.interval_current(instance.id, Metered::Compute)? {
+    if let Some(open) = unit.ledger().current(instance.id, Metered::Compute)? {
         let proven = open.proven_at.unwrap_or(open.opened_at);
-        unit.interval_close(instance.id, Metered::Compute, proven)?;
+        unit.ledger().close(instance.id, Metered::Compute, proven)?;
     }
     Ok(())
 }

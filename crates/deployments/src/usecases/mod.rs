@@ -208,12 +208,12 @@ impl Deployments {
             return Err(missing());
         };
         let mut unit = self.0.ports.store.read_deployments()?;
-        let found = unit.deployment_identity(&owner, &name)?;
+        let found = unit.deployments().identity(&owner, &name)?;
         // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
         let nil = uuid::Uuid::nil();
         let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
         let role = role_of(unit.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
-        let deployment = unit.deployment_get(id)?.filter(|deployment| deployment.removed_at.is_none());
+        let deployment = unit.deployments().get(id)?.filter(|deployment| deployment.removed_at.is_none());
         let deployment = deployment.ok_or_else(missing)?;
         DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
     }
@@ -282,7 +282,7 @@ impl Deployments {
         let missing = || DeploymentError::NoSuchOwner(owner.to_owned());
         let name = OwnerName::parse(owner).map_err(|_| missing())?;
         let mut unit = self.0.ports.store.read_deployments()?;
-        let account = unit.account_by_name(&name)?;
+        let account = unit.accounts().by_name(&name)?;
         let id = account.map_or_else(|| AccountId::from_uuid(uuid::Uuid::nil()), |account| account.id);
         let of_all = role_through_owner(unit.as_mut(), user.id, id)?;
         if of_all.is_none() && !has_role_on_any(unit.as_mut(), user.id, id)? {
@@ -291,7 +291,7 @@ impl Deployments {
         let mut found = Vec::new();
         let mut before = before;
         while found.len() < limit {
-            let page = unit.deployment_list(id, state, before, limit)?;
+            let page = unit.deployments().list(id, state, before, limit)?;
             let is_last = page.len() < limit;
             before = page.last().map(|deployment| deployment.id);
             for deployment in page {
@@ -372,11 +372,11 @@ fn role_through_owner(
     if owner == user {
         return Ok(Some(DeploymentRole::Admin));
     }
-    let Some(member) = unit.member_get(owner, user)? else { return Ok(None) };
+    let Some(member) = unit.members().get(owner, user)? else { return Ok(None) };
     if member.role == MemberRole::Owner {
         return Ok(Some(DeploymentRole::Admin));
     }
-    Ok(unit.organization_get(owner)?.map(|organization| match organization.base_role {
+    Ok(unit.organizations().get(owner)?.map(|organization| match organization.base_role {
         Role::Read => DeploymentRole::Reader,
         Role::Write => DeploymentRole::Writer,
         Role::Admin => DeploymentRole::Admin,
@@ -391,7 +391,7 @@ fn role_of(
     deployment: DeploymentId,
 ) -> Result<Option<DeploymentRole>, Fault> {
     let through_owner = role_through_owner(unit, user, owner)?;
-    let own = unit.deployment_collaborator_get(deployment, user)?;
+    let own = unit.deployment_collaborators().get(deployment, user)?;
     Ok(through_owner.max(own.map(|collaborator| collaborator.role)))
 }
 
@@ -399,9 +399,9 @@ fn has_role_on_any(unit: &mut dyn DeploymentUnit, user: AccountId, owner: Accoun
     const PAGE: usize = 100;
     let mut before = None;
     loop {
-        let page = unit.deployment_list(owner, None, before, PAGE)?;
+        let page = unit.deployments().list(owner, None, before, PAGE)?;
         for deployment in &page {
-            if unit.deployment_collaborator_get(deployment.id, user)?.is_some() {
+            if unit.deployment_collaborators().get(deployment.id, user)?.is_some() {
                 return Ok(true);
             }
         }
@@ -415,7 +415,7 @@ fn has_role_on_any(unit: &mut dyn DeploymentUnit, user: AccountId, owner: Accoun
 /// The account of a name as a path has it; `None` also where no name has that form.
 fn account_of(unit: &mut dyn DeploymentUnit, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
-        Ok(name) => Ok(unit.account_by_name(&name)?),
+        Ok(name) => Ok(unit.accounts().by_name(&name)?),
         Err(_) => Ok(None),
     }
 }
@@ -427,7 +427,7 @@ fn may_create_for(
     owner: &str,
 ) -> Result<Option<(AccountId, OwnerName)>, Fault> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
-    let Some(account) = unit.account_by_name(&name)? else { return Ok(None) };
+    let Some(account) = unit.accounts().by_name(&name)? else { return Ok(None) };
     let allowed = match account.kind {
         AccountKind::User => account.id == user.id,
         AccountKind::Organization => role_through_owner(unit, user.id, account.id)? == Some(DeploymentRole::Admin),
@@ -440,7 +440,7 @@ fn live<L: DeploymentLevel>(
     unit: &mut dyn DeploymentUnit,
     access: &DeploymentAccess<L>,
 ) -> Result<Deployment, DeploymentError> {
-    let found = unit.deployment_get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
+    let found = unit.deployments().get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
     found.ok_or_else(|| DeploymentError::NoSuchDeployment(access.deployment().locator.to_string()))
 }
 
@@ -457,7 +457,9 @@ fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
 /// killed a moment later could not tell them any more. An instance that cannot be told ends or is told who calls anyway.
 fn forget_callers(inner: &Inner) {
     // The rights are gone whether or not the store answers now, too.
-    let Ok(active) = inner.ports.store.read_deployments().and_then(|mut unit| unit.instance_active()) else { return };
+    let Ok(active) = inner.ports.store.read_deployments().and_then(|mut unit| unit.instances().active()) else {
+        return;
+    };
     for handle in active.iter().filter_map(|(instance, ..)| instance.handle.as_ref()) {
         let _ = inner.ports.provisioner.forget_callers(handle);
     }
@@ -465,24 +467,24 @@ fn forget_callers(inner: &Inner) {
 
 /// The primary; of a stopped deployment, the last one.
 fn primary(unit: &mut dyn DeploymentUnit, deployment: DeploymentId) -> Result<Instance, Fault> {
-    let instances = unit.instance_list(deployment)?;
+    let instances = unit.instances().list(deployment)?;
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
     newest.ok_or(Fault::Unsettled("a deployment without an instance"))
 }
 
 fn view(unit: &mut dyn DeploymentUnit, deployment: Deployment, role: DeploymentRole) -> Result<DeploymentView, Fault> {
-    let instances = unit.instance_list(deployment.id)?;
+    let instances = unit.instances().list(deployment.id)?;
     let live = instances.iter().filter(|instance| instance.state != RunState::Stopped);
     let hourly_cost = live.map(|instance| instance.size.rate()).sum();
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
     let primary = newest.ok_or(Fault::Unsettled("a deployment without an instance"))?;
-    let last_backup = unit.backup_list(deployment.id)?.into_iter().next();
+    let last_backup = unit.backups().list(deployment.id)?.into_iter().next();
     Ok(DeploymentView { deployment, primary, role, hourly_cost, last_backup })
 }
 
 /// Saves a deployment that was read in the same unit.
 fn update(unit: &mut dyn DeploymentUnit, deployment: &mut Deployment) -> Result<(), Fault> {
-    if !unit.deployment_update(deployment)? {
+    if !unit.deployments().update(deployment)? {
         return Err(Fault::Unsettled("a deployment that was just read"));
     }
     deployment.version += 1;

@@ -114,7 +114,7 @@ impl Deployments {
         }
         let now = self.0.now();
         let (period_seconds, resolution) = period(from, to, now);
-        let samples = self.0.ports.store.read_deployments()?.sample_list(found.id, resolution, from, to)?;
+        let samples = self.0.ports.store.read_deployments()?.samples().list(found.id, resolution, from, to)?;
         Ok(gather(metric, period_seconds, &samples))
     }
 }

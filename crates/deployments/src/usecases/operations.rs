@@ -26,7 +26,7 @@ pub(super) fn accept(
     work: DeploymentWork,
     now: Timestamp,
 ) -> Result<DeploymentOperation, DeploymentError> {
-    if unit.deployment_operation_pending(deployment.id)?.len() >= MOST_PENDING {
+    if unit.deployment_operations().pending(deployment.id)?.len() >= MOST_PENDING {
         let text =
             format!("{MOST_PENDING} operations are waiting on this deployment; try again when some have finished");
         return Err(DeploymentError::Conflict(text));
@@ -42,7 +42,7 @@ pub(super) fn accept(
         created_at: now,
         updated_at: None,
     };
-    unit.deployment_operation_add(&operation)?;
+    unit.deployment_operations().add(&operation)?;
     Ok(operation)
 }
 
@@ -55,8 +55,8 @@ impl Deployments {
     pub fn operation(&self, user: &User, id: &str) -> Result<DeploymentOperation, DeploymentError> {
         let id = OperationId::parse(id).map_err(|_| DeploymentError::NoSuchOperation)?;
         let mut unit = self.0.ports.store.read_deployments()?;
-        let operation = unit.deployment_operation_get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
-        let deployment = unit.deployment_get(operation.deployment_id)?;
+        let operation = unit.deployment_operations().get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
+        let deployment = unit.deployments().get(operation.deployment_id)?;
         let deployment = deployment.ok_or(Fault::Unsettled("an operation without its deployment"))?;
         let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
         let readable = match deployment.removed_at {
@@ -78,7 +78,7 @@ impl Deployments {
         limit: usize,
     ) -> Result<Vec<DeploymentOperation>, DeploymentError> {
         let mut unit = self.0.ports.store.read_deployments()?;
-        Ok(unit.deployment_operation_list(access.deployment().id, filter, before, limit)?)
+        Ok(unit.deployment_operations().list(access.deployment().id, filter, before, limit)?)
     }
 
     /// Accepts the removal of a stopped deployment: from then on nobody sees it.

@@ -78,7 +78,7 @@ pub(super) fn admit(
     wanted: &Wanted<'_>,
     size: &InstanceSize,
 ) -> Result<u16, DeploymentError> {
-    let active = unit.instance_active()?;
+    let active = unit.instances().active()?;
     let committed: Usd = active.iter().filter(|(_, id, _)| *id == owner.id).map(|(i, ..)| i.size.rate()).sum();
     if let Some(limit) = spending_limit(inner, owner.name) {
         let (committed, requested) = (committed.per_month(), size.rate().per_month());
@@ -87,7 +87,7 @@ pub(super) fn admit(
         }
     }
     let most = inner.settings.per_owner;
-    if most > 0 && unit.deployment_count_active(owner.id)? >= most {
+    if most > 0 && unit.deployments().count_active(owner.id)? >= most {
         return Err(DeploymentError::Capacity(format!("the owner has {most} deployments running, as many as allowed")));
     }
     let in_zone: Vec<&Instance> =

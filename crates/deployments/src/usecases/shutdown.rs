@@ -28,18 +28,18 @@ pub(super) fn begin(
     shutdown: Shutdown,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    for mut operation in unit.deployment_operation_pending(deployment.id)? {
+    for mut operation in unit.deployment_operations().pending(deployment.id)? {
         if operation.progress == DeploymentProgress::Queued {
             let text = "the deployment was shut down before this began";
             let failure = DeploymentFailure::new(DeploymentFailureKind::Failed, "DISABLED", text);
             operation.progress = DeploymentProgress::Failed(failure);
             operation.updated_at = Some(now);
-            unit.deployment_operation_update(&operation)?;
+            unit.deployment_operations().update(&operation)?;
         }
     }
     go(deployment, instance, RunState::Stopping)?;
     instance.shutdown = Some(shutdown);
-    unit.instance_update(instance)?;
+    unit.instances().update(instance)?;
     update(unit, deployment)
 }
 

@@ -73,10 +73,10 @@ impl<'a> Supervisor<'a> {
     /// [`Fault`].
     pub fn recover(&self) -> Result<Recovered, Fault> {
         let mut recovered = Recovered::default();
-        let active = self.0.ports.store.read_deployments()?.instance_active()?;
+        let active = self.0.ports.store.read_deployments()?.instances().active()?;
         for (instance, ..) in active {
             let Some(handle) = &instance.handle else { continue };
-            let deployment = self.0.ports.store.read_deployments()?.deployment_get(instance.deployment_id)?;
+            let deployment = self.0.ports.store.read_deployments()?.deployments().get(instance.deployment_id)?;
             let Some(deployment) = deployment.filter(|deployment| here(self.0, deployment).is_ok()) else { continue };
             match self.0.ports.provisioner.adopt(&instance.spec(&deployment), handle) {
                 Ok(()) => recovered.adopted += 1,
@@ -95,7 +95,7 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn busy(&self) -> Result<Vec<DeploymentId>, Fault> {
-        Ok(self.0.ports.store.read_deployments()?.deployment_busy(&self.0.settings.node)?)
+        Ok(self.0.ports.store.read_deployments()?.deployments().busy(&self.0.settings.node)?)
     }
 
     /// How often something was asked of a deployment here so far. Taken before looking, it makes [`Supervisor::wait`] miss
@@ -170,14 +170,14 @@ impl<'a> Supervisor<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn restored(&self) -> Result<u64, Fault> {
-        let active = self.0.ports.store.read_deployments()?.instance_active()?;
+        let active = self.0.ports.store.read_deployments()?.instances().active()?;
         let mut stopped = 0;
         for (instance, ..) in &active {
             let done = self.change(instance, |unit, deployment, instance| {
-                let proof = unit.interval_current(instance.id, Metered::Compute)?.and_then(|open| open.proven_at);
+                let proof = unit.ledger().current(instance.id, Metered::Compute)?.and_then(|open| open.proven_at);
                 metering::close_at_proof(unit, instance)?;
-                let last = unit.interval_last_end(instance.id, Metered::Compute)?;
-                let storage = unit.interval_current(instance.id, Metered::Storage)?;
+                let last = unit.ledger().last_end(instance.id, Metered::Compute)?;
+                let storage = unit.ledger().current(instance.id, Metered::Storage)?;
                 if let Some(end) = proof.or(last).or(storage.map(|open| open.opened_at)) {
                     metering::close(unit, instance, Metered::Storage, end)?;
                 }
@@ -218,16 +218,16 @@ impl<'a> Supervisor<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.store.write_deployments()?;
         for resolution in [Resolution::Fine, Resolution::Coarse] {
-            unit.sample_purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
+            unit.samples().purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
         }
-        unit.deployment_operation_purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
+        unit.deployment_operations().purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
         unit.save()?;
         Ok(())
     }
 
     fn load(&self, id: DeploymentId) -> Result<Option<(Deployment, Instance)>, Fault> {
         let mut unit = self.0.ports.store.read_deployments()?;
-        let Some(deployment) = unit.deployment_get(id)? else { return Ok(None) };
+        let Some(deployment) = unit.deployments().get(id)? else { return Ok(None) };
         let instance = primary(unit.as_mut(), id)?;
         Ok(Some((deployment, instance)))
     }
@@ -240,14 +240,14 @@ impl<'a> Supervisor<'a> {
         act: impl FnOnce(&mut dyn DeploymentUnit, &mut Deployment, &mut Instance) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
         let mut unit = self.0.ports.store.write_deployments()?;
-        let Some(mut instance) = unit.instance_get(seen.id)? else { return Ok(None) };
-        let Some(mut deployment) = unit.deployment_get(seen.deployment_id)? else { return Ok(None) };
+        let Some(mut instance) = unit.instances().get(seen.id)? else { return Ok(None) };
+        let Some(mut deployment) = unit.deployments().get(seen.deployment_id)? else { return Ok(None) };
         if instance.state != seen.state || instance.handle != seen.handle {
             return Ok(None);
         }
         let before = deployment.clone();
         let result = act(unit.as_mut(), &mut deployment, &mut instance)?;
-        unit.instance_update(&instance)?;
+        unit.instances().update(&instance)?;
         if deployment != before {
             update(unit.as_mut(), &mut deployment)?;
         }

@@ -155,31 +155,31 @@ pub fn deployments(store: &dyn DeploymentStore) {
     let (mut gauges, pumps) = (deployment(10, &ann, "Gauges"), deployment(11, &ann, "pumps"));
     write(store, |unit| {
         for user in [&ann, &bob] {
-            unit.user_add(user).unwrap();
+            unit.users().add(user).unwrap();
         }
-        unit.organization_add(&acme).unwrap();
-        unit.deployment_add(&gauges).unwrap();
-        unit.deployment_add(&pumps).unwrap();
-        assert!(matches!(unit.deployment_add(&deployment(12, &ann, "GAUGES")), Err(MetadataError::Taken)));
-        unit.deployment_add(&deployment(13, &bob, "gauges")).unwrap();
+        unit.organizations().add(&acme).unwrap();
+        unit.deployments().add(&gauges).unwrap();
+        unit.deployments().add(&pumps).unwrap();
+        assert!(matches!(unit.deployments().add(&deployment(12, &ann, "GAUGES")), Err(MetadataError::Taken)));
+        unit.deployments().add(&deployment(13, &bob, "gauges")).unwrap();
     });
     read(store, |unit| {
-        let by_name = unit.deployment_by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+        let by_name = unit.deployments().by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(by_name, Some(gauges.clone()));
-        let identity = unit.deployment_identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+        let identity = unit.deployments().identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(identity, Some((gauges.id, ann.id)));
-        let nobody = unit.deployment_identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
+        let nobody = unit.deployments().identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
         assert_eq!(nobody, None);
-        assert_eq!(unit.deployment_get(gauges.id).unwrap(), Some(gauges.clone()));
-        assert_eq!(unit.deployment_get(deployment_id(99)).unwrap(), None);
+        assert_eq!(unit.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
+        assert_eq!(unit.deployments().get(deployment_id(99)).unwrap(), None);
         let ids = |list: Vec<Deployment>| list.iter().map(|d| d.id).collect::<Vec<_>>();
-        assert_eq!(ids(unit.deployment_list(ann.id, None, None, 10).unwrap()), [pumps.id, gauges.id]);
-        assert_eq!(ids(unit.deployment_list(ann.id, None, Some(pumps.id), 10).unwrap()), [gauges.id]);
-        assert_eq!(ids(unit.deployment_list(ann.id, None, None, 1).unwrap()), [pumps.id]);
-        assert!(unit.deployment_list(ann.id, Some(RunState::Started), None, 10).unwrap().is_empty());
-        assert_eq!(unit.deployment_count_active(ann.id).unwrap(), 2);
-        assert_eq!(unit.deployment_busy("here").unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
-        assert!(unit.deployment_busy("there").unwrap().is_empty(), "others have their own");
+        assert_eq!(ids(unit.deployments().list(ann.id, None, None, 10).unwrap()), [pumps.id, gauges.id]);
+        assert_eq!(ids(unit.deployments().list(ann.id, None, Some(pumps.id), 10).unwrap()), [gauges.id]);
+        assert_eq!(ids(unit.deployments().list(ann.id, None, None, 1).unwrap()), [pumps.id]);
+        assert!(unit.deployments().list(ann.id, Some(RunState::Started), None, 10).unwrap().is_empty());
+        assert_eq!(unit.deployments().count_active(ann.id).unwrap(), 2);
+        assert_eq!(unit.deployments().busy("here").unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
+        assert!(unit.deployments().busy("there").unwrap().is_empty(), "others have their own");
     });
     write(store, |unit| {
         gauges.state = RunState::Stopped;
@@ -188,39 +188,40 @@ pub fn deployments(store: &dyn DeploymentStore) {
         gauges.disabled = None;
         gauges.last_error = None;
         gauges.settings = Settings::default();
-        assert!(unit.deployment_update(&gauges).unwrap());
-        assert!(!unit.deployment_update(&gauges).unwrap(), "the version counted up");
+        assert!(unit.deployments().update(&gauges).unwrap());
+        assert!(!unit.deployments().update(&gauges).unwrap(), "the version counted up");
         gauges.version += 1;
-        assert_eq!(unit.deployment_get(gauges.id).unwrap(), Some(gauges.clone()));
-        assert_eq!(unit.deployment_count_active(ann.id).unwrap(), 1);
+        assert_eq!(unit.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
+        assert_eq!(unit.deployments().count_active(ann.id).unwrap(), 1);
         gauges.removed_at = Some(at(20));
-        assert!(unit.deployment_update(&gauges).unwrap());
+        assert!(unit.deployments().update(&gauges).unwrap());
         gauges.version += 1;
-        assert_eq!(unit.deployment_list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
-        assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
-        assert_eq!(unit.deployment_identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
+        assert_eq!(unit.deployments().list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
+        assert!(unit.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
+        assert_eq!(unit.deployments().identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
         gauges.deleted_at = Some(at(21));
-        assert!(unit.deployment_update(&gauges).unwrap());
-        assert!(unit.deployment_by_name(&ann.name, &gauges.locator.name).unwrap().is_none());
-        unit.deployment_add(&deployment(14, &ann, "gauges")).unwrap();
-        assert_eq!(unit.deployment_busy("here").unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
+        assert!(unit.deployments().update(&gauges).unwrap());
+        assert!(unit.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_none());
+        unit.deployments().add(&deployment(14, &ann, "gauges")).unwrap();
+        assert_eq!(unit.deployments().busy("here").unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
     });
     write(store, |unit| {
-        assert!(unit.deployment_collaborator_put(pumps.id, bob.id, DeploymentRole::Reader, at(5)).unwrap());
-        assert!(!unit.deployment_collaborator_put(pumps.id, bob.id, DeploymentRole::Writer, at(6)).unwrap());
-        let found = unit.deployment_collaborator_get(pumps.id, bob.id).unwrap().unwrap();
+        assert!(unit.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Reader, at(5)).unwrap());
+        assert!(!unit.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Writer, at(6)).unwrap());
+        let found = unit.deployment_collaborators().get(pumps.id, bob.id).unwrap().unwrap();
         assert_eq!((found.username.as_str(), found.role, found.added_at), ("bob", DeploymentRole::Writer, at(5)));
-        assert!(unit.deployment_collaborator_put(pumps.id, ann.id, DeploymentRole::Admin, at(7)).unwrap());
+        assert!(unit.deployment_collaborators().put(pumps.id, ann.id, DeploymentRole::Admin, at(7)).unwrap());
         let names: Vec<String> = unit
-            .deployment_collaborator_list(pumps.id)
+            .deployment_collaborators()
+            .list(pumps.id)
             .unwrap()
             .iter()
             .map(|collaborator| collaborator.username.to_string())
             .collect();
         assert_eq!(names, ["Ann", "bob"]);
-        assert_eq!(unit.deployment_collaborator_remove(pumps.id, bob.id).unwrap(), Some(found));
-        assert_eq!(unit.deployment_collaborator_remove(pumps.id, bob.id).unwrap(), None);
-        assert_eq!(unit.deployment_collaborator_get(pumps.id, account_id(99)).unwrap(), None);
+        assert_eq!(unit.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), Some(found));
+        assert_eq!(unit.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), None);
+        assert_eq!(unit.deployment_collaborators().get(pumps.id, account_id(99)).unwrap(), None);
     });
 }
 
@@ -230,19 +231,19 @@ pub fn instances(store: &dyn DeploymentStore) {
     let gauges = deployment(10, &ann, "gauges");
     let mut first = instance(20, &gauges, 17_400);
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.deployment_add(&gauges).unwrap();
-        unit.instance_add(&first).unwrap();
-        assert!(matches!(unit.instance_add(&instance(21, &gauges, 17_400)), Err(MetadataError::Taken)));
-        unit.instance_add(&instance(22, &gauges, 17_401)).unwrap();
+        unit.users().add(&ann).unwrap();
+        unit.deployments().add(&gauges).unwrap();
+        unit.instances().add(&first).unwrap();
+        assert!(matches!(unit.instances().add(&instance(21, &gauges, 17_400)), Err(MetadataError::Taken)));
+        unit.instances().add(&instance(22, &gauges, 17_401)).unwrap();
     });
     write(store, |unit| {
-        assert_eq!(unit.instance_get(first.id).unwrap(), Some(first.clone()));
-        assert_eq!(unit.instance_get(instance_id(99)).unwrap(), None);
-        assert!(!unit.instance_update(&instance(99, &gauges, 17_499)).unwrap());
+        assert_eq!(unit.instances().get(first.id).unwrap(), Some(first.clone()));
+        assert_eq!(unit.instances().get(instance_id(99)).unwrap(), None);
+        assert!(!unit.instances().update(&instance(99, &gauges, 17_499)).unwrap());
         let moved = Instance { port: 17_401, ..first.clone() };
-        assert!(matches!(unit.instance_update(&moved), Err(MetadataError::Taken)));
-        let active = unit.instance_active().unwrap();
+        assert!(matches!(unit.instances().update(&moved), Err(MetadataError::Taken)));
+        let active = unit.instances().active().unwrap();
         let active: Vec<_> = active.into_iter().map(|(i, owner, zone)| (i.id, owner, zone)).collect();
         let of_ann = |n| (instance_id(n), ann.id, "local".to_owned());
         assert_eq!(active, [of_ann(20), of_ann(22)]);
@@ -251,10 +252,10 @@ pub fn instances(store: &dyn DeploymentStore) {
         first.seeds.clear();
         first.shutdown = None;
         first.attempts = Attempts::default();
-        assert!(unit.instance_update(&first).unwrap());
-        assert_eq!(unit.instance_get(first.id).unwrap(), Some(first.clone()));
-        unit.instance_add(&instance(23, &gauges, 17_400)).unwrap();
-        let all: Vec<_> = unit.instance_list(gauges.id).unwrap().iter().map(|i| i.id).collect();
+        assert!(unit.instances().update(&first).unwrap());
+        assert_eq!(unit.instances().get(first.id).unwrap(), Some(first.clone()));
+        unit.instances().add(&instance(23, &gauges, 17_400)).unwrap();
+        let all: Vec<_> = unit.instances().list(gauges.id).unwrap().iter().map(|i| i.id).collect();
         assert_eq!(all, [first.id, instance_id(22), instance_id(23)]);
     });
 }
@@ -281,38 +282,38 @@ pub fn ledger(store: &dyn DeploymentStore) {
     let process = instance(20, &gauges, 17_400);
     let kind = Metered::Compute;
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.deployment_add(&gauges).unwrap();
-        unit.instance_add(&process).unwrap();
-        assert_eq!(unit.interval_last_end(process.id, kind).unwrap(), None);
-        assert!(!unit.interval_close(process.id, kind, at(1)).unwrap());
-        unit.interval_open(&interval(&process, &ann, Metered::Storage, at(5))).unwrap();
-        unit.interval_open(&interval(&process, &ann, kind, at(10))).unwrap();
-        let twice = unit.interval_open(&interval(&process, &ann, kind, at(11)));
+        unit.users().add(&ann).unwrap();
+        unit.deployments().add(&gauges).unwrap();
+        unit.instances().add(&process).unwrap();
+        assert_eq!(unit.ledger().last_end(process.id, kind).unwrap(), None);
+        assert!(!unit.ledger().close(process.id, kind, at(1)).unwrap());
+        unit.ledger().open(&interval(&process, &ann, Metered::Storage, at(5))).unwrap();
+        unit.ledger().open(&interval(&process, &ann, kind, at(10))).unwrap();
+        let twice = unit.ledger().open(&interval(&process, &ann, kind, at(11)));
         assert!(matches!(twice, Err(MetadataError::Taken)));
-        unit.interval_prove(process.id, at(15)).unwrap();
-        let open = unit.interval_current(process.id, kind).unwrap().unwrap();
+        unit.ledger().prove(process.id, at(15)).unwrap();
+        let open = unit.ledger().current(process.id, kind).unwrap().unwrap();
         assert_eq!((open.proven_at, open.closed_at), (Some(at(15)), None));
-        assert!(unit.interval_close(process.id, kind, at(20)).unwrap());
-        assert_eq!(unit.interval_current(process.id, kind).unwrap(), None);
+        assert!(unit.ledger().close(process.id, kind, at(20)).unwrap());
+        assert_eq!(unit.ledger().current(process.id, kind).unwrap(), None);
         // A clock that was set back: the interval ends where it began.
-        unit.interval_open(&interval(&process, &ann, kind, at(30))).unwrap();
-        assert!(unit.interval_close(process.id, kind, at(25)).unwrap());
-        assert_eq!(unit.interval_last_end(process.id, kind).unwrap(), Some(at(30)));
-        unit.interval_open(&interval(&process, &ann, kind, at(30))).unwrap();
+        unit.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
+        assert!(unit.ledger().close(process.id, kind, at(25)).unwrap());
+        assert_eq!(unit.ledger().last_end(process.id, kind).unwrap(), Some(at(30)));
+        unit.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
     });
     read(store, |unit| {
         let ends = |list: Vec<Interval>| list.into_iter().map(|i| (i.kind, i.closed_at)).collect::<Vec<_>>();
         let storage = (Metered::Storage, None);
-        let all = unit.interval_list(gauges.id, at(0), at(100)).unwrap();
+        let all = unit.ledger().list(gauges.id, at(0), at(100)).unwrap();
         assert_eq!(
             all[0],
             Interval { proven_at: Some(at(15)), closed_at: Some(at(20)), ..interval(&process, &ann, kind, at(10)) }
         );
         assert_eq!(ends(all), [(kind, Some(at(20))), (kind, Some(at(30))), (kind, None), storage]);
-        assert_eq!(ends(unit.interval_list(gauges.id, at(20), at(30)).unwrap()), [storage]);
-        assert_eq!(ends(unit.interval_list_owner(ann.id, at(0), at(11)).unwrap()), [(kind, Some(at(20))), storage]);
-        assert!(unit.interval_list_owner(account_id(9), at(0), at(100)).unwrap().is_empty());
+        assert_eq!(ends(unit.ledger().list(gauges.id, at(20), at(30)).unwrap()), [storage]);
+        assert_eq!(ends(unit.ledger().list_of_owner(ann.id, at(0), at(11)).unwrap()), [(kind, Some(at(20))), storage]);
+        assert!(unit.ledger().list_of_owner(account_id(9), at(0), at(100)).unwrap().is_empty());
     });
 }
 
@@ -330,34 +331,34 @@ pub fn backups_and_samples(store: &dyn DeploymentStore) {
     };
     let (old, new) = (backup(5, BackupKind::Nightly), backup(6, BackupKind::Final));
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.deployment_add(&gauges).unwrap();
-        unit.instance_add(&process).unwrap();
-        unit.backup_add(&old).unwrap();
-        unit.backup_add(&new).unwrap();
-        assert!(matches!(unit.backup_add(&backup(5, BackupKind::Manual)), Err(MetadataError::Taken)));
-        assert_eq!(unit.backup_list(gauges.id).unwrap(), [new.clone(), old.clone()]);
-        assert_eq!(unit.backup_get(gauges.id, old.id).unwrap(), Some(old.clone()));
-        assert!(unit.backup_remove(gauges.id, old.id).unwrap());
-        assert!(!unit.backup_remove(gauges.id, old.id).unwrap());
-        assert_eq!(unit.backup_get(gauges.id, old.id).unwrap(), None);
+        unit.users().add(&ann).unwrap();
+        unit.deployments().add(&gauges).unwrap();
+        unit.instances().add(&process).unwrap();
+        unit.backups().add(&old).unwrap();
+        unit.backups().add(&new).unwrap();
+        assert!(matches!(unit.backups().add(&backup(5, BackupKind::Manual)), Err(MetadataError::Taken)));
+        assert_eq!(unit.backups().list(gauges.id).unwrap(), [new.clone(), old.clone()]);
+        assert_eq!(unit.backups().get(gauges.id, old.id).unwrap(), Some(old.clone()));
+        assert!(unit.backups().remove(gauges.id, old.id).unwrap());
+        assert!(!unit.backups().remove(gauges.id, old.id).unwrap());
+        assert_eq!(unit.backups().get(gauges.id, old.id).unwrap(), None);
     });
     let mut sample = Sample::default();
     sample.set(Series::Reads, 3.0);
     sample.set(Series::CpuUsed, 0.125);
     write(store, |unit| {
         for seconds in [30, 15, 45] {
-            unit.sample_put(process.id, Resolution::Fine, at(seconds), &sample).unwrap();
+            unit.samples().put(process.id, Resolution::Fine, at(seconds), &sample).unwrap();
         }
-        unit.sample_put(process.id, Resolution::Fine, at(15), &Sample::default()).unwrap();
-        unit.sample_put(process.id, Resolution::Coarse, at(15), &sample).unwrap();
-        let found = unit.sample_list(process.id, Resolution::Fine, at(15), at(45)).unwrap();
+        unit.samples().put(process.id, Resolution::Fine, at(15), &Sample::default()).unwrap();
+        unit.samples().put(process.id, Resolution::Coarse, at(15), &sample).unwrap();
+        let found = unit.samples().list(process.id, Resolution::Fine, at(15), at(45)).unwrap();
         assert_eq!(found, [(at(15), Sample::default()), (at(30), sample.clone())]);
-        assert_eq!(unit.sample_purge(Resolution::Fine, at(30)).unwrap(), 1);
-        assert_eq!(unit.sample_list(process.id, Resolution::Coarse, at(0), at(99)).unwrap().len(), 1);
-        unit.sample_clear(gauges.id).unwrap();
-        assert!(unit.sample_list(process.id, Resolution::Fine, at(0), at(99)).unwrap().is_empty());
-        unit.sample_put(process.id, Resolution::Coarse, at(60), &sample).unwrap();
+        assert_eq!(unit.samples().purge(Resolution::Fine, at(30)).unwrap(), 1);
+        assert_eq!(unit.samples().list(process.id, Resolution::Coarse, at(0), at(99)).unwrap().len(), 1);
+        unit.samples().clear(gauges.id).unwrap();
+        assert!(unit.samples().list(process.id, Resolution::Fine, at(0), at(99)).unwrap().is_empty());
+        unit.samples().put(process.id, Resolution::Coarse, at(60), &sample).unwrap();
     });
 }
 
@@ -380,38 +381,38 @@ pub fn deployment_operations(store: &dyn DeploymentStore) {
     let mut backup = operation(30, DeploymentWork::CreateBackup);
     let reboot = operation(31, DeploymentWork::RebootInstance(instance_id(20)));
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.deployment_add(&gauges).unwrap();
-        assert!(unit.deployment_busy("here").unwrap().is_empty());
-        unit.deployment_operation_add(&backup).unwrap();
-        unit.deployment_operation_add(&reboot).unwrap();
-        assert_eq!(unit.deployment_busy("here").unwrap(), [gauges.id]);
-        assert_eq!(unit.deployment_operation_pending(gauges.id).unwrap(), [backup.clone(), reboot.clone()]);
-        assert_eq!(unit.deployment_operation_get(reboot.id).unwrap(), Some(reboot.clone()));
-        assert_eq!(unit.deployment_operation_get(operation_id(99)).unwrap(), None);
+        unit.users().add(&ann).unwrap();
+        unit.deployments().add(&gauges).unwrap();
+        assert!(unit.deployments().busy("here").unwrap().is_empty());
+        unit.deployment_operations().add(&backup).unwrap();
+        unit.deployment_operations().add(&reboot).unwrap();
+        assert_eq!(unit.deployments().busy("here").unwrap(), [gauges.id]);
+        assert_eq!(unit.deployment_operations().pending(gauges.id).unwrap(), [backup.clone(), reboot.clone()]);
+        assert_eq!(unit.deployment_operations().get(reboot.id).unwrap(), Some(reboot.clone()));
+        assert_eq!(unit.deployment_operations().get(operation_id(99)).unwrap(), None);
         backup.progress = DeploymentProgress::Succeeded(Some(BackupId::at(at(5))));
         backup.updated_at = Some(at(5));
-        assert!(unit.deployment_operation_update(&backup).unwrap());
-        assert!(!unit.deployment_operation_update(&backup).unwrap(), "it is settled");
-        assert_eq!(unit.deployment_operation_get(backup.id).unwrap(), Some(backup.clone()));
+        assert!(unit.deployment_operations().update(&backup).unwrap());
+        assert!(!unit.deployment_operations().update(&backup).unwrap(), "it is settled");
+        assert_eq!(unit.deployment_operations().get(backup.id).unwrap(), Some(backup.clone()));
         let failure = DeploymentFailure::new(DeploymentFailureKind::Expired, "NOT_SETTLED", "ünï ☂");
         let failed = DeploymentOperation {
             progress: DeploymentProgress::Failed(failure),
             updated_at: Some(at(9)),
             ..reboot.clone()
         };
-        assert!(unit.deployment_operation_update(&failed).unwrap());
+        assert!(unit.deployment_operations().update(&failed).unwrap());
         let list = |unit: &mut dyn DeploymentUnit, state, kind, before| {
             let filter = DeploymentOperationFilter { state, kind };
-            let found = unit.deployment_operation_list(gauges.id, filter, before, 10).unwrap();
+            let found = unit.deployment_operations().list(gauges.id, filter, before, 10).unwrap();
             found.into_iter().map(|operation| operation.id).collect::<Vec<_>>()
         };
         assert_eq!(list(unit, None, None, None), [reboot.id, backup.id]);
         assert_eq!(list(unit, None, None, Some(reboot.id)), [backup.id]);
         assert_eq!(list(unit, Some(OperationState::Failed), None, None), [reboot.id]);
         assert_eq!(list(unit, None, Some(DeploymentOperationKind::CreateBackup), None), [backup.id]);
-        assert_eq!(unit.deployment_operation_get(reboot.id).unwrap(), Some(failed));
-        assert_eq!(unit.deployment_operation_purge(at(9)).unwrap(), 1);
+        assert_eq!(unit.deployment_operations().get(reboot.id).unwrap(), Some(failed));
+        assert_eq!(unit.deployment_operations().purge(at(9)).unwrap(), 1);
         assert_eq!(list(unit, None, None, None), [reboot.id]);
     });
 }
@@ -419,19 +420,19 @@ pub fn deployment_operations(store: &dyn DeploymentStore) {
 /// What a unit changes of the hub and of deployments becomes visible in one commit, or not at all.
 pub fn one_transaction(store: &dyn DeploymentStore) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
-    write(store, |unit| unit.user_add(&ann).unwrap());
+    write(store, |unit| unit.users().add(&ann).unwrap());
     let gauges = deployment(10, &ann, "Gauges");
     let seen = || {
         // By the hub alone and by the deployments.
-        let of_hub = store.read().unwrap().user_get(bob.id).unwrap().is_some();
+        let of_hub = store.read().unwrap().users().get(bob.id).unwrap().is_some();
         let of_both = read(store, |unit| {
-            (unit.user_get(bob.id).unwrap().is_some(), unit.deployment_get(gauges.id).unwrap().is_some())
+            (unit.users().get(bob.id).unwrap().is_some(), unit.deployments().get(gauges.id).unwrap().is_some())
         });
         (of_hub, of_both)
     };
     let change = |unit: &mut dyn DeploymentUnit| {
-        unit.user_add(&bob).unwrap();
-        unit.deployment_add(&gauges).unwrap();
+        unit.users().add(&bob).unwrap();
+        unit.deployments().add(&gauges).unwrap();
     };
     let mut unit = store.write_deployments().unwrap();
     change(unit.as_mut());

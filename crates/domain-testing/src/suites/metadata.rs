@@ -233,9 +233,9 @@ fn scene(store: &dyn Metadata) -> (User, User, Database) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let menu = database(10, &ann, "Menu");
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.user_add(&bob).unwrap();
-        unit.database_add(&menu).unwrap();
+        unit.users().add(&ann).unwrap();
+        unit.users().add(&bob).unwrap();
+        unit.databases().add(&menu).unwrap();
     });
     (ann, bob, menu)
 }
@@ -245,24 +245,24 @@ pub fn accounts(store: &dyn Metadata) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let acme = organization(3, "Acme");
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.user_add(&bob).unwrap();
-        unit.organization_add(&acme).unwrap();
-        taken(unit.user_add(&user(4, "ANN")));
-        taken(unit.organization_add(&organization(5, "BOB")));
+        unit.users().add(&ann).unwrap();
+        unit.users().add(&bob).unwrap();
+        unit.organizations().add(&acme).unwrap();
+        taken(unit.users().add(&user(4, "ANN")));
+        taken(unit.organizations().add(&organization(5, "BOB")));
         // The unit goes on after a refusal, and nothing of what was refused stays.
-        assert_eq!(unit.user_get(account_id(4)).unwrap(), None);
+        assert_eq!(unit.users().get(account_id(4)).unwrap(), None);
     });
     read(store, |unit| {
-        assert_eq!(unit.user_get(ann.id).unwrap().unwrap(), ann);
-        assert_eq!(unit.user_get(acme.id).unwrap(), None);
-        assert_eq!(unit.organization_get(acme.id).unwrap().unwrap(), acme);
-        assert_eq!(unit.organization_get(ann.id).unwrap(), None);
-        let found = unit.account_by_name(&owner("aNN")).unwrap().unwrap();
+        assert_eq!(unit.users().get(ann.id).unwrap().unwrap(), ann);
+        assert_eq!(unit.users().get(acme.id).unwrap(), None);
+        assert_eq!(unit.organizations().get(acme.id).unwrap().unwrap(), acme);
+        assert_eq!(unit.organizations().get(ann.id).unwrap(), None);
+        let found = unit.accounts().by_name(&owner("aNN")).unwrap().unwrap();
         assert_eq!((found.id, found.name.as_str(), found.kind), (ann.id, "Ann", AccountKind::User));
-        let found = unit.account_by_name(&owner("acme")).unwrap().unwrap();
+        let found = unit.accounts().by_name(&owner("acme")).unwrap().unwrap();
         assert_eq!((found.id, found.kind), (acme.id, AccountKind::Organization));
-        assert_eq!(unit.account_by_name(&owner("nobody")).unwrap(), None);
+        assert_eq!(unit.accounts().by_name(&owner("nobody")).unwrap(), None);
     });
 }
 
@@ -280,34 +280,34 @@ pub fn tokens(store: &dyn Metadata) {
     };
     write(store, |unit| {
         for n in 1..=3 {
-            unit.token_add(&token(n, &ann, at(i64::from(n) * 10))).unwrap();
+            unit.tokens().add(&token(n, &ann, at(i64::from(n) * 10))).unwrap();
         }
-        unit.token_add(&token(4, &bob, at(100))).unwrap();
+        unit.tokens().add(&token(4, &bob, at(100))).unwrap();
     });
     let ids = |tokens: Vec<Token>| tokens.into_iter().map(|token| token.id.as_uuid().as_u128()).collect::<Vec<_>>();
     read(store, |unit| {
-        let (found, whose) = unit.token_by_hash(&HashedToken::from_bytes([2; 32])).unwrap().unwrap();
+        let (found, whose) = unit.tokens().by_hash(&HashedToken::from_bytes([2; 32])).unwrap().unwrap();
         assert_eq!((found.id, found.name.as_str(), found.expires_at), (token(2, &ann, at(0)).id, "token 2", at(20)));
         assert_eq!(found.hash, HashedToken::from_bytes([2; 32]));
         assert_eq!(found.last_use, None);
         assert_eq!(whose, ann);
-        assert!(unit.token_by_hash(&HashedToken::from_bytes([9; 32])).unwrap().is_none());
-        let first = unit.token_list(ann.id, None, 2).unwrap();
+        assert!(unit.tokens().by_hash(&HashedToken::from_bytes([9; 32])).unwrap().is_none());
+        let first = unit.tokens().list(ann.id, None, 2).unwrap();
         assert_eq!(ids(first.clone()), [3, 2]);
-        assert_eq!(ids(unit.token_list(ann.id, Some(first[1].id), 2).unwrap()), [1]);
-        assert_eq!(unit.token_count_live(ann.id, at(10)).unwrap(), 2, "at its end a token is expired");
+        assert_eq!(ids(unit.tokens().list(ann.id, Some(first[1].id), 2).unwrap()), [1]);
+        assert_eq!(unit.tokens().count_live(ann.id, at(10)).unwrap(), 2, "at its end a token is expired");
     });
     let last_use = LastUse { at: at(5), address: "192.0.2.1".to_owned(), user_agent: "curl".to_owned() };
     write(store, |unit| {
-        unit.token_touch(TokenId::from_uuid(id(2)), &last_use).unwrap();
-        unit.token_touch(TokenId::from_uuid(id(99)), &last_use).unwrap();
-        assert!(unit.token_remove(bob.id, TokenId::from_uuid(id(2))).unwrap().is_none(), "not bob's");
-        let removed = unit.token_remove(ann.id, TokenId::from_uuid(id(2))).unwrap().unwrap();
+        unit.tokens().touch(TokenId::from_uuid(id(2)), &last_use).unwrap();
+        unit.tokens().touch(TokenId::from_uuid(id(99)), &last_use).unwrap();
+        assert!(unit.tokens().remove(bob.id, TokenId::from_uuid(id(2))).unwrap().is_none(), "not bob's");
+        let removed = unit.tokens().remove(ann.id, TokenId::from_uuid(id(2))).unwrap().unwrap();
         assert_eq!(removed.last_use, Some(last_use));
-        assert!(unit.token_remove(ann.id, TokenId::from_uuid(id(2))).unwrap().is_none());
+        assert!(unit.tokens().remove(ann.id, TokenId::from_uuid(id(2))).unwrap().is_none());
     });
     read(store, |unit| {
-        assert!(unit.token_by_hash(&HashedToken::from_bytes([2; 32])).unwrap().is_none());
+        assert!(unit.tokens().by_hash(&HashedToken::from_bytes([2; 32])).unwrap().is_none());
     });
 }
 
@@ -318,16 +318,19 @@ pub fn databases(store: &dyn Metadata) {
     fork.parent_id = Some(menu.id);
     fork.network_id = menu.id;
     write(store, |unit| {
-        taken(unit.database_add(&database(12, &ann, "MENU")));
-        unit.database_add(&fork).unwrap();
-        assert_eq!(unit.database_by_name(&owner("ann"), &DatabaseName::parse("mEnU").unwrap()).unwrap().unwrap(), menu);
-        assert_eq!(unit.database_get(fork.id).unwrap().unwrap(), fork);
-        assert_eq!(unit.database_get(database_id(99)).unwrap(), None);
-        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
-        assert_eq!(unit.database_count(ann.id).unwrap(), 1);
-        assert_eq!(unit.database_ids(None, 10).unwrap(), [menu.id, fork.id]);
-        assert_eq!(unit.database_ids(Some(menu.id), 10).unwrap(), [fork.id]);
-        unit.database_wrote(menu.id, at(20), 8192).unwrap();
+        taken(unit.databases().add(&database(12, &ann, "MENU")));
+        unit.databases().add(&fork).unwrap();
+        assert_eq!(
+            unit.databases().by_name(&owner("ann"), &DatabaseName::parse("mEnU").unwrap()).unwrap().unwrap(),
+            menu
+        );
+        assert_eq!(unit.databases().get(fork.id).unwrap().unwrap(), fork);
+        assert_eq!(unit.databases().get(database_id(99)).unwrap(), None);
+        assert_eq!(unit.databases().count_forks(None, menu.id).unwrap(), 1);
+        assert_eq!(unit.databases().count(ann.id).unwrap(), 1);
+        assert_eq!(unit.databases().ids(None, 10).unwrap(), [menu.id, fork.id]);
+        assert_eq!(unit.databases().ids(Some(menu.id), 10).unwrap(), [fork.id]);
+        unit.databases().record_write(menu.id, at(20), 8192).unwrap();
     });
     let mut changed = menu.clone();
     changed.description = Some("Über all".to_owned());
@@ -336,22 +339,22 @@ pub fn databases(store: &dyn Metadata) {
     changed.last_write_at = Some(at(21));
     changed.size_bytes = 9000;
     write(store, |unit| {
-        let found = unit.database_get(menu.id).unwrap().unwrap();
+        let found = unit.databases().get(menu.id).unwrap().unwrap();
         assert_eq!((found.version, found.last_write_at, found.size_bytes), (1, Some(at(20)), 8192));
-        assert!(unit.database_update(&changed).unwrap());
-        assert!(!unit.database_update(&changed).unwrap(), "its version is past");
+        assert!(unit.databases().update(&changed).unwrap());
+        assert!(!unit.databases().update(&changed).unwrap(), "its version is past");
         changed.version = 2;
-        assert_eq!(unit.database_get(menu.id).unwrap().unwrap(), changed);
+        assert_eq!(unit.databases().get(menu.id).unwrap().unwrap(), changed);
         changed.deleted_at = Some(at(22));
-        assert!(unit.database_update(&changed).unwrap());
+        assert!(unit.databases().update(&changed).unwrap());
         changed.version = 3;
         // Deleted: kept by id, its name is free, it counts nowhere.
-        assert_eq!(unit.database_get(menu.id).unwrap().unwrap(), changed);
-        assert_eq!(unit.database_by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
-        assert_eq!(unit.database_count(ann.id).unwrap(), 0);
-        assert_eq!(unit.database_ids(None, 10).unwrap(), [fork.id]);
-        assert_eq!(unit.fork_count(None, menu.id).unwrap(), 1);
-        unit.database_add(&database(12, &ann, "MENU")).unwrap();
+        assert_eq!(unit.databases().get(menu.id).unwrap().unwrap(), changed);
+        assert_eq!(unit.databases().by_name(&menu.locator.owner, &menu.locator.name).unwrap(), None);
+        assert_eq!(unit.databases().count(ann.id).unwrap(), 0);
+        assert_eq!(unit.databases().ids(None, 10).unwrap(), [fork.id]);
+        assert_eq!(unit.databases().count_forks(None, menu.id).unwrap(), 1);
+        unit.databases().add(&database(12, &ann, "MENU")).unwrap();
     });
 }
 
@@ -375,48 +378,48 @@ pub fn database_lists(store: &dyn Metadata) {
     let mut gone = fork(database(16, &zoe, "gone"));
     write(store, |unit| {
         for user in [&ann, &bob, &zoe] {
-            unit.user_add(user).unwrap();
+            unit.users().add(user).unwrap();
         }
-        unit.organization_add(&acme).unwrap();
-        unit.member_put(acme.id, bob.id, MemberRole::Member, at(0)).unwrap();
-        unit.database_add(&root).unwrap();
-        unit.database_add(&described).unwrap();
-        unit.database_add(&private(database(12, &of_acme, "inner"))).unwrap();
-        unit.database_add(&fork(database(13, &bob, "fork"))).unwrap();
-        unit.database_add(&private(fork(database(14, &bob, "secret")))).unwrap();
-        unit.database_add(&private(fork(database(15, &zoe, "secret")))).unwrap();
-        unit.database_add(&gone).unwrap();
+        unit.organizations().add(&acme).unwrap();
+        unit.members().put(acme.id, bob.id, MemberRole::Member, at(0)).unwrap();
+        unit.databases().add(&root).unwrap();
+        unit.databases().add(&described).unwrap();
+        unit.databases().add(&private(database(12, &of_acme, "inner"))).unwrap();
+        unit.databases().add(&fork(database(13, &bob, "fork"))).unwrap();
+        unit.databases().add(&private(fork(database(14, &bob, "secret")))).unwrap();
+        unit.databases().add(&private(fork(database(15, &zoe, "secret")))).unwrap();
+        unit.databases().add(&gone).unwrap();
         gone.deleted_at = Some(at(1));
-        assert!(unit.database_update(&gone).unwrap());
-        unit.collaborator_put(database_id(15), bob.id, Role::Read, at(0)).unwrap();
+        assert!(unit.databases().update(&gone).unwrap());
+        unit.collaborators().put(database_id(15), bob.id, Role::Read, at(0)).unwrap();
     });
     let names = |databases: Vec<Database>| databases.iter().map(|d| d.locator.to_string()).collect::<Vec<_>>();
     read(store, |unit| {
         let all = DatabaseFilter::default();
-        assert_eq!(names(unit.database_list(None, &all, None, 10).unwrap()), ["Ann/b-public", "bob/fork"]);
+        assert_eq!(names(unit.databases().list(None, &all, None, 10).unwrap()), ["Ann/b-public", "bob/fork"]);
         assert_eq!(
-            names(unit.database_list(Some(bob.id), &all, None, 10).unwrap()),
+            names(unit.databases().list(Some(bob.id), &all, None, 10).unwrap()),
             ["acme/inner", "Ann/b-public", "bob/fork", "bob/secret", "zoe/secret"]
         );
         assert_eq!(
-            names(unit.database_list(Some(ann.id), &all, None, 10).unwrap()),
+            names(unit.databases().list(Some(ann.id), &all, None, 10).unwrap()),
             ["Ann/A_private", "Ann/b-public", "bob/fork"]
         );
         let mut seen = Vec::new();
         let mut after: Option<(String, String)> = None;
         loop {
             let key = after.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));
-            let page = unit.database_list(Some(bob.id), &all, key, 2).unwrap();
+            let page = unit.databases().list(Some(bob.id), &all, key, 2).unwrap();
             let Some(last) = page.last() else { break };
             after = Some((last.locator.owner.key(), last.locator.name.key()));
             seen.extend(names(page));
         }
         assert_eq!(seen, ["acme/inner", "Ann/b-public", "bob/fork", "bob/secret", "zoe/secret"]);
         let only = DatabaseFilter { owner: Some(owner("ANN")), ..all.clone() };
-        assert_eq!(names(unit.database_list(None, &only, None, 10).unwrap()), ["Ann/b-public"]);
+        assert_eq!(names(unit.databases().list(None, &only, None, 10).unwrap()), ["Ann/b-public"]);
         let only = DatabaseFilter { visibility: Some(Visibility::Private), ..all.clone() };
-        assert_eq!(names(unit.database_list(Some(ann.id), &only, None, 10).unwrap()), ["Ann/A_private"]);
-        assert!(unit.database_list(None, &only, None, 10).unwrap().is_empty());
+        assert_eq!(names(unit.databases().list(Some(ann.id), &only, None, 10).unwrap()), ["Ann/A_private"]);
+        assert!(unit.databases().list(None, &only, None, 10).unwrap().is_empty());
         let containing = |text: &str| DatabaseFilter { contains: Some(text.to_owned()), ..DatabaseFilter::default() };
         for (text, found) in [
             ("PRIVATE", &["Ann/A_private"][..]),
@@ -428,18 +431,25 @@ pub fn database_lists(store: &dyn Metadata) {
             ("b_p", &[]),
             ("nothing", &[]),
         ] {
-            assert_eq!(names(unit.database_list(Some(ann.id), &containing(text), None, 10).unwrap()), found, "{text}");
+            assert_eq!(
+                names(unit.databases().list(Some(ann.id), &containing(text), None, 10).unwrap()),
+                found,
+                "{text}"
+            );
         }
-        assert!(unit.database_list(None, &containing(&"x".repeat(100_000)), None, 10).unwrap().is_empty());
-        assert_eq!(names(unit.fork_list(None, root.id, None, 10).unwrap()), ["bob/fork"]);
+        assert!(unit.databases().list(None, &containing(&"x".repeat(100_000)), None, 10).unwrap().is_empty());
+        assert_eq!(names(unit.databases().list_forks(None, root.id, None, 10).unwrap()), ["bob/fork"]);
         assert_eq!(
-            names(unit.fork_list(Some(bob.id), root.id, None, 10).unwrap()),
+            names(unit.databases().list_forks(Some(bob.id), root.id, None, 10).unwrap()),
             ["bob/fork", "bob/secret", "zoe/secret"]
         );
-        assert_eq!(names(unit.fork_list(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()), ["bob/secret"]);
-        assert_eq!(unit.fork_count(Some(bob.id), root.id).unwrap(), 3);
-        assert_eq!(unit.fork_count(Some(zoe.id), root.id).unwrap(), 2);
-        assert_eq!(unit.fork_count(None, root.id).unwrap(), 1, "what is hidden is not counted");
+        assert_eq!(
+            names(unit.databases().list_forks(Some(bob.id), root.id, Some(("bob", "fork")), 1).unwrap()),
+            ["bob/secret"]
+        );
+        assert_eq!(unit.databases().count_forks(Some(bob.id), root.id).unwrap(), 3);
+        assert_eq!(unit.databases().count_forks(Some(zoe.id), root.id).unwrap(), 2);
+        assert_eq!(unit.databases().count_forks(None, root.id).unwrap(), 1, "what is hidden is not counted");
     });
 }
 
@@ -448,24 +458,24 @@ pub fn collaborators(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let zoe = user(3, "Zoe");
     write(store, |unit| {
-        unit.user_add(&zoe).unwrap();
-        assert!(unit.collaborator_put(menu.id, zoe.id, Role::Write, at(1)).unwrap());
-        assert!(unit.collaborator_put(menu.id, bob.id, Role::Read, at(2)).unwrap());
-        assert!(!unit.collaborator_put(menu.id, bob.id, Role::Admin, at(3)).unwrap());
+        unit.users().add(&zoe).unwrap();
+        assert!(unit.collaborators().put(menu.id, zoe.id, Role::Write, at(1)).unwrap());
+        assert!(unit.collaborators().put(menu.id, bob.id, Role::Read, at(2)).unwrap());
+        assert!(!unit.collaborators().put(menu.id, bob.id, Role::Admin, at(3)).unwrap());
     });
     write(store, |unit| {
-        let found = unit.collaborator_get(menu.id, bob.id).unwrap().unwrap();
+        let found = unit.collaborators().get(menu.id, bob.id).unwrap().unwrap();
         assert_eq!((found.user_id, found.username.as_str(), found.role), (bob.id, "bob", Role::Admin));
         assert_eq!(found.added_at, at(2));
-        assert_eq!(unit.collaborator_get(menu.id, ann.id).unwrap(), None);
+        assert_eq!(unit.collaborators().get(menu.id, ann.id).unwrap(), None);
         let names = |list: Vec<branchyard_domain::entities::Collaborator>| {
             list.iter().map(|c| c.username.key()).collect::<Vec<_>>()
         };
-        assert_eq!(names(unit.collaborator_list(menu.id, None, 10).unwrap()), ["bob", "zoe"]);
-        assert_eq!(names(unit.collaborator_list(menu.id, None, 1).unwrap()), ["bob"]);
-        assert_eq!(names(unit.collaborator_list(menu.id, Some("bob"), 10).unwrap()), ["zoe"]);
-        assert_eq!(unit.collaborator_remove(menu.id, bob.id).unwrap(), Some(found));
-        assert_eq!(unit.collaborator_remove(menu.id, bob.id).unwrap(), None);
+        assert_eq!(names(unit.collaborators().list(menu.id, None, 10).unwrap()), ["bob", "zoe"]);
+        assert_eq!(names(unit.collaborators().list(menu.id, None, 1).unwrap()), ["bob"]);
+        assert_eq!(names(unit.collaborators().list(menu.id, Some("bob"), 10).unwrap()), ["zoe"]);
+        assert_eq!(unit.collaborators().remove(menu.id, bob.id).unwrap(), Some(found));
+        assert_eq!(unit.collaborators().remove(menu.id, bob.id).unwrap(), None);
     });
 }
 
@@ -477,37 +487,40 @@ pub fn refs(store: &dyn Metadata) {
     let names = ["Main", "a", "a-b", "a/b", "a0", "main", "é"];
     let strings = |branches: &[Branch]| branches.iter().map(|branch| branch.name.to_string()).collect::<Vec<_>>();
     write(store, |unit| {
-        unit.database_add(&other).unwrap();
+        unit.databases().add(&other).unwrap();
         for name in ["a0", "é", "main", "a/b", "Main", "a", "a-b"] {
-            unit.branch_add(menu.id, &branch(name, 1)).unwrap();
-            unit.tag_add(menu.id, &tag(name, 2)).unwrap();
+            unit.branches().add(menu.id, &branch(name, 1)).unwrap();
+            unit.tags().add(menu.id, &tag(name, 2)).unwrap();
         }
-        taken(unit.branch_add(menu.id, &branch("main", 9)));
-        taken(unit.tag_add(menu.id, &tag("main", 9)));
-        assert!(unit.branch_move(menu.id, &reference("main"), &hash(1), &hash(5), at(9)).unwrap());
-        assert!(!unit.branch_move(menu.id, &reference("main"), &hash(1), &hash(6), at(9)).unwrap());
-        assert!(!unit.branch_move(menu.id, &reference("none"), &hash(1), &hash(6), at(9)).unwrap());
-        assert!(!unit.branch_move(other.id, &reference("main"), &hash(5), &hash(6), at(9)).unwrap());
+        taken(unit.branches().add(menu.id, &branch("main", 9)));
+        taken(unit.tags().add(menu.id, &tag("main", 9)));
+        assert!(unit.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(5), at(9)).unwrap());
+        assert!(!unit.branches().move_head(menu.id, &reference("main"), &hash(1), &hash(6), at(9)).unwrap());
+        assert!(!unit.branches().move_head(menu.id, &reference("none"), &hash(1), &hash(6), at(9)).unwrap());
+        assert!(!unit.branches().move_head(other.id, &reference("main"), &hash(5), &hash(6), at(9)).unwrap());
     });
     write(store, |unit| {
         let main = Branch { name: reference("main"), head: hash(5), updated_at: at(9) };
-        assert_eq!(unit.branch_get(menu.id, &main.name).unwrap().unwrap(), main);
-        assert_eq!(unit.branch_get(other.id, &main.name).unwrap(), None);
-        assert_eq!(unit.tag_get(menu.id, &reference("é")).unwrap().unwrap(), tag("é", 2));
-        assert_eq!(unit.tag_get(menu.id, &reference("none")).unwrap(), None);
-        assert_eq!(strings(&unit.branch_list(menu.id, None, 100).unwrap()), names);
-        assert_eq!(strings(&unit.branch_list(menu.id, Some("a-b"), 2).unwrap()), names[3..5]);
-        let tags = unit.tag_list(menu.id, Some("Main"), 100).unwrap();
+        assert_eq!(unit.branches().get(menu.id, &main.name).unwrap().unwrap(), main);
+        assert_eq!(unit.branches().get(other.id, &main.name).unwrap(), None);
+        assert_eq!(unit.tags().get(menu.id, &reference("é")).unwrap().unwrap(), tag("é", 2));
+        assert_eq!(unit.tags().get(menu.id, &reference("none")).unwrap(), None);
+        assert_eq!(strings(&unit.branches().list(menu.id, None, 100).unwrap()), names);
+        assert_eq!(strings(&unit.branches().list(menu.id, Some("a-b"), 2).unwrap()), names[3..5]);
+        let tags = unit.tags().list(menu.id, Some("Main"), 100).unwrap();
         assert_eq!(tags.iter().map(|tag| tag.name.to_string()).collect::<Vec<_>>(), names[1..]);
-        unit.refs_copy(menu.id, other.id).unwrap();
-        assert_eq!(unit.branch_list(other.id, None, 100).unwrap(), unit.branch_list(menu.id, None, 100).unwrap());
-        assert_eq!(unit.tag_list(other.id, None, 100).unwrap(), unit.tag_list(menu.id, None, 100).unwrap());
-        assert!(!unit.branch_remove(menu.id, &main.name, &hash(1)).unwrap());
-        assert!(unit.branch_remove(menu.id, &main.name, &hash(5)).unwrap());
-        assert!(!unit.branch_remove(menu.id, &main.name, &hash(5)).unwrap());
-        assert!(unit.tag_remove(menu.id, &main.name).unwrap());
-        assert!(!unit.tag_remove(menu.id, &main.name).unwrap());
-        assert!(unit.branch_get(other.id, &main.name).unwrap().is_some());
+        unit.refs().copy_all(menu.id, other.id).unwrap();
+        assert_eq!(
+            unit.branches().list(other.id, None, 100).unwrap(),
+            unit.branches().list(menu.id, None, 100).unwrap()
+        );
+        assert_eq!(unit.tags().list(other.id, None, 100).unwrap(), unit.tags().list(menu.id, None, 100).unwrap());
+        assert!(!unit.branches().remove(menu.id, &main.name, &hash(1)).unwrap());
+        assert!(unit.branches().remove(menu.id, &main.name, &hash(5)).unwrap());
+        assert!(!unit.branches().remove(menu.id, &main.name, &hash(5)).unwrap());
+        assert!(unit.tags().remove(menu.id, &main.name).unwrap());
+        assert!(!unit.tags().remove(menu.id, &main.name).unwrap());
+        assert!(unit.branches().get(other.id, &main.name).unwrap().is_some());
     });
 }
 
@@ -516,18 +529,18 @@ pub fn named_commits(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
     write(store, |unit| {
-        unit.database_add(&other).unwrap();
+        unit.databases().add(&other).unwrap();
         for (name, head) in [("a", 5), ("b", 3), ("c", 5)] {
-            unit.branch_add(menu.id, &branch(name, head)).unwrap();
+            unit.branches().add(menu.id, &branch(name, head)).unwrap();
         }
-        unit.branch_add(other.id, &branch("z", 99)).unwrap();
-        unit.tag_add(menu.id, &tag("t", 3)).unwrap();
-        unit.tag_add(menu.id, &tag("u", 10)).unwrap();
+        unit.branches().add(other.id, &branch("z", 99)).unwrap();
+        unit.tags().add(menu.id, &tag("t", 3)).unwrap();
+        unit.tags().add(menu.id, &tag("u", 10)).unwrap();
         let mut merged = pull(1, &menu, &menu, "a", &ann);
-        unit.pull_add(&merged).unwrap();
+        unit.pulls().add(&merged).unwrap();
         merged.merge(at(9), bob.name.clone(), hash(5), hash(1), hash(7)).unwrap();
-        assert!(unit.pull_update(&merged).unwrap());
-        unit.pull_add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
+        assert!(unit.pulls().update(&merged).unwrap());
+        unit.pulls().add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
         // What a pull shows once it is fetched; neither what is still to be fetched nor what is hidden.
         let showing = |n: i64, from: &str, heads: (u64, u64)| {
             let heads = PullHeads { from: hash(heads.0), to: hash(heads.1) };
@@ -535,20 +548,20 @@ pub fn named_commits(store: &dyn Metadata) {
             Pull { content, ..pull(n, &menu, &other, from, &ann) }
         };
         let mut hidden = showing(5, "f", (40, 41));
-        unit.pull_add(&hidden).unwrap();
+        unit.pulls().add(&hidden).unwrap();
         hidden.hide(PullHidden::Withdrawn, at(9)).unwrap();
-        assert!(unit.pull_update(&hidden).unwrap());
-        unit.pull_add(&showing(3, "d", (11, 12))).unwrap();
+        assert!(unit.pulls().update(&hidden).unwrap());
+        unit.pulls().add(&showing(3, "d", (11, 12))).unwrap();
         let mut unfetched = showing(4, "e", (30, 31));
         unfetched.content.fetch_due_at = Some(at(9));
-        unit.pull_add(&unfetched).unwrap();
+        unit.pulls().add(&unfetched).unwrap();
     });
     read(store, |unit| {
         let expected: Vec<CommitHash> = [1, 3, 5, 7, 10, 11, 12].into_iter().map(hash).collect();
-        assert_eq!(unit.named_commits(menu.id, None, 100).unwrap(), expected);
-        assert_eq!(unit.named_commits(menu.id, None, 2).unwrap(), expected[..2]);
-        assert_eq!(unit.named_commits(menu.id, Some(&hash(3)), 2).unwrap(), expected[2..4]);
-        assert!(unit.named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
+        assert_eq!(unit.refs().named_commits(menu.id, None, 100).unwrap(), expected);
+        assert_eq!(unit.refs().named_commits(menu.id, None, 2).unwrap(), expected[..2]);
+        assert_eq!(unit.refs().named_commits(menu.id, Some(&hash(3)), 2).unwrap(), expected[2..4]);
+        assert!(unit.refs().named_commits(menu.id, Some(&hash(12)), 2).unwrap().is_empty());
     });
 }
 
@@ -557,52 +570,52 @@ pub fn pulls(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
     write(store, |unit| {
-        unit.database_add(&fork).unwrap();
+        unit.databases().add(&fork).unwrap();
         for n in 1..=4 {
-            assert_eq!(unit.pull_next_number(menu.id).unwrap().get(), n);
+            assert_eq!(unit.pulls().next_number(menu.id).unwrap().get(), n);
         }
-        assert_eq!(unit.pull_next_number(fork.id).unwrap(), PullNumber::FIRST);
-        unit.pull_add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
-        taken(unit.pull_add(&pull(2, &menu, &menu, "a", &bob)));
-        unit.pull_add(&pull(2, &menu, &fork, "a", &bob)).unwrap();
-        unit.pull_add(&pull(3, &menu, &menu, "b", &bob)).unwrap();
-        assert_eq!(unit.database_get(menu.id).unwrap().unwrap().version, 1, "numbers are no change of the database");
+        assert_eq!(unit.pulls().next_number(fork.id).unwrap(), PullNumber::FIRST);
+        unit.pulls().add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
+        taken(unit.pulls().add(&pull(2, &menu, &menu, "a", &bob)));
+        unit.pulls().add(&pull(2, &menu, &fork, "a", &bob)).unwrap();
+        unit.pulls().add(&pull(3, &menu, &menu, "b", &bob)).unwrap();
+        assert_eq!(unit.databases().get(menu.id).unwrap().unwrap().version, 1, "numbers are no change of the database");
     });
     let mut first = pull(1, &menu, &menu, "a", &ann);
     write(store, |unit| {
-        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
-        assert_eq!(unit.pull_get(fork.id, first.number).unwrap(), None);
-        let found = unit.pull_open_between(menu.id, fork.id, &reference("a"), &reference("main")).unwrap().unwrap();
+        assert_eq!(unit.pulls().get(menu.id, first.number).unwrap().unwrap(), first);
+        assert_eq!(unit.pulls().get(fork.id, first.number).unwrap(), None);
+        let found = unit.pulls().find_open(menu.id, fork.id, &reference("a"), &reference("main")).unwrap().unwrap();
         assert_eq!(found, pull(2, &menu, &fork, "a", &bob));
-        assert_eq!(unit.pull_open_between(menu.id, fork.id, &reference("b"), &reference("main")).unwrap(), None);
+        assert_eq!(unit.pulls().find_open(menu.id, fork.id, &reference("b"), &reference("main")).unwrap(), None);
 
         first.close(at(8)).unwrap();
         first.title = "closed".to_owned();
         first.description = None;
         first.updated_at = at(8);
-        assert!(unit.pull_update(&first).unwrap());
-        assert!(!unit.pull_update(&first).unwrap(), "its version is past");
+        assert!(unit.pulls().update(&first).unwrap());
+        assert!(!unit.pulls().update(&first).unwrap(), "its version is past");
         first.version = 2;
-        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
+        assert_eq!(unit.pulls().get(menu.id, first.number).unwrap().unwrap(), first);
         // Another may be open between the same branches now, so this one can not come back.
-        unit.pull_add(&pull(4, &menu, &menu, "a", &bob)).unwrap();
+        unit.pulls().add(&pull(4, &menu, &menu, "a", &bob)).unwrap();
         first.reopen().unwrap();
-        taken(unit.pull_update(&first));
+        taken(unit.pulls().update(&first));
         let mut fourth = pull(4, &menu, &menu, "a", &bob);
         fourth.merge(at(9), ann.name.clone(), hash(3), hash(1), hash(2)).unwrap();
-        assert!(unit.pull_update(&fourth).unwrap());
+        assert!(unit.pulls().update(&fourth).unwrap());
         fourth.version = 2;
-        assert_eq!(unit.pull_get(menu.id, fourth.number).unwrap().unwrap(), fourth);
-        assert!(unit.pull_update(&first).unwrap());
+        assert_eq!(unit.pulls().get(menu.id, fourth.number).unwrap().unwrap(), fourth);
+        assert!(unit.pulls().update(&first).unwrap());
         first.version = 3;
-        assert_eq!(unit.pull_get(menu.id, first.number).unwrap().unwrap(), first);
+        assert_eq!(unit.pulls().get(menu.id, first.number).unwrap().unwrap(), first);
         first.close(at(10)).unwrap();
-        assert!(unit.pull_update(&first).unwrap());
+        assert!(unit.pulls().update(&first).unwrap());
     });
     read(store, |unit| {
         let mut numbers = |filter: PullFilter, before: Option<i64>, limit| {
             let before = before.map(|n| PullNumber::new(n).unwrap());
-            let list = unit.pull_list(menu.id, &filter, before, limit).unwrap();
+            let list = unit.pulls().list(menu.id, &filter, before, limit).unwrap();
             list.iter().map(|pull| pull.number.get()).collect::<Vec<_>>()
         };
         let standing = |standing| PullFilter { standing: Some(standing), contains: None };
@@ -623,85 +636,89 @@ pub fn pull_content(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let fork = Database { parent_id: Some(menu.id), network_id: menu.id, ..database(11, &bob, "Menu") };
     let number = |n| PullNumber::new(n).unwrap();
-    let shown = |unit: &mut dyn Unit, n| unit.pull_get(menu.id, number(n)).unwrap().unwrap().content;
+    let shown = |unit: &mut dyn Unit, n| unit.pulls().get(menu.id, number(n)).unwrap().unwrap().content;
     let heads = |from, to| Some(PullHeads { from: hash(from), to: hash(to) });
     write(store, |unit| {
-        unit.database_add(&fork).unwrap();
-        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
-        unit.branch_add(menu.id, &branch("a", 2)).unwrap();
-        unit.branch_add(fork.id, &branch("a", 3)).unwrap();
+        unit.databases().add(&fork).unwrap();
+        unit.branches().add(menu.id, &branch("main", 1)).unwrap();
+        unit.branches().add(menu.id, &branch("a", 2)).unwrap();
+        unit.branches().add(fork.id, &branch("a", 3)).unwrap();
         let published = PullContent { is_published: true, heads: heads(3, 1), ..PullContent::default() };
-        unit.pull_add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
-        unit.pull_add(&Pull { content: published.clone(), ..pull(2, &menu, &fork, "a", &bob) }).unwrap();
+        unit.pulls().add(&pull(1, &menu, &menu, "a", &ann)).unwrap();
+        unit.pulls().add(&Pull { content: published.clone(), ..pull(2, &menu, &fork, "a", &bob) }).unwrap();
         assert_eq!(shown(unit, 2), published);
-        unit.pull_add(&pull(3, &menu, &fork, "b", &bob)).unwrap();
+        unit.pulls().add(&pull(3, &menu, &fork, "b", &bob)).unwrap();
         let mut closed = pull(4, &menu, &fork, "a", &ann);
         closed.close(at(7)).unwrap();
-        unit.pull_add(&closed).unwrap();
+        unit.pulls().add(&closed).unwrap();
     });
     write(store, |unit| {
-        assert_eq!(unit.pull_source_moved(menu.id, &reference("a"), &hash(5), at(10)).unwrap(), 0, "is there already");
+        assert_eq!(
+            unit.pulls().record_source_move(menu.id, &reference("a"), &hash(5), at(10)).unwrap(),
+            0,
+            "is there already"
+        );
         assert_eq!((shown(unit, 1).heads, shown(unit, 1).fetch_due_at), (heads(5, 1), None));
-        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(6), at(10)).unwrap(), 1);
-        assert_eq!(unit.pull_source_moved(fork.id, &reference("none"), &hash(6), at(10)).unwrap(), 0);
+        assert_eq!(unit.pulls().record_source_move(fork.id, &reference("a"), &hash(6), at(10)).unwrap(), 1);
+        assert_eq!(unit.pulls().record_source_move(fork.id, &reference("none"), &hash(6), at(10)).unwrap(), 0);
         assert_eq!((shown(unit, 2).heads, shown(unit, 2).fetch_due_at), (heads(6, 1), Some(at(10))));
         assert!(shown(unit, 2).is_published);
         assert_eq!(shown(unit, 4).heads, None, "a closed pull stays as it is");
-        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap().version, 2);
+        assert_eq!(unit.pulls().get(menu.id, number(2)).unwrap().unwrap().version, 2);
     });
     write(store, |unit| {
         let due = |unit: &mut dyn Unit, now| {
-            let found = unit.pull_fetch_due(at(now), 10, 10).unwrap();
+            let found = unit.pull_fetches().due(at(now), 10, 10).unwrap();
             found.iter().map(|fetch| (fetch.number.get(), fetch.tries)).collect::<Vec<_>>()
         };
         assert_eq!(due(unit, 9), []);
         assert_eq!(due(unit, 10), [(2, 0)]);
-        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(9), at(20)).unwrap(), "not due yet");
-        assert!(unit.pull_fetch_lease(menu.id, number(2), at(10), at(20)).unwrap());
-        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(11), at(20)).unwrap(), "leased");
+        assert!(!unit.pull_fetches().lease(menu.id, number(2), at(9), at(20)).unwrap(), "not due yet");
+        assert!(unit.pull_fetches().lease(menu.id, number(2), at(10), at(20)).unwrap());
+        assert!(!unit.pull_fetches().lease(menu.id, number(2), at(11), at(20)).unwrap(), "leased");
         assert_eq!(due(unit, 11), []);
         assert_eq!(due(unit, 20), [(2, 0)], "the lease ended");
-        assert!(unit.pull_fetch_prolong(menu.id, number(2), at(25)).unwrap());
+        assert!(unit.pull_fetches().extend_lease(menu.id, number(2), at(25)).unwrap());
         assert_eq!(due(unit, 24), [], "the lease was prolonged");
-        assert!(!unit.pull_fetch_prolong(menu.id, number(3), at(25)).unwrap(), "there is no lease to prolong");
+        assert!(!unit.pull_fetches().extend_lease(menu.id, number(3), at(25)).unwrap(), "there is no lease to prolong");
         let waiting = FetchBacklog { due: 1, oldest_due_at: Some(at(10)) };
-        assert_eq!(unit.pull_fetch_backlog(at(10)).unwrap(), waiting, "leased or not");
-        assert_eq!(unit.pull_fetch_backlog(at(9)).unwrap(), FetchBacklog { due: 0, oldest_due_at: None });
-        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
+        assert_eq!(unit.pull_fetches().backlog(at(10)).unwrap(), waiting, "leased or not");
+        assert_eq!(unit.pull_fetches().backlog(at(9)).unwrap(), FetchBacklog { due: 0, oldest_due_at: None });
+        assert!(!unit.pull_fetches().settle(menu.id, number(2), FetchEnd::Failed(at(30))).unwrap());
         assert_eq!(due(unit, 29), []);
         assert_eq!(due(unit, 30), [(2, 1)]);
         // The source moves while the former head is fetched.
-        assert!(unit.pull_fetch_lease(menu.id, number(2), at(30), at(40)).unwrap());
-        assert_eq!(unit.pull_source_moved(fork.id, &reference("a"), &hash(7), at(31)).unwrap(), 1);
+        assert!(unit.pull_fetches().lease(menu.id, number(2), at(30), at(40)).unwrap());
+        assert_eq!(unit.pulls().record_source_move(fork.id, &reference("a"), &hash(7), at(31)).unwrap(), 1);
         assert_eq!(due(unit, 31), [], "one fetch at a time");
-        assert!(!unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(6))).unwrap());
+        assert!(!unit.pull_fetches().settle(menu.id, number(2), FetchEnd::Fetched(&hash(6))).unwrap());
         assert_eq!(due(unit, 31), [(2, 0)]);
-        assert!(unit.pull_fetch_lease(menu.id, number(2), at(31), at(40)).unwrap());
-        assert!(unit.pull_fetch_end(menu.id, number(2), FetchEnd::Fetched(&hash(7))).unwrap());
+        assert!(unit.pull_fetches().lease(menu.id, number(2), at(31), at(40)).unwrap());
+        assert!(unit.pull_fetches().settle(menu.id, number(2), FetchEnd::Fetched(&hash(7))).unwrap());
         assert_eq!((due(unit, 99), shown(unit, 2).heads), (vec![], heads(7, 1)));
-        assert!(!unit.pull_fetch_lease(menu.id, number(2), at(99), at(100)).unwrap());
+        assert!(!unit.pull_fetches().lease(menu.id, number(2), at(99), at(100)).unwrap());
         // Each author has a share of what is looked at.
-        unit.pull_add(&pull(5, &menu, &fork, "c", &bob)).unwrap();
-        unit.pull_add(&pull(6, &menu, &fork, "d", &ann)).unwrap();
+        unit.pulls().add(&pull(5, &menu, &fork, "c", &bob)).unwrap();
+        unit.pulls().add(&pull(6, &menu, &fork, "d", &ann)).unwrap();
         for (name, now) in [("b", 50), ("c", 51), ("d", 52)] {
-            unit.pull_source_moved(fork.id, &reference(name), &hash(8), at(now)).unwrap();
+            unit.pulls().record_source_move(fork.id, &reference(name), &hash(8), at(now)).unwrap();
         }
         assert_eq!(due(unit, 60), [(3, 0), (5, 0), (6, 0)]);
-        let shares = unit.pull_fetch_due(at(60), 1, 10).unwrap();
+        let shares = unit.pull_fetches().due(at(60), 1, 10).unwrap();
         assert_eq!(shares.iter().map(|fetch| fetch.number.get()).collect::<Vec<_>>(), [3, 6]);
-        assert_eq!(unit.pull_fetch_due(at(60), 1, 1).unwrap().len(), 1);
-        assert!(!unit.pull_fetch_end(menu.id, number(3), FetchEnd::Dropped).unwrap());
+        assert_eq!(unit.pull_fetches().due(at(60), 1, 1).unwrap().len(), 1);
+        assert!(!unit.pull_fetches().settle(menu.id, number(3), FetchEnd::Dropped).unwrap());
         assert_eq!(due(unit, 60), [(5, 0), (6, 0)]);
         // After a restart nothing is leased, and what moved unnoticed is shown.
-        assert!(unit.pull_fetch_lease(menu.id, number(5), at(60), at(999)).unwrap());
-        assert!(unit.branch_move(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
+        assert!(unit.pull_fetches().lease(menu.id, number(5), at(60), at(999)).unwrap());
+        assert!(unit.branches().move_head(fork.id, &reference("a"), &hash(3), &hash(9), at(61)).unwrap());
         // Opened by a release that stored no heads, and asked for no consent.
         let secret = Database { visibility: Visibility::Private, network_id: menu.id, ..database(12, &bob, "secret") };
-        unit.database_add(&secret).unwrap();
-        unit.branch_add(secret.id, &branch("main", 20)).unwrap();
-        unit.pull_add(&pull(7, &menu, &secret, "main", &bob)).unwrap();
-        assert_eq!(unit.pull_fetch_recover(at(62)).unwrap(), 3);
-        let closed = unit.pull_get(menu.id, number(7)).unwrap().unwrap();
+        unit.databases().add(&secret).unwrap();
+        unit.branches().add(secret.id, &branch("main", 20)).unwrap();
+        unit.pulls().add(&pull(7, &menu, &secret, "main", &bob)).unwrap();
+        assert_eq!(unit.pull_fetches().recover(at(62)).unwrap(), 3);
+        let closed = unit.pulls().get(menu.id, number(7)).unwrap().unwrap();
         assert_eq!((closed.state, closed.updated_at), (PullState::Closed { at: at(62) }, at(62)));
         assert_eq!((closed.content.hidden, closed.content.heads), (Some(PullHidden::WithSource), None));
         assert_eq!(due(unit, 62), [(5, 0), (6, 0), (2, 0)]);
@@ -709,21 +726,29 @@ pub fn pull_content(store: &dyn Metadata) {
     });
     write(store, |unit| {
         let numbers = |found: Vec<Pull>| found.iter().map(|pull| pull.number.get()).collect::<Vec<_>>();
-        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [2, 3, 4, 5, 6]);
-        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, Some((menu.id, number(3))), 2).unwrap()), [4, 5]);
-        assert_eq!(numbers(unit.pull_unmerged_from(menu.id, None, 10).unwrap()), [0_i64; 0], "within the database");
-        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, Some(number(2)), 2).unwrap()), [3, 4]);
-        let mut hidden = unit.pull_get(menu.id, number(2)).unwrap().unwrap();
+        assert_eq!(numbers(unit.pulls().list_unmerged_from(fork.id, None, 10).unwrap()), [2, 3, 4, 5, 6]);
+        assert_eq!(numbers(unit.pulls().list_unmerged_from(fork.id, Some((menu.id, number(3))), 2).unwrap()), [4, 5]);
+        assert_eq!(
+            numbers(unit.pulls().list_unmerged_from(menu.id, None, 10).unwrap()),
+            [0_i64; 0],
+            "within the database"
+        );
+        assert_eq!(numbers(unit.pulls().list_unmerged_to(menu.id, Some(number(2)), 2).unwrap()), [3, 4]);
+        let mut hidden = unit.pulls().get(menu.id, number(2)).unwrap().unwrap();
         hidden.hide(PullHidden::WithSource, at(70)).unwrap();
-        assert!(unit.pull_update(&hidden).unwrap());
+        assert!(unit.pulls().update(&hidden).unwrap());
         hidden.version += 1;
-        assert_eq!(unit.pull_get(menu.id, number(2)).unwrap().unwrap(), hidden);
-        assert_eq!(numbers(unit.pull_unmerged_to(menu.id, None, 10).unwrap()), [3, 4, 5, 6]);
-        let mut merged = unit.pull_get(menu.id, number(5)).unwrap().unwrap();
+        assert_eq!(unit.pulls().get(menu.id, number(2)).unwrap().unwrap(), hidden);
+        assert_eq!(numbers(unit.pulls().list_unmerged_to(menu.id, None, 10).unwrap()), [3, 4, 5, 6]);
+        let mut merged = unit.pulls().get(menu.id, number(5)).unwrap().unwrap();
         merged.merge(at(71), ann.name.clone(), hash(1), hash(2), hash(3)).unwrap();
-        assert!(unit.pull_update(&merged).unwrap());
-        assert_eq!(numbers(unit.pull_unmerged_from(fork.id, None, 10).unwrap()), [3, 4, 6]);
-        assert_eq!(unit.pull_fetch_due(at(99), 10, 10).unwrap().len(), 1, "what is merged or hidden waits for nothing");
+        assert!(unit.pulls().update(&merged).unwrap());
+        assert_eq!(numbers(unit.pulls().list_unmerged_from(fork.id, None, 10).unwrap()), [3, 4, 6]);
+        assert_eq!(
+            unit.pull_fetches().due(at(99), 10, 10).unwrap().len(),
+            1,
+            "what is merged or hidden waits for nothing"
+        );
     });
 }
 
@@ -740,18 +765,18 @@ pub fn comments(store: &dyn Metadata) {
     let first = pull(1, &menu, &menu, "a", &ann);
     let expected = [comment(3, &bob, at(1)), comment(1, &ann, at(2)), comment(2, &bob, at(2))];
     write(store, |unit| {
-        unit.pull_add(&first).unwrap();
-        unit.pull_add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
+        unit.pulls().add(&first).unwrap();
+        unit.pulls().add(&pull(2, &menu, &menu, "b", &ann)).unwrap();
         for (n, by, when) in [(1, &ann, at(2)), (2, &bob, at(2)), (3, &bob, at(1))] {
-            unit.comment_add(menu.id, first.number, by.id, &comment(n, by, when)).unwrap();
+            unit.pull_comments().add(menu.id, first.number, by.id, &comment(n, by, when)).unwrap();
         }
     });
     read(store, |unit| {
-        assert_eq!(unit.comment_list(menu.id, first.number, None, 10).unwrap(), expected);
-        assert_eq!(unit.comment_list(menu.id, first.number, None, 2).unwrap(), expected[..2]);
+        assert_eq!(unit.pull_comments().list(menu.id, first.number, None, 10).unwrap(), expected);
+        assert_eq!(unit.pull_comments().list(menu.id, first.number, None, 2).unwrap(), expected[..2]);
         let after = Some((expected[1].created_at, expected[1].id));
-        assert_eq!(unit.comment_list(menu.id, first.number, after, 10).unwrap(), expected[2..]);
-        assert!(unit.comment_list(menu.id, PullNumber::new(2).unwrap(), None, 10).unwrap().is_empty());
+        assert_eq!(unit.pull_comments().list(menu.id, first.number, after, 10).unwrap(), expected[2..]);
+        assert!(unit.pull_comments().list(menu.id, PullNumber::new(2).unwrap(), None, 10).unwrap().is_empty());
     });
 }
 
@@ -770,26 +795,26 @@ pub fn releases(store: &dyn Metadata) {
     let expected = [release(3, "c", at(2)), release(1, "a", at(1)), release(2, "b", at(1))];
     write(store, |unit| {
         for name in ["a", "b", "c"] {
-            unit.tag_add(menu.id, &tag(name, 1)).unwrap();
+            unit.tags().add(menu.id, &tag(name, 1)).unwrap();
         }
         for release in &expected {
-            unit.release_add(menu.id, release).unwrap();
+            unit.releases().add(menu.id, release).unwrap();
         }
-        taken(unit.release_add(menu.id, &release(4, "a", at(5))));
-        assert_eq!(unit.release_get(menu.id, &reference("a")).unwrap().unwrap(), expected[1]);
-        assert_eq!(unit.release_get(menu.id, &reference("d")).unwrap(), None);
-        assert_eq!(unit.release_list(menu.id, None, 10).unwrap(), expected);
-        assert_eq!(unit.release_list(menu.id, Some((at(2), "c")), 1).unwrap(), expected[1..2]);
-        assert_eq!(unit.release_list(menu.id, Some((at(1), "a")), 10).unwrap(), expected[2..]);
+        taken(unit.releases().add(menu.id, &release(4, "a", at(5))));
+        assert_eq!(unit.releases().get(menu.id, &reference("a")).unwrap().unwrap(), expected[1]);
+        assert_eq!(unit.releases().get(menu.id, &reference("d")).unwrap(), None);
+        assert_eq!(unit.releases().list(menu.id, None, 10).unwrap(), expected);
+        assert_eq!(unit.releases().list(menu.id, Some((at(2), "c")), 1).unwrap(), expected[1..2]);
+        assert_eq!(unit.releases().list(menu.id, Some((at(1), "a")), 10).unwrap(), expected[2..]);
         let mut edited =
             Release { title: "ünï".to_owned(), description: None, updated_at: at(9), ..expected[1].clone() };
-        assert!(unit.release_update(menu.id, &edited).unwrap());
-        assert_eq!(unit.release_get(menu.id, &edited.tag).unwrap().unwrap(), edited);
-        assert_eq!(unit.release_list(menu.id, None, 10).unwrap()[1], edited, "it keeps its place");
+        assert!(unit.releases().update(menu.id, &edited).unwrap());
+        assert_eq!(unit.releases().get(menu.id, &edited.tag).unwrap().unwrap(), edited);
+        assert_eq!(unit.releases().list(menu.id, None, 10).unwrap()[1], edited, "it keeps its place");
         edited.tag = reference("d");
-        assert!(!unit.release_update(menu.id, &edited).unwrap());
-        assert!(unit.release_remove(menu.id, &reference("a")).unwrap());
-        assert!(!unit.release_remove(menu.id, &reference("a")).unwrap());
+        assert!(!unit.releases().update(menu.id, &edited).unwrap());
+        assert!(unit.releases().remove(menu.id, &reference("a")).unwrap());
+        assert!(!unit.releases().remove(menu.id, &reference("a")).unwrap());
     });
 }
 
@@ -824,21 +849,21 @@ pub fn operations(store: &dyn Metadata) {
     let ids = |operations: Vec<Operation>| operations.iter().map(|o| o.id.as_uuid().as_u128()).collect::<Vec<_>>();
     write(store, |unit| {
         for operation in &list {
-            unit.operation_add(operation).unwrap();
+            unit.operations().add(operation).unwrap();
         }
-        assert_eq!(unit.operation_pending(menu.id).unwrap(), list);
-        assert_eq!(unit.operation_get(operation_id(3)).unwrap().unwrap(), list[2]);
-        assert_eq!(unit.operation_get(operation_id(9)).unwrap(), None);
-        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 4);
-        assert!(unit.operation_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
-        assert!(!unit.operation_forking_to(ann.id, &menu.locator.name).unwrap());
-        assert!(!unit.operation_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());
+        assert_eq!(unit.operations().pending(menu.id).unwrap(), list);
+        assert_eq!(unit.operations().get(operation_id(3)).unwrap().unwrap(), list[2]);
+        assert_eq!(unit.operations().get(operation_id(9)).unwrap(), None);
+        assert_eq!(unit.operations().count_queued(menu.id).unwrap(), 4);
+        assert!(unit.operations().is_forking_to(bob.id, &DatabaseName::parse("mENU").unwrap()).unwrap());
+        assert!(!unit.operations().is_forking_to(ann.id, &menu.locator.name).unwrap());
+        assert!(!unit.operations().is_forking_to(bob.id, &DatabaseName::parse("other").unwrap()).unwrap());
         let mut listed = |state, kinds, before: Option<u128>, limit| {
             let filter = OperationFilter { state, kinds };
-            let found = ids(unit.operation_list(menu.id, filter, before.map(operation_id), limit).unwrap());
-            let by_ann = unit.operation_list_by(ann.id, filter, before.map(operation_id), limit).unwrap();
+            let found = ids(unit.operations().list(menu.id, filter, before.map(operation_id), limit).unwrap());
+            let by_ann = unit.operations().list_by(ann.id, filter, before.map(operation_id), limit).unwrap();
             assert_eq!(ids(by_ann), found, "they are all of one database and one user");
-            assert!(unit.operation_list_by(bob.id, filter, None, limit).unwrap().is_empty());
+            assert!(unit.operations().list_by(bob.id, filter, None, limit).unwrap().is_empty());
             found
         };
         assert_eq!(listed(None, None, None, 10), [4, 3, 2, 1]);
@@ -861,13 +886,13 @@ pub fn operations(store: &dyn Metadata) {
             ..Failure::new(FailureKind::Canceled, "canceled")
         });
         canceled.finished_at = Some(at(30));
-        assert!(!unit.operation_settle(&canceled, Some("w1")).unwrap(), "nobody holds it");
-        assert!(unit.operation_settle(&canceled, None).unwrap());
-        assert!(!unit.operation_settle(&canceled, None).unwrap());
-        assert_eq!(unit.operation_get(canceled.id).unwrap().unwrap(), canceled);
-        assert!(!unit.operation_forking_to(bob.id, &menu.locator.name).unwrap());
+        assert!(!unit.operations().settle(&canceled, Some("w1")).unwrap(), "nobody holds it");
+        assert!(unit.operations().settle(&canceled, None).unwrap());
+        assert!(!unit.operations().settle(&canceled, None).unwrap());
+        assert_eq!(unit.operations().get(canceled.id).unwrap().unwrap(), canceled);
+        assert!(!unit.operations().is_forking_to(bob.id, &menu.locator.name).unwrap());
 
-        let mut done = unit.operation_lease("w1", at(31), at(61), LeaseTurn::default()).unwrap().unwrap();
+        let mut done = unit.operations().lease("w1", at(31), at(61), LeaseTurn::default()).unwrap().unwrap();
         done.status = OperationStatus::Succeeded(Outcome {
             commit: Some(hash(1)),
             previous: Some(hash(2)),
@@ -876,20 +901,20 @@ pub fn operations(store: &dyn Metadata) {
             database: Some((database_id(77), menu.locator.clone())),
         });
         done.finished_at = Some(at(32));
-        assert!(!unit.operation_settle(&done, None).unwrap(), "it runs");
-        assert!(!unit.operation_settle(&done, Some("w2")).unwrap(), "another holds it");
-        assert!(unit.operation_settle(&done, Some("w1")).unwrap());
-        assert!(!unit.operation_settle(&done, Some("w1")).unwrap());
-        assert_eq!(unit.operation_get(done.id).unwrap().unwrap(), done);
+        assert!(!unit.operations().settle(&done, None).unwrap(), "it runs");
+        assert!(!unit.operations().settle(&done, Some("w2")).unwrap(), "another holds it");
+        assert!(unit.operations().settle(&done, Some("w1")).unwrap());
+        assert!(!unit.operations().settle(&done, Some("w1")).unwrap());
+        assert_eq!(unit.operations().get(done.id).unwrap().unwrap(), done);
         assert_eq!((done.id, done.started_at, done.attempts), (operation_id(1), Some(at(31)), 1));
-        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 2);
-        assert_eq!(ids(unit.operation_pending(menu.id).unwrap()), [2, 4]);
+        assert_eq!(unit.operations().count_queued(menu.id).unwrap(), 2);
+        assert_eq!(ids(unit.operations().pending(menu.id).unwrap()), [2, 4]);
     });
     write(store, |unit| {
-        assert_eq!(unit.operation_purge(at(30)).unwrap(), 0);
-        assert_eq!(unit.operation_purge(at(31)).unwrap(), 1);
-        assert_eq!(unit.operation_get(operation_id(3)).unwrap(), None);
-        assert_eq!(unit.operation_purge(at(100)).unwrap(), 1, "the unsettled stay");
+        assert_eq!(unit.operations().purge(at(30)).unwrap(), 0);
+        assert_eq!(unit.operations().purge(at(31)).unwrap(), 1);
+        assert_eq!(unit.operations().get(operation_id(3)).unwrap(), None);
+        assert_eq!(unit.operations().purge(at(100)).unwrap(), 1, "the unsettled stay");
     });
 }
 
@@ -898,67 +923,67 @@ pub fn leases(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
     write(store, |unit| {
-        unit.database_add(&other).unwrap();
-        assert_eq!(unit.operation_lease("w", at(0), at(10), LeaseTurn::default()).unwrap(), None);
+        unit.databases().add(&other).unwrap();
+        assert_eq!(unit.operations().lease("w", at(0), at(10), LeaseTurn::default()).unwrap(), None);
         for n in [1, 2, 3] {
-            unit.operation_add(&operation(n, &menu, &ann)).unwrap();
+            unit.operations().add(&operation(n, &menu, &ann)).unwrap();
         }
-        unit.operation_add(&operation(4, &other, &bob)).unwrap();
-        unit.operation_add(&operation(5, &other, &bob)).unwrap();
+        unit.operations().add(&operation(4, &other, &bob)).unwrap();
+        unit.operations().add(&operation(5, &other, &bob)).unwrap();
     });
     let lease = |holder: &str, now: i64| {
         let leased =
-            write(store, |unit| unit.operation_lease(holder, at(now), at(now + 10), LeaseTurn::default()).unwrap());
+            write(store, |unit| unit.operations().lease(holder, at(now), at(now + 10), LeaseTurn::default()).unwrap());
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };
     assert_eq!(lease("w1", 0), Some(1));
     assert_eq!(lease("w2", 1), Some(4), "the other database is not held up");
     assert_eq!(lease("w3", 2), None, "one at a time in a database");
     write(store, |unit| {
-        assert!(unit.operation_extend(operation_id(1), "w1", at(20)).unwrap());
-        assert!(!unit.operation_extend(operation_id(1), "w2", at(20)).unwrap());
-        assert!(!unit.operation_extend(operation_id(2), "w1", at(20)).unwrap());
+        assert!(unit.operations().extend_lease(operation_id(1), "w1", at(20)).unwrap());
+        assert!(!unit.operations().extend_lease(operation_id(1), "w2", at(20)).unwrap());
+        assert!(!unit.operations().extend_lease(operation_id(2), "w1", at(20)).unwrap());
     });
     assert_eq!(lease("other/3", 11), Some(4), "its lease ended at 11; it goes before what is queued there");
     assert_eq!(lease("w3", 12), None, "the lease of 1 was prolonged");
-    let first = read(store, |unit| unit.operation_get(operation_id(4)).unwrap().unwrap());
+    let first = read(store, |unit| unit.operations().get(operation_id(4)).unwrap().unwrap());
     assert_eq!((first.attempts, first.started_at, first.status), (2, Some(at(1)), OperationStatus::Running));
     write(store, |unit| {
-        assert!(!unit.operation_extend(operation_id(4), "w2", at(99)).unwrap(), "it lost the lease");
+        assert!(!unit.operations().extend_lease(operation_id(4), "w2", at(99)).unwrap(), "it lost the lease");
         // Handed back, it keeps its place.
-        unit.operation_hand_back("w9", true).unwrap();
-        unit.operation_hand_back("w1", true).unwrap();
-        let first = unit.operation_get(operation_id(1)).unwrap().unwrap();
+        unit.operations().release("w9", true).unwrap();
+        unit.operations().release("w1", true).unwrap();
+        let first = unit.operations().get(operation_id(1)).unwrap().unwrap();
         assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
-        assert_eq!(unit.operation_get(operation_id(4)).unwrap().unwrap().status, OperationStatus::Running);
-        assert_eq!(unit.operation_count_queued(menu.id).unwrap(), 3);
+        assert_eq!(unit.operations().get(operation_id(4)).unwrap().unwrap().status, OperationStatus::Running);
+        assert_eq!(unit.operations().count_queued(menu.id).unwrap(), 3);
     });
     assert_eq!(lease("w4", 13), Some(1));
     // As if it had not been tried again.
-    write(store, |unit| unit.operation_hand_back("w4", false).unwrap());
-    let first = read(store, |unit| unit.operation_get(operation_id(1)).unwrap().unwrap());
+    write(store, |unit| unit.operations().release("w4", false).unwrap());
+    let first = read(store, |unit| unit.operations().get(operation_id(1)).unwrap().unwrap());
     assert_eq!((first.attempts, first.status), (1, OperationStatus::Queued));
     assert_eq!(lease("w4", 13), Some(1));
     write(store, |unit| {
-        let mut settled = unit.operation_get(operation_id(1)).unwrap().unwrap();
+        let mut settled = unit.operations().get(operation_id(1)).unwrap().unwrap();
         settled.status = OperationStatus::Failed(Failure::new(FailureKind::Internal, "x"));
         settled.finished_at = Some(at(14));
-        assert!(unit.operation_settle(&settled, Some("w4")).unwrap());
+        assert!(unit.operations().settle(&settled, Some("w4")).unwrap());
     });
     assert_eq!(lease("node/4", 14), Some(2));
     assert_eq!(lease("w5", 15), None);
-    assert_eq!(read(store, |unit| unit.operation_backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
+    assert_eq!(read(store, |unit| unit.operations().backlog().unwrap()), OperationBacklog { queued: 2, running: 2 });
     // A restart ends the leases of its own workers at once, and of nobody else.
-    assert_eq!(write(store, |unit| unit.operation_recover("n").unwrap()), 0, "not of a node whose name begins so");
-    assert_eq!(write(store, |unit| unit.operation_recover("node").unwrap()), 1);
-    assert!(!write(store, |unit| unit.operation_extend(operation_id(2), "node/4", at(99)).unwrap()), "ended");
+    assert_eq!(write(store, |unit| unit.operations().recover("n").unwrap()), 0, "not of a node whose name begins so");
+    assert_eq!(write(store, |unit| unit.operations().recover("node").unwrap()), 1);
+    assert!(!write(store, |unit| unit.operations().extend_lease(operation_id(2), "node/4", at(99)).unwrap()), "ended");
     assert_eq!(lease("w6", 15), Some(2));
     assert_eq!(lease("w6", 15), None, "the other node still runs 4");
-    assert_eq!(write(store, |unit| unit.operation_recover("other").unwrap()), 1);
+    assert_eq!(write(store, |unit| unit.operations().recover("other").unwrap()), 1);
     assert_eq!(lease("w6", 15), Some(4));
     assert_eq!(lease("w6", 15), None);
     // What has begun goes before what is queued with an id made earlier.
-    write(store, |unit| unit.operation_add(&operation(0, &menu, &ann)).unwrap());
+    write(store, |unit| unit.operations().add(&operation(0, &menu, &ann)).unwrap());
     assert_eq!(lease("w6", 30), Some(2));
 }
 
@@ -968,9 +993,9 @@ pub fn lease_turns(store: &dyn Metadata) {
     let cyd = user(3, "cyd");
     let others: Vec<Database> = (0..4).map(|n| database(20 + n, &bob, &format!("other{n}"))).collect();
     write(store, |unit| {
-        unit.user_add(&cyd).unwrap();
+        unit.users().add(&cyd).unwrap();
         for other in &others {
-            unit.database_add(other).unwrap();
+            unit.databases().add(other).unwrap();
         }
         // Ann is before all others, in three databases; in the first of them Bob's waits behind hers.
         for (n, on, by) in [
@@ -983,7 +1008,7 @@ pub fn lease_turns(store: &dyn Metadata) {
             (7, &others[2], &cyd),
             (8, &others[3], &cyd),
         ] {
-            unit.operation_add(&operation(n, on, by)).unwrap();
+            unit.operations().add(&operation(n, on, by)).unwrap();
         }
     });
     // As it would be leased, and is not.
@@ -991,7 +1016,7 @@ pub fn lease_turns(store: &dyn Metadata) {
         let without: Vec<_> = without.iter().copied().map(account_id).collect();
         let turn = LeaseTurn { after: after.map(account_id), without: &without };
         let mut unit = store.write().unwrap();
-        let leased = unit.operation_lease("w", at(0), at(10), turn).unwrap();
+        let leased = unit.operations().lease("w", at(0), at(10), turn).unwrap();
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };
     assert_eq!(next(None, &[]), Some(1));
@@ -1007,7 +1032,7 @@ pub fn lease_turns(store: &dyn Metadata) {
     assert_eq!(next(None, &[3, 1, 2]), None);
     let lease = |after: Option<u128>| {
         let turn = LeaseTurn { after: after.map(account_id), without: &[] };
-        let leased = write(store, |unit| unit.operation_lease("w", at(0), at(10), turn).unwrap());
+        let leased = write(store, |unit| unit.operations().lease("w", at(0), at(10), turn).unwrap());
         leased.map(|operation| operation.id.as_uuid().as_u128())
     };
     assert_eq!([lease(None), lease(Some(1)), lease(Some(2))], [Some(1), Some(6), Some(8)]);
@@ -1038,43 +1063,43 @@ pub fn uploads(store: &dyn Metadata) {
     let part = |number, size| UploadPart { number, size, md5: [9; 16] };
     write(store, |unit| {
         for n in 1..=4 {
-            unit.upload_add(&upload(n, at(10))).unwrap();
+            unit.uploads().add(&upload(n, at(10))).unwrap();
         }
         for part in [part(2, 5), part(1, 5_000_000_000), part(2, 6)] {
-            unit.upload_part_put(upload_id(1), &part).unwrap();
+            unit.uploads().put_part(upload_id(1), &part).unwrap();
         }
-        let found = unit.upload_get(upload_id(1)).unwrap().unwrap();
+        let found = unit.uploads().get(upload_id(1)).unwrap().unwrap();
         assert_eq!(found.parts, [part(1, 5_000_000_000), part(2, 6)]);
         assert_eq!((found.database_id, found.user_id, found.secret_hash), (menu.id, ann.id, [7; 32]));
         assert_eq!((found.content_length, found.num_parts, found.file_type), (5_000_000_000, 3, FileType::Csv));
         assert_eq!((found.created_at, found.expires_at, found.used_by), (at(0), at(10), None));
-        assert!(unit.upload_get(upload_id(9)).unwrap().is_none());
-        assert_eq!(unit.upload_count_open(ann.id, at(9)).unwrap(), 4);
-        assert_eq!(unit.upload_count_open(ann.id, at(10)).unwrap(), 0, "at its end a session is expired");
-        assert!(unit.upload_abandoned(at(9), 10).unwrap().is_empty());
+        assert!(unit.uploads().get(upload_id(9)).unwrap().is_none());
+        assert_eq!(unit.uploads().count_open(ann.id, at(9)).unwrap(), 4);
+        assert_eq!(unit.uploads().count_open(ann.id, at(10)).unwrap(), 0, "at its end a session is expired");
+        assert!(unit.uploads().abandoned(at(9), 10).unwrap().is_empty());
 
-        unit.operation_add(&operation(1, &menu, &ann)).unwrap();
-        unit.operation_add(&operation(2, &menu, &ann)).unwrap();
-        assert!(unit.upload_use(upload_id(1), operation_id(1)).unwrap());
-        assert!(!unit.upload_use(upload_id(1), operation_id(2)).unwrap());
-        assert!(unit.upload_use(upload_id(2), operation_id(2)).unwrap());
-        assert!(unit.upload_use(upload_id(3), operation_id(99)).unwrap(), "an operation that is gone by now");
-        assert_eq!(unit.upload_get(upload_id(1)).unwrap().unwrap().used_by, Some(operation_id(1)));
-        assert_eq!(unit.upload_count_open(ann.id, at(9)).unwrap(), 1);
+        unit.operations().add(&operation(1, &menu, &ann)).unwrap();
+        unit.operations().add(&operation(2, &menu, &ann)).unwrap();
+        assert!(unit.uploads().bind(upload_id(1), operation_id(1)).unwrap());
+        assert!(!unit.uploads().bind(upload_id(1), operation_id(2)).unwrap());
+        assert!(unit.uploads().bind(upload_id(2), operation_id(2)).unwrap());
+        assert!(unit.uploads().bind(upload_id(3), operation_id(99)).unwrap(), "an operation that is gone by now");
+        assert_eq!(unit.uploads().get(upload_id(1)).unwrap().unwrap().used_by, Some(operation_id(1)));
+        assert_eq!(unit.uploads().count_open(ann.id, at(9)).unwrap(), 1);
         let mut settled = operation(2, &menu, &ann);
         settled.status = OperationStatus::Failed(Failure::new(FailureKind::Content, "x"));
         settled.finished_at = Some(at(5));
-        assert!(unit.operation_settle(&settled, None).unwrap());
-        let mut abandoned = unit.upload_abandoned(at(9), 10).unwrap();
+        assert!(unit.operations().settle(&settled, None).unwrap());
+        let mut abandoned = unit.uploads().abandoned(at(9), 10).unwrap();
         abandoned.sort();
         assert_eq!(abandoned, [upload_id(2), upload_id(3)]);
-        let mut abandoned = unit.upload_abandoned(at(10), 10).unwrap();
+        let mut abandoned = unit.uploads().abandoned(at(10), 10).unwrap();
         abandoned.sort();
         assert_eq!(abandoned, [upload_id(2), upload_id(3), upload_id(4)], "the used one waits for its import");
-        assert_eq!(unit.upload_abandoned(at(10), 1).unwrap().len(), 1);
-        unit.upload_remove(upload_id(1)).unwrap();
-        unit.upload_remove(upload_id(1)).unwrap();
-        assert!(unit.upload_get(upload_id(1)).unwrap().is_none());
+        assert_eq!(unit.uploads().abandoned(at(10), 1).unwrap().len(), 1);
+        unit.uploads().remove(upload_id(1)).unwrap();
+        unit.uploads().remove(upload_id(1)).unwrap();
+        assert!(unit.uploads().get(upload_id(1)).unwrap().is_none());
     });
 }
 
@@ -1090,21 +1115,21 @@ pub fn answers(store: &dyn Metadata) {
         created_at: when,
     };
     write(store, |unit| {
-        unit.answer_add(&answer(ann.id, "POST /a", "k", at(1))).unwrap();
-        taken(unit.answer_add(&answer(ann.id, "POST /a", "k", at(2))));
-        unit.answer_add(&answer(bob.id, "POST /a", "k", at(2))).unwrap();
-        unit.answer_add(&answer(ann.id, "POST /b", "k", at(3))).unwrap();
-        unit.answer_add(&answer(ann.id, "POST /a", "K", at(4))).unwrap();
+        unit.idempotency().add(&answer(ann.id, "POST /a", "k", at(1))).unwrap();
+        taken(unit.idempotency().add(&answer(ann.id, "POST /a", "k", at(2))));
+        unit.idempotency().add(&answer(bob.id, "POST /a", "k", at(2))).unwrap();
+        unit.idempotency().add(&answer(ann.id, "POST /b", "k", at(3))).unwrap();
+        unit.idempotency().add(&answer(ann.id, "POST /a", "K", at(4))).unwrap();
     });
     write(store, |unit| {
-        let found = unit.answer_get(ann.id, "POST /a", "k", at(1)).unwrap().unwrap();
+        let found = unit.idempotency().get(ann.id, "POST /a", "k", at(1)).unwrap().unwrap();
         assert_eq!(found, answer(ann.id, "POST /a", "k", at(1)));
-        assert_eq!(unit.answer_get(ann.id, "POST /a", "k", at(2)).unwrap(), None, "too old");
-        assert_eq!(unit.answer_get(ann.id, "POST /c", "k", at(0)).unwrap(), None);
-        assert_eq!(unit.answer_purge(at(3)).unwrap(), 2);
-        assert_eq!(unit.answer_purge(at(3)).unwrap(), 0);
-        assert!(unit.answer_get(ann.id, "POST /b", "k", at(0)).unwrap().is_some());
-        unit.answer_add(&answer(ann.id, "POST /a", "k", at(9))).unwrap();
+        assert_eq!(unit.idempotency().get(ann.id, "POST /a", "k", at(2)).unwrap(), None, "too old");
+        assert_eq!(unit.idempotency().get(ann.id, "POST /c", "k", at(0)).unwrap(), None);
+        assert_eq!(unit.idempotency().purge(at(3)).unwrap(), 2);
+        assert_eq!(unit.idempotency().purge(at(3)).unwrap(), 0);
+        assert!(unit.idempotency().get(ann.id, "POST /b", "k", at(0)).unwrap().is_some());
+        unit.idempotency().add(&answer(ann.id, "POST /a", "k", at(9))).unwrap();
     });
 }
 
@@ -1138,25 +1163,30 @@ pub fn events(store: &dyn Metadata) {
         event(5, &menu, EventKind::BranchDeleted { branch: reference("a") }),
     ];
     write(store, |unit| {
-        unit.database_add(&other).unwrap();
-        unit.event_add(&list[0]).unwrap();
-        unit.event_add(&list[1]).unwrap();
-        unit.event_add(&event(3, &other, EventKind::BranchCreated { branch: reference("b") })).unwrap();
-        unit.event_add(&list[2]).unwrap();
-        unit.event_add(&list[3]).unwrap();
+        unit.databases().add(&other).unwrap();
+        unit.events().add(&list[0]).unwrap();
+        unit.events().add(&list[1]).unwrap();
+        unit.events().add(&event(3, &other, EventKind::BranchCreated { branch: reference("b") })).unwrap();
+        unit.events().add(&list[2]).unwrap();
+        unit.events().add(&list[3]).unwrap();
     });
     write(store, |unit| {
-        assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list);
-        assert_eq!(unit.event_list(menu.id, None, 2).unwrap(), list[..2]);
-        assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..]);
-        let waiting: Vec<u128> = unit.event_waiting(4).unwrap().iter().map(|e| e.id.as_uuid().as_u128()).collect();
+        assert_eq!(unit.events().list(menu.id, None, 10).unwrap(), list);
+        assert_eq!(unit.events().list(menu.id, None, 2).unwrap(), list[..2]);
+        assert_eq!(unit.events().list(menu.id, Some(list[1].id), 10).unwrap(), list[2..]);
+        let waiting: Vec<u128> =
+            unit.events().list_waiting(4).unwrap().iter().map(|e| e.id.as_uuid().as_u128()).collect();
         assert_eq!(waiting, [1, 2, 3, 4], "of all databases, in order");
-        unit.event_dispatched(list[0].id, at(9)).unwrap();
-        unit.event_dispatched(list[1].id, at(9)).unwrap();
-        assert_eq!(unit.event_list(menu.id, None, 10).unwrap(), list[2..], "nobody wanted them");
-        assert_eq!(unit.event_list(menu.id, Some(list[1].id), 10).unwrap(), list[2..], "also after one that is gone");
-        assert_eq!(unit.event_list(other.id, None, 10).unwrap().len(), 1);
-        assert_eq!(unit.event_waiting(1).unwrap()[0].body, "{\"ü\":3}");
+        unit.events().mark_dispatched(list[0].id, at(9)).unwrap();
+        unit.events().mark_dispatched(list[1].id, at(9)).unwrap();
+        assert_eq!(unit.events().list(menu.id, None, 10).unwrap(), list[2..], "nobody wanted them");
+        assert_eq!(
+            unit.events().list(menu.id, Some(list[1].id), 10).unwrap(),
+            list[2..],
+            "also after one that is gone"
+        );
+        assert_eq!(unit.events().list(other.id, None, 10).unwrap().len(), 1);
+        assert_eq!(unit.events().list_waiting(1).unwrap()[0].body, "{\"ü\":3}");
     });
 }
 
@@ -1166,19 +1196,19 @@ pub fn units(store: &dyn Metadata) {
     let name = reference("main");
     {
         let mut unit = store.write().unwrap();
-        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
-        assert!(unit.branch_get(menu.id, &name).unwrap().is_some(), "a unit sees what it did");
+        unit.branches().add(menu.id, &branch("main", 1)).unwrap();
+        assert!(unit.branches().get(menu.id, &name).unwrap().is_some(), "a unit sees what it did");
     }
-    assert_eq!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()), None, "dropped is undone");
+    assert_eq!(read(store, |unit| unit.branches().get(menu.id, &name).unwrap()), None, "dropped is undone");
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         let mut unit = store.write().unwrap();
-        unit.branch_add(menu.id, &branch("main", 1)).unwrap();
+        unit.branches().add(menu.id, &branch("main", 1)).unwrap();
         std::panic::resume_unwind(Box::new("on purpose"));
     }));
     assert!(panicked.is_err());
-    assert_eq!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()), None, "so is a panic");
-    write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
-    assert!(read(store, |unit| unit.branch_get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
+    assert_eq!(read(store, |unit| unit.branches().get(menu.id, &name).unwrap()), None, "so is a panic");
+    write(store, |unit| unit.branches().add(menu.id, &branch("main", 1)).unwrap());
+    assert!(read(store, |unit| unit.branches().get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
     store.read().unwrap().save().unwrap();
 }
 
@@ -1186,15 +1216,15 @@ pub fn units(store: &dyn Metadata) {
 pub fn versions(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let Some(first) = store.version() else {
-        write(store, |unit| unit.branch_add(menu.id, &branch("main", 1)).unwrap());
+        write(store, |unit| unit.branches().add(menu.id, &branch("main", 1)).unwrap());
         assert_eq!(store.version(), None);
         return;
     };
-    read(store, |unit| unit.branch_get(menu.id, &reference("main")).unwrap());
+    read(store, |unit| unit.branches().get(menu.id, &reference("main")).unwrap());
     assert_eq!(store.version(), Some(first), "reading changes nothing");
     let mut seen = BTreeSet::from([first]);
     for number in 0..20 {
-        write(store, |unit| unit.branch_add(menu.id, &branch(&format!("b{number}"), 1)).unwrap());
+        write(store, |unit| unit.branches().add(menu.id, &branch(&format!("b{number}"), 1)).unwrap());
         let version = store.version().unwrap();
         assert!(seen.insert(version), "each change has a version of its own");
         assert_eq!(store.version(), Some(version));
@@ -1207,27 +1237,27 @@ pub fn concurrency(store: &dyn Metadata) {
     const EACH: i64 = 25;
     let (_, _, menu) = scene(store);
     let name = reference("main");
-    write(store, |unit| unit.branch_add(menu.id, &branch("main", 0)).unwrap());
+    write(store, |unit| unit.branches().add(menu.id, &branch("main", 0)).unwrap());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..EACH {
                     write(store, |unit| {
                         // Read, then write: each step of one has to come before or after those of another.
-                        let found = unit.branch_get(menu.id, &name).unwrap().unwrap();
+                        let found = unit.branches().get(menu.id, &name).unwrap().unwrap();
                         let n = u64::from_str_radix(found.head.as_str(), 16).unwrap();
-                        assert!(unit.branch_move(menu.id, &name, &hash(n), &hash(n + 1), at(1)).unwrap());
-                        assert_eq!(unit.pull_next_number(menu.id).unwrap().get(), i64::try_from(n).unwrap() + 1);
+                        assert!(unit.branches().move_head(menu.id, &name, &hash(n), &hash(n + 1), at(1)).unwrap());
+                        assert_eq!(unit.pulls().next_number(menu.id).unwrap().get(), i64::try_from(n).unwrap() + 1);
                     });
                     read(store, |unit| {
-                        let before = unit.branch_get(menu.id, &name).unwrap().unwrap();
+                        let before = unit.branches().get(menu.id, &name).unwrap().unwrap();
                         std::thread::yield_now();
-                        assert_eq!(unit.branch_get(menu.id, &name).unwrap().unwrap(), before, "one state");
+                        assert_eq!(unit.branches().get(menu.id, &name).unwrap().unwrap(), before, "one state");
                     });
                 }
             });
         }
     });
-    let head = read(store, |unit| unit.branch_get(menu.id, &name).unwrap().unwrap().head);
+    let head = read(store, |unit| unit.branches().get(menu.id, &name).unwrap().unwrap().head);
     assert_eq!(head, hash(u64::try_from(THREADS * EACH).unwrap()));
 }

@@ -18,12 +18,13 @@ pub use engine::{
 pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn, Opener, RowSource, TargetColumn};
 pub use hooks::{AddressError, LookedUp, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
-    AccountRepository, ActivityRepository, CollaboratorRepository, DatabaseFilter, DatabaseRepository, DeliveryBacklog,
-    DeliveryRepository, DeliveryState, EventRepository, FetchBacklog, FetchEnd, HookRepository, IdempotencyRepository,
-    InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata, MetadataError, OperationBacklog,
-    OperationFilter, OperationRepository, OperationState, Places, PullFetch, PullFilter, PullRepository, PullStanding,
-    Ranking, RefRepository, ReleaseRepository, SavedAnswer, SessionRepository, StarRepository, TokenRepository, Unit,
-    UploadRepository,
+    AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository, DatabaseFilter,
+    DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository, FetchBacklog, FetchEnd,
+    HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata,
+    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
+    Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository, PullStanding, Ranking,
+    RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, StarRepository, TagRepository,
+    TokenRepository, Unit, UploadRepository, UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower,

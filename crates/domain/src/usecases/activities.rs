@@ -42,12 +42,12 @@ impl<'a> Activities<'a> {
     pub fn news(&self, user: &User, limit: usize) -> Result<Vec<News>, DatabaseError> {
         let mut unit = self.0.ports.metadata.read()?;
         let mut found = Vec::new();
-        for database in unit.database_list_of(user.id, Self::NEWS_DATABASES)? {
+        for database in unit.databases().list_of_user(user.id, Self::NEWS_DATABASES)? {
             // The list says so already; but what is shown to whom is decided in one place.
             if role_of(unit.as_mut(), Some(user.id), &database)?.is_none() {
                 continue;
             }
-            for activity in unit.activity_list(database.id, limit)? {
+            for activity in unit.activities().list(database.id, limit)? {
                 found.push(News { activity, database: database.locator.clone(), pull_title: None, head: None });
             }
         }
@@ -55,7 +55,7 @@ impl<'a> Activities<'a> {
         found.truncate(limit);
         for news in &mut found {
             if let ActivityKind::Pull { number, .. } = news.activity.kind {
-                let pull = unit.pull_get(news.activity.database_id, number)?;
+                let pull = unit.pulls().get(news.activity.database_id, number)?;
                 news.pull_title = pull.map(|pull| pull.title);
             }
         }
@@ -80,7 +80,7 @@ impl<'a> Activities<'a> {
         number: PullNumber,
         limit: usize,
     ) -> Result<Vec<Activity>, PullError> {
-        Ok(self.0.ports.metadata.read()?.activity_of_pull(access.database().id, number, limit)?)
+        Ok(self.0.ports.metadata.read()?.activities().list_of_pull(access.database().id, number, limit)?)
     }
 }
 
@@ -107,5 +107,5 @@ pub(super) fn note(
     kind: ActivityKind,
 ) -> Result<(), Fault> {
     let id = ActivityId::from_uuid(id);
-    Ok(unit.activity_add(&Activity { id, database_id, at, by, by_name: by_name.clone(), kind })?)
+    Ok(unit.activities().add(&Activity { id, database_id, at, by, by_name: by_name.clone(), kind })?)
 }

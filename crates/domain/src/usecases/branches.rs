@@ -43,11 +43,11 @@ impl<'a> Branches<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         live(unit.as_mut(), database.id)?;
-        match unit.branch_add(database.id, &branch) {
+        match unit.branches().add(database.id, &branch) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
-        let due = unit.pull_source_moved(database.id, &branch.name, &branch.head, now)?;
+        let due = unit.pulls().record_source_move(database.id, &branch.name, &branch.head, now)?;
         emit(
             self.0,
             unit.as_mut(),
@@ -84,7 +84,7 @@ impl<'a> Branches<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Branch>, RefError> {
-        Ok(self.0.ports.metadata.read()?.branch_list(access.database().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.branches().list(access.database().id, after, limit)?)
     }
 
     /// Deletes a branch; gives it as it was.
@@ -103,7 +103,7 @@ impl<'a> Branches<'a> {
         let database = live(unit.as_mut(), access.database().id)?;
         let branch = find(unit.as_mut(), database.id, name)?;
         if let Some(operation) =
-            unit.operation_pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut()))
+            unit.operations().pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut()))
         {
             return Err(RefError::InUse(operation.id));
         }
@@ -111,7 +111,7 @@ impl<'a> Branches<'a> {
             return Err(RefError::DefaultBranch(branch.name.to_string()));
         }
         if expected.is_some_and(|matches| !matches(&branch))
-            || !unit.branch_remove(database.id, &branch.name, &branch.head)?
+            || !unit.branches().remove(database.id, &branch.name, &branch.head)?
         {
             return Err(RefError::Changed);
         }
@@ -134,7 +134,7 @@ fn writes_to(operation: &Operation, branch: &RefName, unit: &mut dyn Unit) -> bo
     match &operation.work {
         Work::SqlWrite { to_branch, .. } => to_branch == branch,
         Work::Merge { pull, .. } => {
-            unit.pull_get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
+            unit.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
         }
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
         Work::Fork { .. } => false,
@@ -144,7 +144,7 @@ fn writes_to(operation: &Operation, branch: &RefName, unit: &mut dyn Unit) -> bo
 fn find(unit: &mut dyn Unit, database: DatabaseId, name: &str) -> Result<Branch, RefError> {
     let missing = || RefError::NoSuchBranch(name.to_owned());
     let parsed = RefName::parse(name).map_err(|_| missing())?;
-    unit.branch_get(database, &parsed)?.ok_or_else(missing)
+    unit.branches().get(database, &parsed)?.ok_or_else(missing)
 }
 
 /// The time of a commit, as branches show it.

@@ -26,7 +26,7 @@ impl<'a> Collaborators<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Collaborator>, CollaboratorError> {
-        Ok(self.0.ports.metadata.read()?.collaborator_list(access.database().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.collaborators().list(access.database().id, after, limit)?)
     }
 
     /// Adds a collaborator or changes a role; gives whether the collaborator was added.
@@ -44,9 +44,9 @@ impl<'a> Collaborators<'a> {
         if database.owner_id == user.id {
             return Err(CollaboratorError::IsOwner(user.name.to_string()));
         }
-        let added = unit.collaborator_put(database.id, user.id, role, self.0.now())?;
+        let added = unit.collaborators().put(database.id, user.id, role, self.0.now())?;
         let missing = || CollaboratorError::NoSuchCollaborator(user.name.to_string());
-        let collaborator = unit.collaborator_get(database.id, user.id)?.ok_or_else(missing)?;
+        let collaborator = unit.collaborators().get(database.id, user.id)?.ok_or_else(missing)?;
         unit.save()?;
         Ok((collaborator, added))
     }
@@ -77,7 +77,7 @@ impl<'a> Collaborators<'a> {
     ) -> Result<Collaborator, CollaboratorError> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
-        let collaborator = unit.collaborator_remove(database.id, user)?;
+        let collaborator = unit.collaborators().remove(database.id, user)?;
         let collaborator = collaborator.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
         unit.save()?;
         Ok(collaborator)

@@ -88,7 +88,7 @@ impl<'a> Databases<'a> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
         let viewer = caller.user().map(|user| user.id);
         let mut unit = self.0.ports.metadata.read()?;
-        let Some(database) = unit.database_by_name(&owner, &name)? else {
+        let Some(database) = unit.databases().by_name(&owner, &name)? else {
             // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
             deny_like_a_hidden_one(unit.as_mut(), viewer)?;
             return Ok(None);
@@ -105,7 +105,8 @@ impl<'a> Databases<'a> {
             return Err(AccessError::SignInRequired);
         }
         let mut unit = self.0.ports.metadata.read()?;
-        let database = unit.database_get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
+        let database =
+            unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
         grant(unit.as_mut(), caller, database)
     }
 
@@ -168,14 +169,14 @@ impl<'a> Databases<'a> {
             version: 1,
             deleted_at: None,
         };
-        match unit.database_add(&database) {
+        match unit.databases().add(&database) {
             Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),
             other => other?,
         }
         let head_time = Timestamp::from_seconds(now.as_seconds());
-        unit.branch_add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
+        unit.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
         if owner.role < Role::Admin {
-            unit.collaborator_put(id, user.id, Role::Admin, now)?;
+            unit.collaborators().put(id, user.id, Role::Admin, now)?;
         }
         let view = view(unit.as_mut(), Some(user.id), database, Role::Admin)?;
         once::keep(self.0, unit.as_mut(), once, &view, now)?;
@@ -193,7 +194,7 @@ impl<'a> Databases<'a> {
         let owner =
             may_create_for(unit, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
         let locator = DatabaseLocator { owner: owner.name.clone(), name: name.clone() };
-        if unit.database_by_name(&owner.name, name)?.is_some() {
+        if unit.databases().by_name(&owner.name, name)?.is_some() {
             return Err(DatabaseError::NameTaken(locator.to_string()));
         }
         match has_room(self.0, unit, owner.id)? {
@@ -225,7 +226,7 @@ impl<'a> Databases<'a> {
     ) -> Result<Vec<DatabaseView>, DatabaseError> {
         let viewer = caller.user().map(|u| u.id);
         let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.database_list(viewer, filter, after, limit)?;
+        let found = unit.databases().list(viewer, filter, after, limit)?;
         found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
     }
 
@@ -243,7 +244,7 @@ impl<'a> Databases<'a> {
     ) -> Result<Vec<DatabaseView>, DatabaseError> {
         let viewer = caller.user().map(|u| u.id);
         let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.database_ranking(viewer, filter, ranking, after, limit)?;
+        let found = unit.databases().list_ranked(viewer, filter, ranking, after, limit)?;
         found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
     }
 
@@ -258,7 +259,7 @@ impl<'a> Databases<'a> {
         limit: usize,
     ) -> Result<Vec<DatabaseLocator>, DatabaseError> {
         let viewer = access.caller().user().map(|u| u.id);
-        let found = self.0.ports.metadata.read()?.fork_list(viewer, access.database().id, after, limit)?;
+        let found = self.0.ports.metadata.read()?.databases().list_forks(viewer, access.database().id, after, limit)?;
         Ok(found.into_iter().map(|database| database.locator).collect())
     }
 
@@ -278,7 +279,7 @@ impl<'a> Databases<'a> {
         let seen = view(unit.as_mut(), viewer, database.clone(), access.role())?;
         if let Some(text) = edit.default_branch {
             let found = match RefName::parse(&text) {
-                Ok(name) => unit.branch_get(database.id, &name)?,
+                Ok(name) => unit.branches().get(database.id, &name)?,
                 Err(_) => None,
             };
             database.default_branch = found.ok_or(DatabaseError::NoSuchBranch(text))?.name;
@@ -296,7 +297,7 @@ impl<'a> Databases<'a> {
             }
             database.visibility = visibility;
         }
-        if !unit.database_update(&database)? {
+        if !unit.databases().update(&database)? {
             return Err(DatabaseError::Changed);
         }
         database.version += 1;
@@ -332,21 +333,21 @@ impl<'a> Databases<'a> {
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DatabaseError::Changed);
         }
-        for mut operation in unit.operation_pending(id)? {
+        for mut operation in unit.operations().pending(id)? {
             if operation.status == OperationStatus::Queued {
                 operation.status =
                     OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
                 operation.finished_at = Some(now);
-                unit.operation_settle(&operation, None)?;
+                unit.operations().settle(&operation, None)?;
             }
         }
         database.deleted_at = Some(now);
-        if !unit.database_update(&database)? {
+        if !unit.databases().update(&database)? {
             return Err(DatabaseError::Changed);
         }
-        unit.hook_clear(id)?;
-        unit.star_clear(id)?;
-        unit.activity_clear(id)?;
+        unit.hooks().clear(id)?;
+        unit.stars().clear(id)?;
+        unit.activities().clear(id)?;
         pulls::end_with_source(self.0, unit.as_mut(), id, access.who(), now).map_err(ending_failed)?;
         unit.save()?;
         self.0.outbox.one();
@@ -360,14 +361,14 @@ impl<'a> Databases<'a> {
     /// [`Fault`].
     pub fn saved_answer(&self, caller: AccountId, scope: &str, key: &str) -> Result<Option<SavedAnswer>, Fault> {
         let not_before = self.0.now().plus_seconds(-self.0.limits.answer_retention_seconds);
-        Ok(self.0.ports.metadata.read()?.answer_get(caller, scope, key, not_before)?)
+        Ok(self.0.ports.metadata.read()?.idempotency().get(caller, scope, key, not_before)?)
     }
 }
 
 /// Whether a user may make a database public: a fork of a private one is for an administrator of its parent.
 fn may_publish(unit: &mut dyn Unit, user: &User, database: &Database) -> Result<bool, Fault> {
     let Some(parent) = database.parent_id else { return Ok(true) };
-    let Some(parent) = unit.database_get(parent)? else { return Ok(true) };
+    let Some(parent) = unit.databases().get(parent)? else { return Ok(true) };
     let role = role_of(unit, Some(user.id), &parent)?;
     Ok(pulls::rules::may_make_fork_public(parent.visibility, role))
 }
@@ -393,7 +394,7 @@ pub(super) struct NewOwner {
 /// Whether an owner may have one more database; if not, how many are allowed.
 pub(super) fn has_room(inner: &Inner, unit: &mut dyn Unit, owner: AccountId) -> Result<Result<(), u64>, Fault> {
     let limit = inner.limits.databases_per_owner;
-    if limit > 0 && unit.database_count(owner)? >= limit {
+    if limit > 0 && unit.databases().count(owner)? >= limit {
         return Ok(Err(limit));
     }
     Ok(Ok(()))
@@ -402,14 +403,14 @@ pub(super) fn has_room(inner: &Inner, unit: &mut dyn Unit, owner: AccountId) -> 
 /// `None` when the user may not, whether the account exists or not.
 pub(super) fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
-    let Some(account) = unit.account_by_name(&name)? else { return Ok(None) };
+    let Some(account) = unit.accounts().by_name(&name)? else { return Ok(None) };
     let role = match account.kind {
         AccountKind::User if account.id == user.id => Some(Role::Admin),
         AccountKind::User => None,
-        AccountKind::Organization => match unit.member_get(account.id, user.id)? {
+        AccountKind::Organization => match unit.members().get(account.id, user.id)? {
             None => None,
             Some(member) if member.role == MemberRole::Owner => Some(Role::Admin),
-            Some(_) => unit.organization_get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
+            Some(_) => unit.organizations().get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
         },
     };
     Ok(role.map(|role| NewOwner { id: account.id, name: account.name, role }))
@@ -426,14 +427,14 @@ pub(super) fn role_of(
     if database.owner_id == user {
         return Ok(Some(Role::Admin));
     }
-    if let Some(member) = unit.member_get(database.owner_id, user)? {
+    if let Some(member) = unit.members().get(database.owner_id, user)? {
         let from_membership = match member.role {
             MemberRole::Owner => Some(Role::Admin),
-            MemberRole::Member => unit.organization_get(database.owner_id)?.map(|o| o.base_role),
+            MemberRole::Member => unit.organizations().get(database.owner_id)?.map(|o| o.base_role),
         };
         role = role.max(from_membership);
     }
-    if let Some(collaborator) = unit.collaborator_get(database.id, user)? {
+    if let Some(collaborator) = unit.collaborators().get(database.id, user)? {
         role = role.max(Some(collaborator.role));
     }
     Ok(role)
@@ -441,14 +442,14 @@ pub(super) fn role_of(
 
 /// The database, if it is still there.
 pub(super) fn live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Database, AccessError> {
-    unit.database_get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+    unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
 }
 
 /// What [`role_of`] asks for somebody without a role, asked in vain.
 pub(super) fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: Option<AccountId>) -> Result<(), Fault> {
     let Some(user) = caller else { return Ok(()) };
-    unit.member_get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
-    unit.collaborator_get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
+    unit.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
+    unit.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
     Ok(())
 }
 
@@ -472,7 +473,7 @@ fn view_of(
 }
 
 fn view(unit: &mut dyn Unit, viewer: Option<AccountId>, database: Database, role: Role) -> Result<DatabaseView, Fault> {
-    let fork_network_count = unit.fork_count(viewer, database.network_id)?;
+    let fork_network_count = unit.databases().count_forks(viewer, database.network_id)?;
     let parent = match database.parent_id {
         Some(id) => visible_locator(unit, viewer, id)?,
         None => None,
@@ -488,7 +489,7 @@ pub(super) fn visible_locator(
     viewer: Option<AccountId>,
     id: DatabaseId,
 ) -> Result<Option<DatabaseLocator>, Fault> {
-    let Some(database) = unit.database_get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
+    let Some(database) = unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
     Ok(role_of(unit, viewer, &database)?.map(|_| database.locator))
 }
 
@@ -501,11 +502,11 @@ pub(super) fn emit(
     at: Timestamp,
     kind: EventKind,
 ) -> Result<(), Fault> {
-    let database = unit.database_get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
+    let database = unit.databases().get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
     let body = inner.ports.payloads.render(&database.locator, &kind);
     let id = inner.ports.ids.uuid(at);
     if let Some(kind) = activities::of_event(&kind) {
         activities::note(unit, id, database_id, by, at, kind)?;
     }
-    Ok(unit.event_add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
+    Ok(unit.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
 }

@@ -118,13 +118,13 @@ impl<'a> Imports<'a> {
         let session = Upload { file_type: wanted.file_type, ..file.session(database.id, user.id, now) };
         let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
         let (request, session) = imports::check(&request, Some(session), &|_| true, now)?;
-        let branch = unit.branch_get(database.id, &request.branch)?;
+        let branch = unit.branches().get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         let operation = enqueue_as(self.0, unit.as_mut(), id, &database, user, Work::Import(request), now);
         let operation = operation.map_err(imports::not_queued)?;
-        unit.upload_add(&Upload { parts: Vec::new(), ..session })?;
-        unit.upload_part_put(file.id, &file.part)?;
-        if !unit.upload_use(file.id, operation.id)? {
+        unit.uploads().add(&Upload { parts: Vec::new(), ..session })?;
+        unit.uploads().put_part(file.id, &file.part)?;
+        if !unit.uploads().bind(file.id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("a stored file was used meanwhile")));
         }
         save_queued(self.0, unit)?;

@@ -122,7 +122,7 @@ impl<'a> Hooks<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
         let limit = self.0.limits.hooks_per_database;
-        if unit.hook_count(database.id)? >= limit {
+        if unit.hooks().count(database.id)? >= limit {
             return Err(HookError::TooMany(limit));
         }
         let id = HookId::from_uuid(self.0.ports.ids.uuid(now));
@@ -142,7 +142,7 @@ impl<'a> Hooks<'a> {
             updated_at: now,
         };
         dispatch::settle_waiting(self.0, unit.as_mut())?;
-        unit.hook_add(&hook)?;
+        unit.hooks().add(&hook)?;
         let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
         once::keep(self.0, unit.as_mut(), once, &registered, now)?;
         unit.save()?;
@@ -168,7 +168,7 @@ impl<'a> Hooks<'a> {
         after: Option<HookId>,
         limit: usize,
     ) -> Result<Vec<HookView>, HookError> {
-        let found = self.0.ports.metadata.read()?.hook_list(access.database().id, after, limit)?;
+        let found = self.0.ports.metadata.read()?.hooks().list(access.database().id, after, limit)?;
         Ok(found.into_iter().map(|(hook, last_delivery)| HookView { hook, last_delivery }).collect())
     }
 
@@ -210,9 +210,9 @@ impl<'a> Hooks<'a> {
         }
         hook.updated_at = now;
         dispatch::settle_waiting(self.0, unit.as_mut())?;
-        unit.hook_update(&hook)?;
+        unit.hooks().update(&hook)?;
         if !hook.active {
-            unit.delivery_give_up(id, now)?;
+            unit.deliveries().give_up(id, now)?;
         }
         let edited = view(unit.as_mut(), database, id)?;
         unit.save()?;
@@ -232,7 +232,7 @@ impl<'a> Hooks<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?.id;
         let seen = seen(unit.as_mut(), database, id, expected)?;
-        unit.hook_remove(id)?;
+        unit.hooks().remove(id)?;
         unit.save()?;
         Ok(seen)
     }
@@ -254,10 +254,10 @@ impl<'a> Hooks<'a> {
         let kind = EventKind::Ping { hook: id };
         let body = self.0.ports.payloads.render(&database.locator, &kind);
         let event_id = EventId::from_uuid(self.0.ports.ids.uuid(now));
-        unit.event_add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
+        unit.events().add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
         let delivery = queued(id, event_id, EventName::Ping, delivery_id(self.0, now, last), now);
-        unit.delivery_add(std::slice::from_ref(&delivery))?;
-        unit.event_dispatched(event_id, now)?;
+        unit.deliveries().add(std::slice::from_ref(&delivery))?;
+        unit.events().mark_dispatched(event_id, now)?;
         let details = log::details(unit.as_mut(), database.id, delivery)?;
         once::keep(self.0, unit.as_mut(), once, &details, now)?;
         unit.save()?;
@@ -284,7 +284,7 @@ impl<'a> Hooks<'a> {
         view.hook.previous_secret =
             Some(PreviousSecret { secret: previous, until: now.plus_seconds(ROTATION_SECONDS) });
         view.hook.updated_at = now;
-        unit.hook_update(&view.hook)?;
+        unit.hooks().update(&view.hook)?;
         let rotated = SecretHook { view, secret };
         once::keep(self.0, unit.as_mut(), once, &rotated, now)?;
         unit.save()?;
@@ -294,8 +294,8 @@ impl<'a> Hooks<'a> {
 
 /// A hook and its newest delivery.
 fn view(unit: &mut dyn Unit, database: DatabaseId, id: HookId) -> Result<HookView, HookError> {
-    let hook = unit.hook_get(database, id)?.ok_or(HookError::NoSuchHook)?;
-    let last_delivery = unit.delivery_list(id, None, None, 1)?.pop();
+    let hook = unit.hooks().get(database, id)?.ok_or(HookError::NoSuchHook)?;
+    let last_delivery = unit.deliveries().list(id, None, None, 1)?.pop();
     Ok(HookView { hook, last_delivery })
 }
 

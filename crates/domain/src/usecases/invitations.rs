@@ -57,11 +57,11 @@ impl<'a> Invitations<'a> {
     /// [`Fault`].
     pub fn administrator(&self) -> Result<Option<MintedInvitation>, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        if unit.user_any()? {
+        if unit.users().any()? {
             return Ok(None);
         }
-        for old in unit.invitation_list()? {
-            unit.invitation_remove(old.id)?;
+        for old in unit.invitations().list()? {
+            unit.invitations().remove(old.id)?;
         }
         let minted = self.mint(unit.as_mut(), true, None)?;
         unit.save()?;
@@ -79,8 +79,8 @@ impl<'a> Invitations<'a> {
             return Err(SignUpError::Closed);
         }
         let mut unit = self.0.ports.metadata.write()?;
-        unit.invitation_purge(self.0.now())?;
-        if unit.invitation_list()?.len() >= Self::OPEN {
+        unit.invitations().purge(self.0.now())?;
+        if unit.invitations().list()?.len() >= Self::OPEN {
             return Err(SignUpError::TooManyInvitations(Self::OPEN));
         }
         let minted = self.mint(unit.as_mut(), false, Some(by.id))?;
@@ -95,7 +95,7 @@ impl<'a> Invitations<'a> {
     pub fn list(&self, by: &User) -> Result<Vec<Invitation>, SignUpError> {
         must_administer(by)?;
         let now = self.0.now();
-        let mut open = self.0.ports.metadata.read()?.invitation_list()?;
+        let mut open = self.0.ports.metadata.read()?.invitations().list()?;
         open.retain(|invitation| !invitation.expired(now));
         Ok(open)
     }
@@ -107,7 +107,7 @@ impl<'a> Invitations<'a> {
     pub fn revoke(&self, by: &User, id: InvitationId) -> Result<bool, SignUpError> {
         must_administer(by)?;
         let mut unit = self.0.ports.metadata.write()?;
-        let removed = unit.invitation_remove(id)?;
+        let removed = unit.invitations().remove(id)?;
         unit.save()?;
         Ok(removed)
     }
@@ -139,9 +139,9 @@ impl<'a> Invitations<'a> {
                 is_admin: invitation.as_ref().is_some_and(|invitation| invitation.is_admin),
             },
         );
-        people::taken(unit.user_add(&user), &user.name)?;
+        people::taken(unit.users().add(&user), &user.name)?;
         if let Some(invitation) = invitation {
-            unit.invitation_remove(invitation.id)?;
+            unit.invitations().remove(invitation.id)?;
         }
         unit.save()?;
         Ok(user)
@@ -158,7 +158,7 @@ impl<'a> Invitations<'a> {
         };
         let secret = PlainSecret::parse(secret).map_err(|_| SignUpError::NoSuchInvitation)?;
         let now = self.0.now();
-        let found = unit.invitation_by_hash(&secret.hash())?.filter(|invitation| !invitation.expired(now));
+        let found = unit.invitations().by_hash(&secret.hash())?.filter(|invitation| !invitation.expired(now));
         match found.ok_or(SignUpError::NoSuchInvitation)? {
             invitation if mode == SignUp::Closed && !invitation.is_admin => Err(SignUpError::Closed),
             invitation => Ok(Some(invitation)),
@@ -181,7 +181,7 @@ impl<'a> Invitations<'a> {
             created_at: now,
             expires_at: now.plus_seconds(self.0.limits.invitation_seconds),
         };
-        unit.invitation_add(&invitation)?;
+        unit.invitations().add(&invitation)?;
         Ok(MintedInvitation { invitation, secret })
     }
 }

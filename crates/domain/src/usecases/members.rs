@@ -25,7 +25,7 @@ impl<'a> Members<'a> {
         let missing = || OrganizationError::NoSuchMember(name.to_owned());
         let mut unit = self.0.ports.metadata.read()?;
         let account = account_of(unit.as_mut(), name)?.ok_or_else(missing)?;
-        unit.member_get(access.organization().id, account.id)?.ok_or_else(missing)
+        unit.members().get(access.organization().id, account.id)?.ok_or_else(missing)
     }
 
     /// Members by lower-case name, after `after`.
@@ -38,7 +38,7 @@ impl<'a> Members<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Member>, OrganizationError> {
-        Ok(self.0.ports.metadata.read()?.member_list(access.organization().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.members().list(access.organization().id, after, limit)?)
     }
 
     /// Adds a member or changes a role; gives whether the member was added.
@@ -56,9 +56,9 @@ impl<'a> Members<'a> {
         if role < MemberRole::Owner {
             keep_an_owner(unit.as_mut(), organization, user.id)?;
         }
-        let added = unit.member_put(organization, user.id, role, self.0.now())?;
+        let added = unit.members().put(organization, user.id, role, self.0.now())?;
         let missing = || OrganizationError::NoSuchMember(user.name.to_string());
-        let member = unit.member_get(organization, user.id)?.ok_or_else(missing)?;
+        let member = unit.members().get(organization, user.id)?.ok_or_else(missing)?;
         unit.save()?;
         self.0.revocations.announce();
         Ok((member, added))
@@ -89,7 +89,7 @@ impl<'a> Members<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let organization = live(unit.as_mut(), access)?.id;
         keep_an_owner(unit.as_mut(), organization, user)?;
-        let member = unit.member_remove(organization, user)?;
+        let member = unit.members().remove(organization, user)?;
         let member = member.ok_or_else(|| OrganizationError::NoSuchMember(name.to_owned()))?;
         unit.save()?;
         self.0.revocations.announce();
@@ -99,8 +99,8 @@ impl<'a> Members<'a> {
 
 /// Refuses when this user is the only owner. It holds until the unit is saved, because units that write exclude each other.
 fn keep_an_owner(unit: &mut dyn Unit, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
-    let is_owner = unit.member_get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
-    if is_owner && unit.owner_count(organization)? < 2 {
+    let is_owner = unit.members().get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
+    if is_owner && unit.members().count_owners(organization)? < 2 {
         return Err(OrganizationError::NoOwnerLeft);
     }
     Ok(())

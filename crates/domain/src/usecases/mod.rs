@@ -328,7 +328,7 @@ impl Hub {
     /// # Errors
     /// [`Fault`] when it does not.
     pub fn ready(&self) -> Result<(), Fault> {
-        self.inner.ports.metadata.write()?.database_ids(None, 1)?;
+        self.inner.ports.metadata.write()?.databases().ids(None, 1)?;
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub(super) fn keep<T>(
 ) -> Result<(), Fault> {
     let Some(once) = once else { return Ok(()) };
     // An expired answer is invisible, but would still stand in the way of a new one.
-    unit.answer_purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
+    unit.idempotency().purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
     let answer = SavedAnswer {
         caller: once.caller,
         scope: once.scope.clone(),
@@ -38,7 +38,7 @@ pub(super) fn keep<T>(
         answer: (once.render)(value),
         created_at: now,
     };
-    match unit.answer_add(&answer) {
+    match unit.idempotency().add(&answer) {
         Err(MetadataError::Taken) => Err(Fault::KeyTaken),
         other => Ok(other?),
     }

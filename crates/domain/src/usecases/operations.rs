@@ -74,7 +74,7 @@ impl<'a> Operations<'a> {
         let database = live(unit.as_mut(), access.database().id)?;
         let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
         let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
-        let from = unit.branch_get(database.id, &from)?.ok_or_else(missing)?;
+        let from = unit.branches().get(database.id, &from)?.ok_or_else(missing)?;
         let message = match wanted.message.filter(|text| !text.trim().is_empty()) {
             Some(text) => text,
             None if wanted.statements.is_empty() => format!("Merge {} into {}", from.name, wanted.to_branch),
@@ -106,7 +106,7 @@ impl<'a> Operations<'a> {
         let owner = may_create_for(unit.as_mut(), access.who(), owner)?
             .ok_or_else(|| OperationError::MayNotCreateFor(owner.to_owned()))?;
         let name = &database.locator.name;
-        if unit.database_by_name(&owner.name, name)?.is_some() || unit.operation_forking_to(owner.id, name)? {
+        if unit.databases().by_name(&owner.name, name)?.is_some() || unit.operations().is_forking_to(owner.id, name)? {
             return Err(OperationError::NameTaken(format!("{}/{name}", owner.name)));
         }
         if let Err(limit) = has_room(self.0, unit.as_mut(), owner.id)? {
@@ -165,7 +165,7 @@ impl<'a> Operations<'a> {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>, OperationError> {
-        let found = self.0.ports.metadata.read()?.operation_list(access.database().id, filter, before, limit)?;
+        let found = self.0.ports.metadata.read()?.operations().list(access.database().id, filter, before, limit)?;
         found.into_iter().map(|operation| Ok(self.shown(operation, false)?)).collect()
     }
 
@@ -186,7 +186,7 @@ impl<'a> Operations<'a> {
             return Err(OperationError::NotYours);
         }
         let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.operation_list_by(user.id, filter, before, limit)?;
+        let found = unit.operations().list_by(user.id, filter, before, limit)?;
         let mut deleted: HashMap<DatabaseId, bool> = HashMap::new();
         for operation in &found {
             if let Entry::Vacant(place) = deleted.entry(operation.database_id) {
@@ -273,7 +273,7 @@ impl<'a> Operations<'a> {
         operation.status =
             OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
         operation.finished_at = Some(now);
-        if !unit.operation_settle(&operation, None)? {
+        if !unit.operations().settle(&operation, None)? {
             return Err(OperationError::NotQueued);
         }
         once::keep(self.0, unit.as_mut(), once, &operation, now)?;
@@ -289,7 +289,7 @@ impl<'a> Operations<'a> {
     /// [`Fault`].
     pub fn recover(&self, node: &str) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.operation_recover(node)?;
+        let freed = unit.operations().recover(node)?;
         unit.save()?;
         Ok(freed)
     }
@@ -303,14 +303,14 @@ impl<'a> Operations<'a> {
         let ports = &self.0.ports;
         let mut removed = 0;
         for id in ports.engine.list()? {
-            let database = ports.metadata.read()?.database_get(id)?;
+            let database = ports.metadata.read()?.databases().get(id)?;
             if database.is_none_or(|database| database.deleted_at.is_some()) {
                 ports.engine.remove(id)?;
                 removed += 1;
             }
         }
         for upload in ports.blobs.list()? {
-            if ports.metadata.read()?.upload_get(upload)?.is_none() {
+            if ports.metadata.read()?.uploads().get(upload)?.is_none() {
                 ports.blobs.remove(upload)?;
                 removed += 1;
             }
@@ -323,7 +323,7 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn backlog(&self) -> Result<OperationBacklog, Fault> {
-        Ok(self.0.ports.metadata.read()?.operation_backlog()?)
+        Ok(self.0.ports.metadata.read()?.operations().backlog()?)
     }
 
     /// Runs the next operation that may run and returns what became of it, if there was one. `holder` names the worker: `<node>/<worker>`; no
@@ -362,7 +362,7 @@ impl<'a> Operations<'a> {
         }
         let mut unit = self.0.ports.metadata.write()?;
         for holder in behind.iter() {
-            unit.operation_hand_back(holder, false)?;
+            unit.operations().release(holder, false)?;
         }
         unit.save()?;
         behind.clear();
@@ -381,7 +381,7 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let until = now.plus_seconds(LEASE_SECONDS);
-        let Some((operation, place)) = shares.take(|turn| unit.operation_lease(holder, now, until, turn))? else {
+        let Some((operation, place)) = shares.take(|turn| unit.operations().lease(holder, now, until, turn))? else {
             unit.leave();
             return Ok(None);
         };
@@ -408,7 +408,7 @@ impl<'a> Operations<'a> {
     /// [`Fault`].
     pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let held = unit.operation_extend(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
+        let held = unit.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
         unit.save_unsynced()?;
         Ok(held)
     }
@@ -431,15 +431,15 @@ impl<'a> Operations<'a> {
         let now = self.0.now();
         let limits = &self.0.limits;
         let mut unit = self.0.ports.metadata.write()?;
-        unit.operation_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
-        unit.activity_purge(now.plus_seconds(-limits.operation_retention_seconds))?;
-        unit.answer_purge(now.plus_seconds(-limits.answer_retention_seconds))?;
-        let abandoned = unit.upload_abandoned(now, 100)?;
+        unit.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        unit.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        unit.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        let abandoned = unit.uploads().abandoned(now, 100)?;
         unit.save()?;
         for upload in abandoned {
             self.0.ports.blobs.remove(upload)?;
             let mut unit = self.0.ports.metadata.write()?;
-            unit.upload_remove(upload)?;
+            unit.uploads().remove(upload)?;
             unit.save()?;
         }
         Ok(())
@@ -481,7 +481,7 @@ pub(super) fn enqueue_as(
     now: Timestamp,
 ) -> Result<Operation, OperationError> {
     let limit = inner.limits.queued_per_database;
-    if unit.operation_count_queued(database.id)? >= limit {
+    if unit.operations().count_queued(database.id)? >= limit {
         return Err(OperationError::QueueFull(limit));
     }
     let operation = Operation {
@@ -497,7 +497,7 @@ pub(super) fn enqueue_as(
         finished_at: None,
         attempts: 0,
     };
-    unit.operation_add(&operation)?;
+    unit.operations().add(&operation)?;
     Ok(operation)
 }
 
@@ -506,7 +506,7 @@ fn readable(
     reader: Option<AccountId>,
     id: OperationId,
 ) -> Result<(Operation, Option<Role>), OperationError> {
-    let Some(operation) = unit.operation_get(id)? else {
+    let Some(operation) = unit.operations().get(id)? else {
         deny_like_a_hidden_one(unit, reader)?;
         return Err(OperationError::NoSuchOperation);
     };
@@ -522,7 +522,7 @@ fn readable(
 
 /// What is asked for an operation of a database that is hidden, asked in vain: otherwise the time would tell that there is one.
 fn deny_like_a_hidden_one(unit: &mut dyn Unit, reader: Option<AccountId>) -> Result<(), Fault> {
-    unit.database_get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
+    unit.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
     super::databases::deny_like_a_hidden_one(unit, reader)
 }
 

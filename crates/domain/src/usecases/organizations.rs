@@ -67,11 +67,11 @@ impl<'a> Organizations<'a> {
         }
         let name = OwnerName::parse(name).map_err(|_| OrganizationError::NoSuchOrganization)?;
         let mut unit = self.0.ports.metadata.read()?;
-        let account = unit.account_by_name(&name)?.filter(|account| account.kind == AccountKind::Organization);
+        let account = unit.accounts().by_name(&name)?.filter(|account| account.kind == AccountKind::Organization);
         let account = account.ok_or(OrganizationError::NoSuchOrganization)?;
-        let organization = unit.organization_get(account.id)?.ok_or(OrganizationError::NoSuchOrganization)?;
+        let organization = unit.organizations().get(account.id)?.ok_or(OrganizationError::NoSuchOrganization)?;
         let member = match caller.user() {
-            Some(user) => unit.member_get(organization.id, user.id)?,
+            Some(user) => unit.members().get(organization.id, user.id)?,
             None => None,
         };
         OrganizationAccess::grant(organization, caller, member.map(|member| member.role))
@@ -99,8 +99,8 @@ impl<'a> Organizations<'a> {
             created_at: now,
         };
         let mut unit = self.0.ports.metadata.write()?;
-        taken(unit.organization_add(&organization), &organization.name)?;
-        unit.member_put(organization.id, owner.id, MemberRole::Owner, now)?;
+        taken(unit.organizations().add(&organization), &organization.name)?;
+        unit.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
         once::keep(self.0, unit.as_mut(), once, &view, now)?;
         unit.save()?;
@@ -122,7 +122,7 @@ impl<'a> Organizations<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<OrganizationView>, OrganizationError> {
-        let found = self.0.ports.metadata.read()?.organization_list(user.id, after, limit)?;
+        let found = self.0.ports.metadata.read()?.organizations().list(user.id, after, limit)?;
         let view = |(organization, role)| OrganizationView { organization, role: Some(role) };
         Ok(found.into_iter().map(view).collect())
     }
@@ -149,7 +149,7 @@ impl<'a> Organizations<'a> {
         if let Some(role) = edit.base_role {
             organization.base_role = role;
         }
-        unit.organization_update(organization)?;
+        unit.organizations().update(organization)?;
         unit.save()?;
         self.0.revocations.announce();
         Ok(view)
@@ -166,15 +166,15 @@ impl<'a> Organizations<'a> {
         expected: Option<&dyn Fn(&OrganizationView) -> bool>,
     ) -> Result<OrganizationView, OrganizationError> {
         let mut unit = self.0.ports.metadata.write()?;
-        let owned = unit.database_count(access.organization().id)?;
+        let owned = unit.databases().count(access.organization().id)?;
         if owned > 0 {
             return Err(OrganizationError::OwnsDatabases(owned));
         }
-        if let Some(what) = unit.organization_owns_others(access.organization().id)? {
+        if let Some(what) = unit.organizations().owns_others(access.organization().id)? {
             return Err(OrganizationError::OwnsOthers(what));
         }
         let view = seen(unit.as_mut(), access, expected)?;
-        unit.organization_remove(view.organization.id, self.0.now())?;
+        unit.organizations().remove(view.organization.id, self.0.now())?;
         unit.save()?;
         Ok(view)
     }
@@ -198,5 +198,5 @@ pub(super) fn live<S: Standing>(
     unit: &mut dyn Unit,
     access: &OrganizationAccess<S>,
 ) -> Result<Organization, OrganizationError> {
-    unit.organization_get(access.organization().id)?.ok_or(OrganizationError::NoSuchOrganization)
+    unit.organizations().get(access.organization().id)?.ok_or(OrganizationError::NoSuchOrganization)
 }

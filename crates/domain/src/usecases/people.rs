@@ -55,7 +55,7 @@ impl<'a> People<'a> {
         refuse_reserved(self.0, &wanted.name)?;
         let user = new_user(self.0, wanted);
         let mut unit = self.0.ports.metadata.write()?;
-        taken(unit.user_add(&user), &user.name)?;
+        taken(unit.users().add(&user), &user.name)?;
         unit.save()?;
         Ok(user)
     }
@@ -67,9 +67,9 @@ impl<'a> People<'a> {
     pub fn find_user(&self, name: &OwnerName) -> Result<User, PeopleError> {
         let missing = || PeopleError::NoSuchUser(name.to_string());
         let mut unit = self.0.ports.metadata.read()?;
-        let account = unit.account_by_name(name)?.ok_or_else(missing)?;
+        let account = unit.accounts().by_name(name)?.ok_or_else(missing)?;
         match account.kind {
-            AccountKind::User => unit.user_get(account.id)?.ok_or_else(missing),
+            AccountKind::User => unit.users().get(account.id)?.ok_or_else(missing),
             AccountKind::Organization => Err(missing()),
         }
     }
@@ -80,13 +80,13 @@ impl<'a> People<'a> {
     /// [`PeopleError::NoSuchUser`].
     pub fn edit_profile(&self, user: &User, profile: Profile) -> Result<User, PeopleError> {
         let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.user_get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        let mut user = unit.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
         user.display_name = said(profile.display_name.into_string());
         user.bio = said(profile.bio.into_string());
         user.location = said(profile.location.into_string());
         user.website_url = profile.website.map(WebAddress::into_string);
-        unit.user_update(&user)?;
+        unit.users().update(&user)?;
         unit.save()?;
         Ok(user)
     }
@@ -147,9 +147,9 @@ impl<'a> People<'a> {
         edit: impl FnOnce(&mut Vec<Email>) -> Result<(), PeopleError>,
     ) -> Result<(), PeopleError> {
         let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.user_get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        let mut user = unit.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         edit(&mut user.emails)?;
-        unit.user_set_emails(user.id, &user.emails)?;
+        unit.users().set_emails(user.id, &user.emails)?;
         Ok(unit.save()?)
     }
 
@@ -190,7 +190,7 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
 /// The account of a name as a path has it; `None` also where no name has that form.
 pub(super) fn account_of(unit: &mut dyn Unit, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
-        Ok(name) => Ok(unit.account_by_name(&name)?),
+        Ok(name) => Ok(unit.accounts().by_name(&name)?),
         Err(_) => Ok(None),
     }
 }

@@ -168,7 +168,7 @@ impl<'a> Pulls<'a> {
             self.ends(unit.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
         let Ends { source, from_branch, to_branch, opening } = ends;
         may_open(Opening { publish: true, ..opening })?;
-        if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
+        if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
         may_open(Opening { publish: wanted.publish, ..opening })?;
@@ -261,7 +261,7 @@ impl<'a> Pulls<'a> {
         let Ends { source, from_branch, to_branch, opening } =
             self.ends(unit.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
         may_open(Opening { publish: true, ..opening })?;
-        if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
+        if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
         let key = PreviewKey { base: base.id, source: source.id, ours: to_branch.head, theirs: from_branch.head };
@@ -310,7 +310,7 @@ impl<'a> Pulls<'a> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(PullError::NoSuchSource);
         };
-        let source = unit.database_by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
+        let source = unit.databases().by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
         let role = role_of(unit, Some(user.id), &source)?.ok_or(PullError::NoSuchSource)?;
         Ok((source, role))
     }
@@ -320,7 +320,7 @@ impl<'a> Pulls<'a> {
     /// # Errors
     /// [`PullError::NoSuchPull`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>, number: PullNumber) -> Result<Pull, PullError> {
-        self.0.ports.metadata.read()?.pull_get(access.database().id, number)?.ok_or(PullError::NoSuchPull)
+        self.0.ports.metadata.read()?.pulls().get(access.database().id, number)?.ok_or(PullError::NoSuchPull)
     }
 
     /// A pull that the holder of the access may edit.
@@ -346,7 +346,7 @@ impl<'a> Pulls<'a> {
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>, PullError> {
-        Ok(self.0.ports.metadata.read()?.pull_list(access.database().id, filter, before, limit)?)
+        Ok(self.0.ports.metadata.read()?.pulls().list(access.database().id, filter, before, limit)?)
     }
 
     /// Edits, closes or reopens a pull. A state it already has changes nothing.
@@ -366,7 +366,7 @@ impl<'a> Pulls<'a> {
         let user = access.who();
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), access.database().id)?;
-        let mut pull = unit.pull_get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        let mut pull = unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         if pull.creator_id != user.id && access.role() < Role::Write {
             return Err(PullError::NotYours);
         }
@@ -416,12 +416,12 @@ impl<'a> Pulls<'a> {
             return Err(AccessError::NoSuchDatabase.into());
         };
         let mut unit = self.0.ports.metadata.read()?;
-        let Some(base) = unit.database_by_name(&owner, &name)? else {
+        let Some(base) = unit.databases().by_name(&owner, &name)? else {
             super::databases::deny_like_a_hidden_one(unit.as_mut(), Some(user.id))?;
             return Err(AccessError::NoSuchDatabase.into());
         };
         let sees_base = role_of(unit.as_mut(), Some(user.id), &base)?.is_some();
-        let pull = unit.pull_get(base.id, number)?;
+        let pull = unit.pulls().get(base.id, number)?;
         let is_admin = match &pull {
             Some(pull) => administers_source(unit.as_mut(), user, pull)?,
             None => false,
@@ -442,7 +442,7 @@ impl<'a> Pulls<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), of.base.id)?;
-        let mut pull = unit.pull_get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
+        let mut pull = unit.pulls().get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
         if !administers_source(unit.as_mut(), &of.user, &pull)? {
             return Err(match of.sees_base {
                 true => PullError::NotSourceAdmin,
@@ -483,8 +483,8 @@ impl<'a> Pulls<'a> {
     ) -> Result<Vec<PullComment>, PullError> {
         let mut unit = self.0.ports.metadata.read()?;
         let id = access.database().id;
-        unit.pull_get(id, number)?.ok_or(PullError::NoSuchPull)?;
-        Ok(unit.comment_list(id, number, after, limit)?)
+        unit.pulls().get(id, number)?.ok_or(PullError::NoSuchPull)?;
+        Ok(unit.pull_comments().list(id, number, after, limit)?)
     }
 
     /// Adds a comment; allowed in every state.
@@ -502,7 +502,7 @@ impl<'a> Pulls<'a> {
         let user = access.who();
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), access.database().id)?;
-        unit.pull_get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         let comment = PullComment {
             id: CommentId::from_uuid(self.0.ports.ids.uuid(now)),
             author: user.name.clone(),
@@ -510,7 +510,7 @@ impl<'a> Pulls<'a> {
             created_at: now,
             updated_at: now,
         };
-        unit.comment_add(base.id, number, user.id, &comment)?;
+        unit.pull_comments().add(base.id, number, user.id, &comment)?;
         once::keep(self.0, unit.as_mut(), once, &comment, now)?;
         unit.save()?;
         Ok(comment)
@@ -530,7 +530,7 @@ impl<'a> Pulls<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         let base = live(unit.as_mut(), access.database().id)?;
-        let pull = unit.pull_get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        let pull = unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         if let Some(operation) = merging(unit.as_mut(), &pull)? {
             return Err(PullError::Merging(operation.id));
         }
@@ -707,7 +707,7 @@ impl<'a> Pulls<'a> {
 
 /// Whether a user is an administrator of the database that a pull comes from.
 fn administers_source(unit: &mut dyn Unit, user: &User, pull: &Pull) -> Result<bool, Fault> {
-    let source = unit.database_get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+    let source = unit.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     let Some(source) = source else { return Ok(false) };
     Ok(role_of(unit, Some(user.id), &source)? == Some(Role::Admin))
 }
@@ -748,7 +748,7 @@ pub(super) fn end_with_source(
 ) -> Result<(), PullError> {
     let mut after = None;
     loop {
-        let page = unit.pull_unmerged_from(source, after, CLOSED_AT_A_TIME)?;
+        let page = unit.pulls().list_unmerged_from(source, after, CLOSED_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.database_id, last.number));
         for mut pull in page.into_iter().filter(rules::ends_with_source) {
@@ -767,11 +767,11 @@ pub(super) fn end_with_public_base(
 ) -> Result<(), PullError> {
     let mut after = None;
     loop {
-        let page = unit.pull_unmerged_to(base, after, CLOSED_AT_A_TIME)?;
+        let page = unit.pulls().list_unmerged_to(base, after, CLOSED_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.number);
         for mut pull in page {
-            let source = unit.database_get(pull.from_database_id)?;
+            let source = unit.databases().get(pull.from_database_id)?;
             if source.is_none_or(|source| rules::ends_with_public_base(&pull, &source)) {
                 hide(inner, unit, &mut pull, PullHidden::WithSource, by, now)?;
             }
@@ -787,7 +787,7 @@ fn reopen(
     publish: bool,
     now: Timestamp,
 ) -> Result<(), PullError> {
-    let source = unit.database_get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
+    let source = unit.databases().get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
     let opening = match source {
         None => None,
         Some(source) => Some(Opening {
@@ -806,7 +806,7 @@ fn reopen(
             other => other,
         })?;
     }
-    let rival = unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+    let rival = unit.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
     if let Some(open) = rival {
         return Err(PullError::Duplicate(open.number));
     }
@@ -874,12 +874,12 @@ pub(super) fn new_pull(
     description: Option<String>,
     now: Timestamp,
 ) -> Result<Pull, PullError> {
-    if let Some(open) = unit.pull_open_between(base.id, source.id, &from_branch.name, &to_branch.name)? {
+    if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
         return Err(PullError::Duplicate(open.number));
     }
     let mut pull = Pull {
         database_id: base.id,
-        number: unit.pull_next_number(base.id)?,
+        number: unit.pulls().next_number(base.id)?,
         title: title.into_string(),
         description: description.filter(|text| !text.is_empty()),
         state: PullState::Open,
@@ -895,13 +895,13 @@ pub(super) fn new_pull(
         version: 1,
     };
     pull.show(PullHeads { from: from_branch.head.clone(), to: to_branch.head.clone() }, now);
-    unit.pull_add(&pull)?;
+    unit.pulls().add(&pull)?;
     Ok(pull)
 }
 
 /// Saves a changed pull.
 pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullError> {
-    match unit.pull_update(pull) {
+    match unit.pulls().update(pull) {
         Ok(true) => {
             pull.version += 1;
             Ok(())
@@ -909,7 +909,7 @@ pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullErr
         Ok(false) => Err(PullError::Changed),
         Err(MetadataError::Taken) => {
             let open =
-                unit.pull_open_between(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+                unit.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
             Err(open.map_or(PullError::Changed, |open| PullError::Duplicate(open.number)))
         }
         Err(error) => Err(error.into()),
@@ -918,14 +918,14 @@ pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullErr
 
 /// Heads of target and source.
 pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
-    let source = unit.database_get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+    let source = unit.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     if source.is_none() {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
     }
     let missing = |name: &RefName| PullError::BranchGone(name.clone());
-    let ours = unit.branch_get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
+    let ours = unit.branches().get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
     let theirs =
-        unit.branch_get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
+        unit.branches().get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
     Ok((ours.head, theirs.head))
 }
 
@@ -946,7 +946,7 @@ pub(super) fn edges(
 
 /// The unsettled operation that merges this pull.
 fn merging(unit: &mut dyn Unit, pull: &Pull) -> Result<Option<Operation>, Fault> {
-    let pending = unit.operation_pending(pull.database_id)?;
+    let pending = unit.operations().pending(pull.database_id)?;
     Ok(pending.into_iter().find(|o| matches!(&o.work, Work::Merge { pull: number, .. } if *number == pull.number)))
 }
 
@@ -963,5 +963,5 @@ fn branch_of(unit: &mut dyn Unit, database: &Database, name: &str, is_source: bo
         is_source,
     };
     let parsed = RefName::parse(name).map_err(|_| missing(&database.locator))?;
-    unit.branch_get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))
+    unit.branches().get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))
 }

@@ -59,13 +59,13 @@ impl<'a> Releases<'a> {
         let now = self.0.now();
         let mut unit = self.0.ports.metadata.write()?;
         live(unit.as_mut(), database.id)?;
-        match unit.tag_get(database.id, &wanted.tag)? {
+        match unit.tags().get(database.id, &wanted.tag)? {
             Some(tag) if tag.commit != commit => return Err(ReleaseError::TagElsewhere(wanted.tag.to_string())),
             Some(_) => {}
             None if !wanted.create_tag => return Err(ReleaseError::NoSuchTag(wanted.tag.to_string())),
             None => {
                 let tag = Tag { name: wanted.tag.clone(), commit: commit.clone(), message: None, tagged_at: now };
-                unit.tag_add(database.id, &tag)?;
+                unit.tags().add(database.id, &tag)?;
             }
         }
         let id = self.0.ports.ids.uuid(now);
@@ -78,7 +78,7 @@ impl<'a> Releases<'a> {
             created_at: now,
             updated_at: now,
         };
-        match unit.release_add(database.id, &release) {
+        match unit.releases().add(database.id, &release) {
             Err(MetadataError::Taken) => return Err(ReleaseError::Exists(release.tag.to_string())),
             other => other?,
         }
@@ -107,7 +107,7 @@ impl<'a> Releases<'a> {
         after: Option<(Timestamp, &str)>,
         limit: usize,
     ) -> Result<Vec<Release>, ReleaseError> {
-        Ok(self.0.ports.metadata.read()?.release_list(access.database().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.releases().list(access.database().id, after, limit)?)
     }
 
     /// Changes title or notes. What is as wanted already changes nothing.
@@ -135,7 +135,7 @@ impl<'a> Releases<'a> {
             return Ok(release);
         }
         release.updated_at = self.0.now();
-        unit.release_update(database.id, &release)?;
+        unit.releases().update(database.id, &release)?;
         unit.save()?;
         Ok(release)
     }
@@ -153,7 +153,7 @@ impl<'a> Releases<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
         let release = seen(unit.as_mut(), database.id, tag, expected)?;
-        unit.release_remove(database.id, &release.tag)?;
+        unit.releases().remove(database.id, &release.tag)?;
         unit.save()?;
         Ok(release)
     }
@@ -162,7 +162,7 @@ impl<'a> Releases<'a> {
 fn find(unit: &mut dyn Unit, database: DatabaseId, tag: &str) -> Result<Release, ReleaseError> {
     let missing = || ReleaseError::NoSuchRelease(tag.to_owned());
     let name = RefName::parse(tag).map_err(|_| missing())?;
-    unit.release_get(database, &name)?.ok_or_else(missing)
+    unit.releases().get(database, &name)?.ok_or_else(missing)
 }
 
 /// The release in the unit that changes it, which must be as `expected`.

@@ -87,12 +87,12 @@ fn resolve_name(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<
 
 fn branch_head(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
-    Ok(unit.branch_get(database.id, &name)?.map(|branch| branch.head))
+    Ok(unit.branches().get(database.id, &name)?.map(|branch| branch.head))
 }
 
 fn tag_commit(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
-    Ok(unit.tag_get(database.id, &name)?.map(|tag| tag.commit))
+    Ok(unit.tags().get(database.id, &name)?.map(|tag| tag.commit))
 }
 
 /// Whether the database's own history holds a commit. The engine file may hold more: what deleted branches left, what was fetched for pulls,
@@ -124,7 +124,7 @@ pub(super) fn held_with(
 
 /// A database, unless it was deleted.
 pub(super) fn find_live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Option<Database>, Fault> {
-    Ok(unit.database_get(id)?.filter(|database| database.deleted_at.is_none()))
+    Ok(unit.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
 /// Which commits the refs, pulls and releases in the metadata store reach. What is reached is remembered until anything changes there; which
@@ -147,7 +147,7 @@ impl Reachable {
         let mut after: Option<CommitHash> = None;
         loop {
             // The search may take a while: no connection is held meanwhile.
-            let page = |after| self.metadata.read()?.named_commits(database, after, NAMED_PAGE);
+            let page = |after| self.metadata.read()?.refs().named_commits(database, after, NAMED_PAGE);
             let page = page(after.as_ref()).map_err(unavailable)?;
             if descends(&page)? {
                 return Ok(Some(()));

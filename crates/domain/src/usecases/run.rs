@@ -147,7 +147,7 @@ impl Run<'_> {
 
     /// The database and the creator, who must still be allowed to do this.
     fn begin(&self, unit: &mut dyn Unit, needs: Role) -> Result<(Database, User), Stop> {
-        let database = unit.database_get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
+        let database = unit.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
         let denied = || {
             failed(
@@ -155,7 +155,7 @@ impl Run<'_> {
                 format!("{} may not do this any more", self.operation.created_by_name),
             )
         };
-        let user = unit.user_get(self.operation.created_by)?.ok_or_else(denied)?;
+        let user = unit.users().get(self.operation.created_by)?.ok_or_else(denied)?;
         match role_of(unit, Some(user.id), &database)? {
             Some(role) if role >= needs => Ok((database, user)),
             _ => Err(denied()),
@@ -183,7 +183,7 @@ impl Run<'_> {
             Some(was) => was,
             None => {
                 let new = Branch { name: branch.clone(), head: head.clone(), updated_at: at };
-                match unit.branch_add(database, &new) {
+                match unit.branches().add(database, &new) {
                     Err(MetadataError::Taken) => return Err(Stop::Moved),
                     other => other?,
                 }
@@ -196,13 +196,13 @@ impl Run<'_> {
             return Ok(());
         }
         if let Some(was) = was {
-            if !unit.branch_move(database, branch, was, head, at)? {
+            if !unit.branches().move_head(database, branch, was, head, at)? {
                 return Err(Stop::Moved);
             }
             self.note_moved(unit, branch, head, now)?;
         }
         let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
-        unit.database_wrote(database, now, size)?;
+        unit.databases().record_write(database, now, size)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
         Ok(emit(self.inner, unit, database, by, now, kind)?)
     }
@@ -210,7 +210,7 @@ impl Run<'_> {
     /// Has the open pulls from a branch follow it.
     fn note_moved(&self, unit: &mut dyn Unit, branch: &RefName, head: &CommitHash, now: Timestamp) -> Result<(), Stop> {
         self.moved_branch.get_or_init(|| branch.clone());
-        if unit.pull_source_moved(self.operation.database_id, branch, head, now)? > 0 {
+        if unit.pulls().record_source_move(self.operation.database_id, branch, head, now)? > 0 {
             self.moved_pulls.store(true, Ordering::Relaxed);
         }
         Ok(())
@@ -220,11 +220,11 @@ impl Run<'_> {
     fn succeed(&self, mut unit: Box<dyn Unit + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
         let settled =
             Operation { status: OperationStatus::Succeeded(outcome), finished_at: Some(now), ..self.operation.clone() };
-        if !unit.operation_settle(&settled, Some(self.holder))? {
+        if !unit.operations().settle(&settled, Some(self.holder))? {
             return Err(Stop::Lost);
         }
         // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
-        let has_hooks = unit.hook_count(self.operation.database_id)? > 0;
+        let has_hooks = unit.hooks().count(self.operation.database_id)? > 0;
         unit.save()?;
         self.inner.settled.tell(&settled);
         if has_hooks {
@@ -243,7 +243,7 @@ impl Run<'_> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
         let mut unit = self.inner.ports.metadata.write()?;
-        if !unit.operation_settle(&self.operation, Some(self.holder))? {
+        if !unit.operations().settle(&self.operation, Some(self.holder))? {
             return Ok(Ended::Unsettled);
         }
         unit.save()?;
@@ -272,7 +272,7 @@ impl Run<'_> {
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
         // What is not saved here is made up for when the worker asks again, who is told of the first fault in any case.
         if let Ok(mut unit) = self.inner.ports.metadata.write()
-            && unit.operation_hand_back(self.holder, true).is_ok()
+            && unit.operations().release(self.holder, true).is_ok()
         {
             let _ = unit.save();
         }

@@ -57,8 +57,8 @@ impl<'a> Sessions<'a> {
         let user = match OwnerName::parse(name) {
             Ok(name) => {
                 let mut unit = self.0.ports.metadata.read()?;
-                match unit.account_by_name(&name)? {
-                    Some(account) => unit.user_get(account.id)?,
+                match unit.accounts().by_name(&name)? {
+                    Some(account) => unit.users().get(account.id)?,
                     None => None,
                 }
             }
@@ -87,11 +87,11 @@ impl<'a> Sessions<'a> {
             last_use: from.at(now),
         };
         let mut unit = self.0.ports.metadata.write()?;
-        unit.session_purge(now)?;
-        for old in unit.session_list(user.id)?.iter().skip(Self::PER_USER - 1) {
-            unit.session_remove(user.id, old.id)?;
+        unit.sessions().purge(now)?;
+        for old in unit.sessions().list(user.id)?.iter().skip(Self::PER_USER - 1) {
+            unit.sessions().remove(user.id, old.id)?;
         }
-        unit.session_add(&session)?;
+        unit.sessions().add(&session)?;
         unit.save()?;
         Ok(OpenedSession { session, secret, user })
     }
@@ -102,7 +102,7 @@ impl<'a> Sessions<'a> {
     /// [`Fault`].
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Session, User)>, Fault> {
         let now = self.0.now();
-        let found = self.0.ports.metadata.read()?.session_by_hash(hash)?;
+        let found = self.0.ports.metadata.read()?.sessions().by_hash(hash)?;
         Ok(found.filter(|(session, _)| !session.expired(now)))
     }
 
@@ -116,7 +116,7 @@ impl<'a> Sessions<'a> {
             return Ok(());
         }
         let mut unit = self.0.ports.metadata.write()?;
-        unit.session_touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
+        unit.sessions().touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
         unit.save()?;
         Ok(())
     }
@@ -127,7 +127,7 @@ impl<'a> Sessions<'a> {
     /// [`Fault`].
     pub fn list(&self, user: &User) -> Result<Vec<Session>, Fault> {
         let now = self.0.now();
-        let mut sessions = self.0.ports.metadata.read()?.session_list(user.id)?;
+        let mut sessions = self.0.ports.metadata.read()?.sessions().list(user.id)?;
         sessions.retain(|session| !session.expired(now));
         Ok(sessions)
     }
@@ -138,7 +138,7 @@ impl<'a> Sessions<'a> {
     /// [`Fault`].
     pub fn end(&self, user: &User, id: SessionId) -> Result<bool, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let ended = unit.session_remove(user.id, id)?;
+        let ended = unit.sessions().remove(user.id, id)?;
         unit.save()?;
         Ok(ended)
     }
@@ -161,9 +161,9 @@ impl<'a> Sessions<'a> {
     pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), Fault> {
         let mut unit = self.0.ports.metadata.write()?;
         let gone = || Fault::Unsettled("a user whose password was reset is gone");
-        let mut user = unit.user_get(user.id)?.ok_or_else(gone)?;
+        let mut user = unit.users().get(user.id)?.ok_or_else(gone)?;
         user.password_hash = Some(new.as_phc().to_owned());
-        unit.user_update(&user)?;
+        unit.users().update(&user)?;
         end_sessions(unit.as_mut(), &user, None)?;
         unit.save()?;
         Ok(())
@@ -181,7 +181,7 @@ impl<'a> Sessions<'a> {
         keep: Option<SessionId>,
     ) -> Result<(), SignInError> {
         let gone = || Fault::Unsettled("a user who was signed in is gone");
-        let before = self.0.ports.metadata.read()?.user_get(user.id)?.ok_or_else(gone)?;
+        let before = self.0.ports.metadata.read()?.users().get(user.id)?.ok_or_else(gone)?;
         if let Some(stored) = &before.password_hash {
             let Ok(old) = PlainPassword::new(old.to_owned()) else { return Err(SignInError::Wrong) };
             if !check_password(Some(stored), &old)? {
@@ -189,12 +189,12 @@ impl<'a> Sessions<'a> {
             }
         }
         let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.user_get(user.id)?.ok_or_else(gone)?;
+        let mut user = unit.users().get(user.id)?.ok_or_else(gone)?;
         if user.password_hash != before.password_hash {
             return Err(SignInError::Wrong);
         }
         user.password_hash = Some(new.as_phc().to_owned());
-        unit.user_update(&user)?;
+        unit.users().update(&user)?;
         end_sessions(unit.as_mut(), &user, keep)?;
         unit.save()?;
         Ok(())
@@ -202,9 +202,9 @@ impl<'a> Sessions<'a> {
 }
 
 fn end_sessions(unit: &mut dyn Unit, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
-    for session in unit.session_list(user.id)? {
+    for session in unit.sessions().list(user.id)? {
         if Some(session.id) != but {
-            unit.session_remove(user.id, session.id)?;
+            unit.sessions().remove(user.id, session.id)?;
         }
     }
     Ok(())

@@ -21,7 +21,7 @@ impl<'a> Stars<'a> {
     pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
-        unit.star_add(database.id, access.who().id, self.0.now())?;
+        unit.stars().add(database.id, access.who().id, self.0.now())?;
         Ok(unit.save()?)
     }
 
@@ -31,7 +31,7 @@ impl<'a> Stars<'a> {
     /// [`DatabaseError::Fault`].
     pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
         let mut unit = self.0.ports.metadata.write()?;
-        let removed = unit.star_remove(access.database().id, access.who().id)?;
+        let removed = unit.stars().remove(access.database().id, access.who().id)?;
         unit.save()?;
         Ok(removed)
     }
@@ -42,7 +42,7 @@ impl<'a> Stars<'a> {
     /// [`DatabaseError::Fault`].
     pub fn is_starred<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<bool, DatabaseError> {
         let Some(user) = access.caller().user() else { return Ok(false) };
-        Ok(self.0.ports.metadata.read()?.star_get(access.database().id, user.id)?.is_some())
+        Ok(self.0.ports.metadata.read()?.stars().get(access.database().id, user.id)?.is_some())
     }
 
     /// Who starred a database, by lower-case name, after `after`.
@@ -55,6 +55,6 @@ impl<'a> Stars<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Star>, DatabaseError> {
-        Ok(self.0.ports.metadata.read()?.star_list(access.database().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.stars().list(access.database().id, after, limit)?)
     }
 }

@@ -43,7 +43,7 @@ impl<'a> Tags<'a> {
         let tag = Tag { name: wanted.name, commit, message: wanted.message.map(LongText::into_string), tagged_at: now };
         let mut unit = self.0.ports.metadata.write()?;
         live(unit.as_mut(), database.id)?;
-        match unit.tag_add(database.id, &tag) {
+        match unit.tags().add(database.id, &tag) {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
@@ -70,7 +70,7 @@ impl<'a> Tags<'a> {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Tag>, RefError> {
-        Ok(self.0.ports.metadata.read()?.tag_list(access.database().id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.tags().list(access.database().id, after, limit)?)
     }
 
     /// Deletes a tag; gives it as it was.
@@ -87,13 +87,13 @@ impl<'a> Tags<'a> {
         let mut unit = self.0.ports.metadata.write()?;
         let database = live(unit.as_mut(), access.database().id)?;
         let tag = find(unit.as_mut(), database.id, name)?;
-        if unit.release_get(database.id, &tag.name)?.is_some() {
+        if unit.releases().get(database.id, &tag.name)?.is_some() {
             return Err(RefError::ReleaseUsesTag(tag.name.to_string()));
         }
         if expected.is_some_and(|matches| !matches(&tag)) {
             return Err(RefError::Changed);
         }
-        unit.tag_remove(database.id, &tag.name)?;
+        unit.tags().remove(database.id, &tag.name)?;
         unit.save()?;
         Ok(tag)
     }
@@ -102,5 +102,5 @@ impl<'a> Tags<'a> {
 fn find(unit: &mut dyn Unit, database: DatabaseId, name: &str) -> Result<Tag, RefError> {
     let missing = || RefError::NoSuchTag(name.to_owned());
     let parsed = RefName::parse(name).map_err(|_| missing())?;
-    unit.tag_get(database, &parsed)?.ok_or_else(missing)
+    unit.tags().get(database, &parsed)?.ok_or_else(missing)
 }

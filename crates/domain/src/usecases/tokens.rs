@@ -50,11 +50,11 @@ impl<'a> Tokens<'a> {
             last_use: None,
         };
         let mut unit = self.0.ports.metadata.write()?;
-        let live = unit.token_count_live(user.id, now)?;
+        let live = unit.tokens().count_live(user.id, now)?;
         if live >= self.0.limits.tokens_per_user {
             return Err(TokenError::TooMany(live));
         }
-        unit.token_add(&token)?;
+        unit.tokens().add(&token)?;
         let minted = MintedToken { token, secret };
         once::keep(self.0, unit.as_mut(), once, &minted, now)?;
         unit.save()?;
@@ -71,7 +71,7 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`TokenError::Fault`].
     pub fn list(&self, user: &User, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>, TokenError> {
-        Ok(self.0.ports.metadata.read()?.token_list(user.id, after, limit)?)
+        Ok(self.0.ports.metadata.read()?.tokens().list(user.id, after, limit)?)
     }
 
     /// Deletes a token of a user; it stops working with the next request.
@@ -80,7 +80,7 @@ impl<'a> Tokens<'a> {
     /// [`TokenError::NoSuchToken`], also for somebody else's.
     pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
         let mut unit = self.0.ports.metadata.write()?;
-        let token = unit.token_remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
+        let token = unit.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
         unit.save()?;
         self.0.revocations.announce();
         Ok(token)
@@ -93,7 +93,7 @@ impl<'a> Tokens<'a> {
     pub fn check(&self, hash: &HashedToken) -> Result<Option<(Token, Arc<User>)>, Fault> {
         let metadata = self.0.ports.metadata.as_ref();
         let look = || -> Result<_, Fault> {
-            let found = metadata.read()?.token_by_hash(hash)?;
+            let found = metadata.read()?.tokens().by_hash(hash)?;
             Ok(found.map(|(token, user)| (token, Arc::new(user))))
         };
         let found = self.0.remembered.tokens.find(metadata, *hash.as_bytes(), look)?;
@@ -116,7 +116,7 @@ impl<'a> Tokens<'a> {
     /// [`Fault`] when the store fails.
     pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        unit.token_touch(id, last_use)?;
+        unit.tokens().touch(id, last_use)?;
         unit.save()?;
         Ok(())
     }

@@ -75,12 +75,12 @@ impl Imports<'_> {
         let mut unit = self.0.ports.metadata.write()?;
         super::databases::live(unit.as_mut(), session.database_id)?;
         let limit = self.0.limits.open_uploads_per_user;
-        if unit.upload_count_open(session.user_id, now)? >= limit {
+        if unit.uploads().count_open(session.user_id, now)? >= limit {
             return Err(ImportError::TooManyUploads(limit));
         }
-        unit.upload_add(&Upload { parts: Vec::new(), ..session.clone() })?;
+        unit.uploads().add(&Upload { parts: Vec::new(), ..session.clone() })?;
         for part in &session.parts {
-            unit.upload_part_put(session.id, part)?;
+            unit.uploads().put_part(session.id, part)?;
         }
         unit.save()?;
         file.taken = true;
@@ -104,7 +104,7 @@ impl Imports<'_> {
 
     /// A session of the holder of the access, for this database.
     fn theirs(&self, access: &DatabaseAccess<Write>, id: UploadId) -> Result<Upload, ImportError> {
-        let session = self.0.ports.metadata.read()?.upload_get(id)?;
+        let session = self.0.ports.metadata.read()?.uploads().get(id)?;
         let theirs = session.filter(|s| s.user_id == access.who().id && s.database_id == access.database().id);
         theirs.ok_or(ImportError::NoSuchUpload)
     }

@@ -76,9 +76,9 @@ fn members_have_the_base_role_and_owners_everything() {
         created_at: world.hub.now(),
     };
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.organization_add(&organization).unwrap();
-    unit.member_put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
-    unit.member_put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
+    unit.organizations().add(&organization).unwrap();
+    unit.members().put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
+    unit.members().put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
     unit.save().unwrap();
     let locator = ("works", "plans");
     create(&world.hub, &world.ada, locator, Visibility::Private);
@@ -98,7 +98,7 @@ fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
     let wanted = NewOrganization::named(OwnerName::parse("works").unwrap());
     let works = world.hub.organizations().create(user(&world.ada), wanted, None).unwrap().organization;
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.member_put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
+    unit.members().put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
     unit.save().unwrap();
     create(&world.hub, &world.ada, ("works", "hers"), Visibility::Private);
     create(&world.hub, &world.ben, ("works", "his"), Visibility::Private);

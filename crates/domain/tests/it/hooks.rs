@@ -564,7 +564,7 @@ fn a_deleted_database_takes_its_hooks_along() {
     world.branches(&["b"]);
     world.hub.databases().delete(&world.admin(), None).unwrap();
     assert_eq!(world.deliver(), 0);
-    assert!(world.unit().hook_list(world.db, None, 9).unwrap().is_empty());
+    assert!(world.unit().hooks().list(world.db, None, 9).unwrap().is_empty());
     assert_eq!(world.events(), [""; 0]);
 }
 
@@ -588,9 +588,9 @@ fn hooks_that_fail_leave_places_to_those_that_work() {
         .collect();
     let mut unit = world.fakes.metadata.write().unwrap();
     for id in &hooks[..5] {
-        let mut hook = unit.hook_get(world.db, *id).unwrap().unwrap();
+        let mut hook = unit.hooks().get(world.db, *id).unwrap().unwrap();
         hook.failed(Timestamp::from_seconds(0), false, i64::MAX);
-        unit.hook_update(&hook).unwrap();
+        unit.hooks().update(&hook).unwrap();
     }
     unit.save().unwrap();
     world.branches(&["a"]);

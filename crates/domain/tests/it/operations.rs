@@ -74,7 +74,7 @@ fn where_a_write_starts_must_exist() {
     }
     let queued = world.queue("main", "new", ADD);
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.branch_remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
+    unit.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
     unit.save().unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::NotFound);
@@ -87,7 +87,7 @@ fn whoever_lost_the_role_meanwhile_changes_nothing() {
     let access = world.access::<Write>(&world.ben);
     let queued = world.hub.operations().sql_write(&access, write("main", "main", ADD), None).unwrap();
     let mut unit = world.fakes.metadata.write().unwrap();
-    unit.collaborator_remove(world.db, user(&world.ben).id).unwrap();
+    unit.collaborators().remove(world.db, user(&world.ben).id).unwrap();
     unit.save().unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::PermissionDenied);
@@ -186,7 +186,7 @@ fn leases_of_a_former_process_of_the_node_end_at_once() {
     let queued = world.queue("main", "main", ADD);
     let mut unit = world.fakes.metadata.write().unwrap();
     let (now, turn) = (world.hub.now(), LeaseTurn::default());
-    unit.operation_lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
+    unit.operations().lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
     unit.save().unwrap();
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());
     assert_eq!(world.hub.operations().recover("elsewhere").unwrap(), 0, "another server that starts");
@@ -204,7 +204,7 @@ fn what_is_old_goes() {
     world.fakes.clock.advance_seconds(world.hub.limits().operation_retention_seconds + 1);
     let waiting = world.queue("main", "main", ADD);
     world.hub.operations().tidy().unwrap();
-    assert_eq!(world.unit().operation_get(done.id).unwrap(), None);
+    assert_eq!(world.unit().operations().get(done.id).unwrap(), None);
     assert_eq!(world.status(waiting.id), OperationStatus::Queued);
 }
 

@@ -63,7 +63,7 @@ impl Forked {
 
     fn share(&self, with: &Caller, role: Role) {
         let mut unit = self.fakes.metadata.write().unwrap();
-        unit.collaborator_put(self.fork, user(with).id, role, self.hub.now()).unwrap();
+        unit.collaborators().put(self.fork, user(with).id, role, self.hub.now()).unwrap();
         unit.save().unwrap();
     }
 

@@ -123,7 +123,7 @@ fn a_fetch_keeps_its_lease_for_as_long_as_it_takes() {
     let was_kept = Arc::new(AtomicBool::new(false));
     let kept = Arc::clone(&was_kept);
     world.fakes.engine.meanwhile(move || {
-        let is_free = || !metadata.read().unwrap().pull_fetch_due(hub.now(), 9, 9).unwrap().is_empty();
+        let is_free = || !metadata.read().unwrap().pull_fetches().due(hub.now(), 9, 9).unwrap().is_empty();
         assert!(!is_free(), "leased");
         // Three times as long as the lease.
         for _ in 0..3 {

@@ -79,7 +79,7 @@ impl World {
 
     pub(crate) fn invite(&self, who: &Caller, role: Role) {
         let mut unit = self.fakes.metadata.write().unwrap();
-        unit.collaborator_put(self.db, user(who).id, role, self.hub.now()).unwrap();
+        unit.collaborators().put(self.db, user(who).id, role, self.hub.now()).unwrap();
         unit.save().unwrap();
     }
 
@@ -115,7 +115,7 @@ impl World {
     }
 
     pub(crate) fn status(&self, id: OperationId) -> OperationStatus {
-        self.unit().operation_get(id).unwrap().unwrap().status
+        self.unit().operations().get(id).unwrap().unwrap().status
     }
 
     pub(crate) fn outcome(&self, id: OperationId) -> Outcome {
@@ -140,7 +140,7 @@ impl World {
     }
 
     pub(crate) fn head(&self, branch: &str) -> Option<CommitHash> {
-        self.unit().branch_get(self.db, &name(branch)).unwrap().map(|branch| branch.head)
+        self.unit().branches().get(self.db, &name(branch)).unwrap().map(|branch| branch.head)
     }
 
     pub(crate) fn rows(&self, revision: &str) -> Vec<String> {
@@ -168,7 +168,7 @@ impl World {
             EventKind::Pull { number, action, sender, .. } => format!("pull {number} {action:?} by {sender}"),
             EventKind::Ping { hook } => format!("ping {hook}"),
         };
-        let events = self.unit().event_list(database, None, 1_000).unwrap();
+        let events = self.unit().events().list(database, None, 1_000).unwrap();
         events.iter().map(|event| told(&event.kind)).collect()
     }
 

@@ -32,7 +32,7 @@ fn add_parts(home: &Home, store: &Store) {
     let mut unit = store.write().unwrap();
     for id in home.lines("SELECT id AS line FROM uploads") {
         let part = UploadPart { number: 1, size: 3, md5: [0xab; 16] };
-        unit.upload_part_put(UploadId::parse(&id).unwrap(), &part).unwrap();
+        unit.uploads().put_part(UploadId::parse(&id).unwrap(), &part).unwrap();
     }
     unit.save().unwrap();
 }
@@ -76,7 +76,7 @@ fn a_dump_loads_into_the_other_engine_unchanged() {
             assert_eq!(lines(&dumped(&target)), lines(&dump), "{name}");
             let again = target.load(&mut BufReader::new(dump.as_slice()));
             assert!(matches!(again, Err(DumpError::NotEmpty)), "{name}: {again:?}");
-            let ids = |store: &Store| store.read().unwrap().database_ids(None, 1_000).unwrap();
+            let ids = |store: &Store| store.read().unwrap().databases().ids(None, 1_000).unwrap();
             assert_eq!(ids(&target), ids(&source));
         }
     }
@@ -91,8 +91,8 @@ fn what_pulls_show_comes_through_a_dump() {
         metadata::pull_content(&source);
         let pulls = |store: &Store| -> Vec<Pull> {
             let mut unit = store.read().unwrap();
-            let ids = unit.database_ids(None, 1_000).unwrap();
-            let of = |id| unit.pull_list(id, &PullFilter::default(), None, 1_000).unwrap();
+            let ids = unit.databases().ids(None, 1_000).unwrap();
+            let of = |id| unit.pulls().list(id, &PullFilter::default(), None, 1_000).unwrap();
             ids.into_iter().flat_map(of).collect()
         };
         let mut unmerged = pulls(&source).into_iter().filter(|pull| pull.content.hidden.is_none() && !pull.is_within());
@@ -102,7 +102,7 @@ fn what_pulls_show_comes_through_a_dump() {
         agreed.content.is_published = true;
         agreed.show(PullHeads { from: hash("a"), to: hash("b") }, agreed.created_at);
         let mut unit = source.write().unwrap();
-        assert!(unit.pull_update(&withdrawn).unwrap() && unit.pull_update(&agreed).unwrap());
+        assert!(unit.pulls().update(&withdrawn).unwrap() && unit.pulls().update(&agreed).unwrap());
         unit.save().unwrap();
         let before = pulls(&source);
         for needed in [

@@ -67,7 +67,7 @@ fn a_unit_that_reads_cannot_write() {
         let store = home.ready();
         let mut unit = store.read().unwrap();
         let before = branchyard_domain::values::Timestamp::from_micros(i64::MAX);
-        assert!(unit.event_purge().is_err() || unit.answer_purge(before).is_err());
+        assert!(unit.events().purge().is_err() || unit.idempotency().purge(before).is_err());
         assert!(unit.save().is_err(), "a failed step spoils the unit");
         drop(store.read().unwrap());
         drop(store.write().unwrap());
@@ -85,21 +85,22 @@ fn two_processes_write_without_interfering() {
         let add = |store: &Store| {
             for _ in 0..EACH {
                 let mut unit = store.write().unwrap();
-                let owner = unit.account_by_name(&ann).unwrap().unwrap().id;
-                let n = unit.answer_purge(Timestamp::from_micros(i64::MIN)).unwrap();
+                let owner = unit.accounts().by_name(&ann).unwrap().unwrap().id;
+                let n = unit.idempotency().purge(Timestamp::from_micros(i64::MIN)).unwrap();
                 assert_eq!(n, 0);
-                let seen = unit.answer_get(owner, "count", "n", Timestamp::from_micros(0)).unwrap();
+                let seen = unit.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap();
                 let count = seen.as_ref().map_or(0, |answer| answer.created_at.as_micros());
-                unit.answer_purge(Timestamp::from_micros(i64::MAX)).unwrap();
-                unit.answer_add(&SavedAnswer {
-                    caller: owner,
-                    scope: "count".to_owned(),
-                    key: "n".to_owned(),
-                    request_hash: [0; 32],
-                    answer: Vec::new(),
-                    created_at: Timestamp::from_micros(count + 1),
-                })
-                .unwrap();
+                unit.idempotency().purge(Timestamp::from_micros(i64::MAX)).unwrap();
+                unit.idempotency()
+                    .add(&SavedAnswer {
+                        caller: owner,
+                        scope: "count".to_owned(),
+                        key: "n".to_owned(),
+                        request_hash: [0; 32],
+                        answer: Vec::new(),
+                        created_at: Timestamp::from_micros(count + 1),
+                    })
+                    .unwrap();
                 unit.save().unwrap();
             }
         };
@@ -109,8 +110,8 @@ fn two_processes_write_without_interfering() {
             }
         });
         let mut unit = first.read().unwrap();
-        let owner = unit.account_by_name(&ann).unwrap().unwrap().id;
-        let answer = unit.answer_get(owner, "count", "n", Timestamp::from_micros(0)).unwrap().unwrap();
+        let owner = unit.accounts().by_name(&ann).unwrap().unwrap().id;
+        let answer = unit.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap().unwrap();
         assert_eq!(usize::try_from(answer.created_at.as_micros()).unwrap(), 4 * EACH);
     }
 }

@@ -110,7 +110,8 @@ fn running_twice_changes_nothing_and_keeps_what_is_there() {
         drop(store);
         let store = home.open();
         assert!(store.migrate(now()).unwrap().is_empty());
-        let found = store.read().unwrap().account_by_name(&branchyard_domain::values::OwnerName::parse("ann").unwrap());
+        let found =
+            store.read().unwrap().accounts().by_name(&branchyard_domain::values::OwnerName::parse("ann").unwrap());
         assert!(found.unwrap().is_some());
     }
 }

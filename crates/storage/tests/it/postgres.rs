@@ -26,7 +26,7 @@ fn a_connection_that_dies_in_a_unit_makes_it_unavailable() {
     home.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
-    let result = unit.database_ids(None, 1);
+    let result = unit.databases().ids(None, 1);
     assert!(matches!(result, Err(MetadataError::Unavailable(_))), "{result:?}");
     drop(unit);
     drop(store.write().unwrap());

@@ -136,7 +136,7 @@ fn long_queue(flags: &Flags) -> Row {
     branch(&stores, "long", 0);
     while !stores.hub.dispatch().fan_out().unwrap().is_empty() {}
     let now = stores.hub.now();
-    let event_id = stores.metadata.read().unwrap().delivery_list(hook_id, None, None, 1).unwrap()[0].event_id;
+    let event_id = stores.metadata.read().unwrap().deliveries().list(hook_id, None, None, 1).unwrap()[0].event_id;
     for batch in 0..pending.div_ceil(1_000) {
         let mut unit = stores.metadata.write().unwrap();
         for _ in 0..1_000.min(pending - batch * 1_000) {
@@ -150,7 +150,7 @@ fn long_queue(flags: &Flags) -> Row {
                 attempt_count: 0,
                 run_attempts: 0,
             };
-            unit.delivery_add(&[delivery]).unwrap();
+            unit.deliveries().add(&[delivery]).unwrap();
         }
         unit.save().unwrap();
     }

@@ -94,7 +94,7 @@ fn generate(yard: &Yard, flags: &Flags) {
         let after = write(&stores, &bench, id, &before, &format!("update t set value = -1 where id % {step} = 1"));
         advance(&stores, id, &first, &after);
         let mut unit = stores.metadata.write().unwrap();
-        unit.branch_add(id, &branch("before", &before)).unwrap();
+        unit.branches().add(id, &branch("before", &before)).unwrap();
         unit.save().unwrap();
     }
 }
@@ -125,7 +125,7 @@ fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, state
 fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) {
     let mut unit = stores.metadata.write().unwrap();
     let main = RefName::parse("main").unwrap();
-    assert!(unit.branch_move(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
+    assert!(unit.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
     unit.save().unwrap();
 }
 
@@ -136,31 +136,32 @@ fn branch(name: &str, head: &CommitHash) -> Branch {
 
 /// Branches, and a pull from each.
 fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash, items: u64) {
-    let locator = stores.metadata.read().unwrap().database_get(id).unwrap().unwrap().locator;
+    let locator = stores.metadata.read().unwrap().databases().get(id).unwrap().unwrap().locator;
     for batch in (0..items).collect::<Vec<_>>().chunks(5_000) {
         let mut unit = stores.metadata.write().unwrap();
         for n in batch {
             let branch = branch(&format!("topic/{n:07}"), head);
-            unit.branch_add(id, &branch).unwrap();
-            let number = unit.pull_next_number(id).unwrap();
-            unit.pull_add(&Pull {
-                database_id: id,
-                number,
-                title: format!("Topic {n}"),
-                description: None,
-                state: PullState::Open,
-                creator_id: bench.id,
-                creator: bench.name.clone(),
-                from_database_id: id,
-                from_locator: locator.clone(),
-                from_branch: branch.name.clone(),
-                to_branch: RefName::parse("main").unwrap(),
-                content: PullContent::default(),
-                created_at: branch.updated_at,
-                updated_at: branch.updated_at,
-                version: 1,
-            })
-            .unwrap();
+            unit.branches().add(id, &branch).unwrap();
+            let number = unit.pulls().next_number(id).unwrap();
+            unit.pulls()
+                .add(&Pull {
+                    database_id: id,
+                    number,
+                    title: format!("Topic {n}"),
+                    description: None,
+                    state: PullState::Open,
+                    creator_id: bench.id,
+                    creator: bench.name.clone(),
+                    from_database_id: id,
+                    from_locator: locator.clone(),
+                    from_branch: branch.name.clone(),
+                    to_branch: RefName::parse("main").unwrap(),
+                    content: PullContent::default(),
+                    created_at: branch.updated_at,
+                    updated_at: branch.updated_at,
+                    version: 1,
+                })
+                .unwrap();
         }
         unit.save().unwrap();
     }

@@ -28,7 +28,7 @@ impl Supervisor<'_> {
     /// [`Fault`] when a port failed; calling again later goes on.
     pub fn operate(&self, id: DeploymentId) -> Result<bool, Fault> {
         let Some((deployment, instance)) = self.load(id)? else { return Ok(false) };
-        let pending = self.0.ports.store.read_deployments()?.deployment_operation_pending(id)?;
+        let pending = self.0.ports.store.read_deployments()?.deployment_operations().pending(id)?;
         let Some(operation) = pending.into_iter().next() else {
             return self.back_up_nightly(&deployment, &instance);
         };
@@ -45,7 +45,7 @@ impl Supervisor<'_> {
     fn settle(&self, operation: DeploymentOperation, progress: DeploymentProgress) -> Result<bool, Fault> {
         let updated_at = Some(self.0.now());
         let mut unit = self.0.ports.store.write_deployments()?;
-        unit.deployment_operation_update(&DeploymentOperation { progress, updated_at, ..operation })?;
+        unit.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
         unit.save()?;
         Ok(true)
     }
@@ -74,7 +74,7 @@ impl Supervisor<'_> {
                     instance.draining = true;
                     let running = DeploymentProgress::Running;
                     let operation = DeploymentOperation { progress: running, updated_at: Some(now), ..operation };
-                    unit.deployment_operation_update(&operation)?;
+                    unit.deployment_operations().update(&operation)?;
                     Ok(())
                 })?;
                 self.0.wake.one();
@@ -105,7 +105,7 @@ impl Supervisor<'_> {
             operation.progress = DeploymentProgress::Running;
             operation.updated_at = Some(self.0.now());
             let mut unit = self.0.ports.store.write_deployments()?;
-            unit.deployment_operation_update(&operation)?;
+            unit.deployment_operations().update(&operation)?;
             unit.save()?;
         }
         match take(self.0, deployment, instance, BackupKind::Manual) {
@@ -118,20 +118,24 @@ impl Supervisor<'_> {
     fn delete(&self, deployment: &Deployment, operation: DeploymentOperation) -> Result<bool, Fault> {
         let now = self.0.now();
         self.0.ports.provisioner.forget(deployment.id)?;
-        let backups = self.0.ports.store.read_deployments()?.backup_list(deployment.id)?;
+        let backups = self.0.ports.store.read_deployments()?.backups().list(deployment.id)?;
         for backup in &backups {
             self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }
         let mut unit = self.0.ports.store.write_deployments()?;
         for backup in backups {
-            unit.backup_remove(deployment.id, backup.id)?;
+            unit.backups().remove(deployment.id, backup.id)?;
         }
-        unit.sample_clear(deployment.id)?;
-        let Some(mut deployment) = unit.deployment_get(deployment.id)? else { return Ok(false) };
+        unit.samples().clear(deployment.id)?;
+        let Some(mut deployment) = unit.deployments().get(deployment.id)? else { return Ok(false) };
         deployment.deleted_at = Some(now);
         update(unit.as_mut(), &mut deployment)?;
         let done = DeploymentProgress::Succeeded(None);
-        unit.deployment_operation_update(&DeploymentOperation { progress: done, updated_at: Some(now), ..operation })?;
+        unit.deployment_operations().update(&DeploymentOperation {
+            progress: done,
+            updated_at: Some(now),
+            ..operation
+        })?;
         unit.save()?;
         Ok(true)
     }
@@ -143,7 +147,7 @@ impl Supervisor<'_> {
             return Ok(false);
         };
         let due = self.last_nightly_time(deployment.id);
-        let newest = self.0.ports.store.read_deployments()?.backup_list(deployment.id)?.into_iter().next();
+        let newest = self.0.ports.store.read_deployments()?.backups().list(deployment.id)?.into_iter().next();
         let is_due = match &newest {
             Some(backup) => backup.id.time() < due,
             // A fresh deployment waits for its first night.

@@ -34,13 +34,13 @@ impl Supervisor<'_> {
     fn tend(&self, deployment: &Deployment, instance: &Instance) -> Result<(), Fault> {
         let Some(handle) = &instance.handle else { return Ok(()) };
         let now = self.0.now();
-        let open = self.0.ports.store.read_deployments()?.interval_current(instance.id, Metered::Compute)?;
+        let open = self.0.ports.store.read_deployments()?.ledger().current(instance.id, Metered::Compute)?;
         let proven = open.map_or(now, |interval| interval.proven_at.unwrap_or(interval.opened_at));
         if proven.plus_seconds(PROOF_SECONDS) <= now {
             // The settings go with the proof: a change that could not be told at once is told now.
             self.0.ports.provisioner.apply(handle, &deployment.settings)?;
             let mut unit = self.0.ports.store.write_deployments()?;
-            unit.interval_prove(instance.id, now)?;
+            unit.ledger().prove(instance.id, now)?;
             unit.save()?;
         }
         let slot = slot(now, Resolution::Fine);
@@ -48,9 +48,9 @@ impl Supervisor<'_> {
             let sample = self.0.ports.provisioner.sample(handle)?;
             let coarse = self.coarse_sample(instance, now)?;
             let mut unit = self.0.ports.store.write_deployments()?;
-            unit.sample_put(instance.id, Resolution::Fine, slot, &sample)?;
+            unit.samples().put(instance.id, Resolution::Fine, slot, &sample)?;
             if let Some((at, sample)) = coarse {
-                unit.sample_put(instance.id, Resolution::Coarse, at, &sample)?;
+                unit.samples().put(instance.id, Resolution::Coarse, at, &sample)?;
             }
             unit.save()?;
         }
@@ -59,7 +59,7 @@ impl Supervisor<'_> {
 
     fn sample_at(&self, instance: &Instance, resolution: Resolution, at: Timestamp) -> Result<Option<Sample>, Fault> {
         let found =
-            self.0.ports.store.read_deployments()?.sample_list(instance.id, resolution, at, at.plus_seconds(1))?;
+            self.0.ports.store.read_deployments()?.samples().list(instance.id, resolution, at, at.plus_seconds(1))?;
         Ok(found.into_iter().next().map(|(_, sample)| sample))
     }
 
@@ -70,7 +70,7 @@ impl Supervisor<'_> {
         if self.sample_at(instance, Resolution::Coarse, begin)?.is_some() {
             return Ok(None);
         }
-        let fine = self.0.ports.store.read_deployments()?.sample_list(instance.id, Resolution::Fine, begin, end)?;
+        let fine = self.0.ports.store.read_deployments()?.samples().list(instance.id, Resolution::Fine, begin, end)?;
         let samples: Vec<&Sample> = fine.iter().map(|(_, sample)| sample).collect();
         Ok(Sample::merge(&samples).map(|merged| (begin, merged)))
     }

@@ -187,7 +187,7 @@ impl Supervisor<'_> {
 
     fn change_port(&self, instance: &Instance) -> Result<Stepped, Fault> {
         let held: Vec<u16> =
-            self.0.ports.store.read_deployments()?.instance_active()?.iter().map(|(other, ..)| other.port).collect();
+            self.0.ports.store.read_deployments()?.instances().active()?.iter().map(|(other, ..)| other.port).collect();
         let Some(port) = free_port(self.0, &held) else {
             let none = ProvisionError::Unavailable { context: "find a port".to_owned(), source: "none is free".into() };
             return self.refused(instance, none);

@@ -2,30 +2,34 @@
 
 use super::{MemoryUnit, Result, missing, page};
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
-use branchyard_domain::ports::{AccountRepository, MetadataError};
+use branchyard_domain::ports::{
+    AccountRepository, MetadataError, OrganizationRepository, Repositories, UserRepository,
+};
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
 impl AccountRepository for MemoryUnit<'_> {
-    fn account_by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
+    fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
         let users = self.state.users.values().map(|u| (u.id, &u.name, AccountKind::User));
         let organizations = self.state.organizations.values().map(|o| (o.id, &o.name, AccountKind::Organization));
         let found = users.chain(organizations).find(|(_, taken, _)| taken.key() == name.key());
         Ok(found.map(|(id, name, kind)| Account { id, name: name.clone(), kind }))
     }
+}
 
-    fn user_add(&mut self, user: &User) -> Result<()> {
-        if self.account_by_name(&user.name)?.is_some() {
+impl UserRepository for MemoryUnit<'_> {
+    fn add(&mut self, user: &User) -> Result<()> {
+        if self.accounts().by_name(&user.name)?.is_some() {
             return Err(MetadataError::Taken);
         }
         self.change()?.users.insert(user.id, user.clone());
         Ok(())
     }
 
-    fn user_get(&mut self, id: AccountId) -> Result<Option<User>> {
+    fn get(&mut self, id: AccountId) -> Result<Option<User>> {
         Ok(self.state.users.get(&id).cloned())
     }
 
-    fn user_update(&mut self, user: &User) -> Result<bool> {
+    fn update(&mut self, user: &User) -> Result<bool> {
         let Some(stored) = self.change()?.users.get_mut(&user.id) else { return Ok(false) };
         stored.display_name.clone_from(&user.display_name);
         stored.bio.clone_from(&user.bio);
@@ -37,7 +41,7 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn user_set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
+    fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()> {
         let Some(stored) = self.change()?.users.get_mut(&user) else {
             return Err(missing("set the addresses of a user"));
         };
@@ -45,23 +49,25 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn user_any(&mut self) -> Result<bool> {
+    fn any(&mut self) -> Result<bool> {
         Ok(!self.state.users.is_empty())
     }
+}
 
-    fn organization_add(&mut self, organization: &Organization) -> Result<()> {
-        if self.account_by_name(&organization.name)?.is_some() {
+impl OrganizationRepository for MemoryUnit<'_> {
+    fn add(&mut self, organization: &Organization) -> Result<()> {
+        if self.accounts().by_name(&organization.name)?.is_some() {
             return Err(MetadataError::Taken);
         }
         self.change()?.organizations.insert(organization.id, organization.clone());
         Ok(())
     }
 
-    fn organization_get(&mut self, id: AccountId) -> Result<Option<Organization>> {
+    fn get(&mut self, id: AccountId) -> Result<Option<Organization>> {
         Ok(self.state.organizations.get(&id).cloned())
     }
 
-    fn organization_update(&mut self, organization: &Organization) -> Result<bool> {
+    fn update(&mut self, organization: &Organization) -> Result<bool> {
         let Some(stored) = self.change()?.organizations.get_mut(&organization.id) else { return Ok(false) };
         stored.display_name.clone_from(&organization.display_name);
         stored.description.clone_from(&organization.description);
@@ -69,24 +75,19 @@ impl AccountRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn organization_owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
+    fn owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>> {
         let owns = self.state.deployments.values().any(|known| known.owner_id == id && known.removed_at.is_none());
         Ok(owns.then_some("deployments"))
     }
 
-    fn organization_remove(&mut self, id: AccountId, _at: Timestamp) -> Result<()> {
+    fn remove(&mut self, id: AccountId, _at: Timestamp) -> Result<()> {
         let state = self.change()?;
         state.organizations.remove(&id);
         state.members.retain(|(organization, _), _| *organization != id);
         Ok(())
     }
 
-    fn organization_list(
-        &mut self,
-        user: AccountId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<(Organization, MemberRole)>> {
+    fn list(&mut self, user: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<(Organization, MemberRole)>> {
         let of_user = self.state.members.iter().filter(|((_, member), _)| *member == user);
         let mut found: Vec<(Organization, MemberRole)> = of_user
             .filter_map(|((id, _), (role, _))| Some((self.state.organizations.get(id)?.clone(), *role)))

@@ -12,31 +12,31 @@ impl MemoryUnit<'_> {
 }
 
 impl ActivityRepository for MemoryUnit<'_> {
-    fn activity_add(&mut self, activity: &Activity) -> Result<()> {
+    fn add(&mut self, activity: &Activity) -> Result<()> {
         let Some(user) = self.state.users.get(&activity.by) else { return Err(missing("note an activity")) };
         let named = Activity { by_name: user.name.clone(), ..activity.clone() };
         self.change()?.activities.insert(activity.id, named);
         Ok(())
     }
 
-    fn activity_list(&mut self, database: DatabaseId, limit: usize) -> Result<Vec<Activity>> {
+    fn list(&mut self, database: DatabaseId, limit: usize) -> Result<Vec<Activity>> {
         Ok(self.activities(|activity| activity.database_id == database, limit))
     }
 
-    fn activity_of_pull(&mut self, database: DatabaseId, number: PullNumber, limit: usize) -> Result<Vec<Activity>> {
+    fn list_of_pull(&mut self, database: DatabaseId, number: PullNumber, limit: usize) -> Result<Vec<Activity>> {
         let is_of_pull =
             |activity: &Activity| matches!(activity.kind, ActivityKind::Pull { number: of, .. } if of == number);
         Ok(self.activities(|activity| activity.database_id == database && is_of_pull(activity), limit))
     }
 
-    fn activity_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         let activities = &mut self.change()?.activities;
         let had = activities.len();
         activities.retain(|_, activity| activity.at >= before || matches!(activity.kind, ActivityKind::Pull { .. }));
         Ok(count(had - activities.len()))
     }
 
-    fn activity_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         self.change()?.activities.retain(|_, activity| activity.database_id != database);
         Ok(())
     }

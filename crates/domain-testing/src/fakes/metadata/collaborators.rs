@@ -3,10 +3,11 @@
 use super::{MemoryUnit, Result, missing, page};
 use branchyard_domain::entities::{Collaborator, Role};
 use branchyard_domain::ports::CollaboratorRepository;
+use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
 impl CollaboratorRepository for MemoryUnit<'_> {
-    fn collaborator_put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
+    fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("put a collaborator"));
         }
@@ -15,29 +16,24 @@ impl CollaboratorRepository for MemoryUnit<'_> {
         Ok(added)
     }
 
-    fn collaborator_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+    fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
         let Some((role, added_at)) = self.state.collaborators.get(&(database, user)) else { return Ok(None) };
         let found = self.state.users.get(&user);
         Ok(found.map(|u| Collaborator { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
     }
 
-    fn collaborator_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
-        let found = self.collaborator_get(database, user)?;
+    fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>> {
+        let found = self.collaborators().get(database, user)?;
         self.change()?.collaborators.remove(&(database, user));
         Ok(found)
     }
 
-    fn collaborator_list(
-        &mut self,
-        database: DatabaseId,
-        after: Option<&str>,
-        limit: usize,
-    ) -> Result<Vec<Collaborator>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>> {
         let ids: Vec<AccountId> =
             self.state.collaborators.keys().filter(|(id, _)| *id == database).map(|(_, user)| *user).collect();
         let mut found = Vec::new();
         for user in ids {
-            found.extend(self.collaborator_get(database, user)?);
+            found.extend(self.collaborators().get(database, user)?);
         }
         let after = after.map(str::to_ascii_lowercase);
         found.retain(|c| after.as_ref().is_none_or(|after| c.username.key() > *after));

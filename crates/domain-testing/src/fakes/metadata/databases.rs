@@ -45,7 +45,7 @@ impl MemoryUnit<'_> {
 }
 
 impl DatabaseRepository for MemoryUnit<'_> {
-    fn database_add(&mut self, database: &Database) -> Result<()> {
+    fn add(&mut self, database: &Database) -> Result<()> {
         let locator = &database.locator;
         if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {
             return Err(MetadataError::Taken);
@@ -54,15 +54,15 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn database_by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
+    fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>> {
         Ok(self.state.live(&owner.key(), &name.key()).cloned())
     }
 
-    fn database_get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
+    fn get(&mut self, id: DatabaseId) -> Result<Option<Database>> {
         Ok(self.state.databases.get(&id).cloned())
     }
 
-    fn database_update(&mut self, database: &Database) -> Result<bool> {
+    fn update(&mut self, database: &Database) -> Result<bool> {
         if self.state.databases.get(&database.id).is_none_or(|stored| stored.version != database.version) {
             return Ok(false);
         }
@@ -81,7 +81,7 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn database_wrote(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
+    fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()> {
         if let Some(stored) = self.change()?.databases.get_mut(&id) {
             stored.last_write_at = Some(at);
             stored.size_bytes = size_bytes;
@@ -89,7 +89,7 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn database_list(
+    fn list(
         &mut self,
         viewer: Option<AccountId>,
         filter: &DatabaseFilter,
@@ -99,7 +99,7 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(self.live_page(viewer, |d| self.passes(d, filter), after, limit))
     }
 
-    fn database_ranking(
+    fn list_ranked(
         &mut self,
         viewer: Option<AccountId>,
         filter: &DatabaseFilter,
@@ -114,19 +114,19 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(page(found.into_iter(), limit))
     }
 
-    fn database_list_of(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>> {
+    fn list_of_user(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>> {
         let live = self.state.databases.values().filter(|d| d.deleted_at.is_none() && self.has_role(user, d));
         let mut found: Vec<Database> = live.cloned().collect();
         found.sort_by_key(|d| std::cmp::Reverse((Ranking::LastWrite.of(d), d.id)));
         Ok(page(found.into_iter(), limit))
     }
 
-    fn database_count(&mut self, owner: AccountId) -> Result<u64> {
+    fn count(&mut self, owner: AccountId) -> Result<u64> {
         let live = self.state.databases.values().filter(|d| d.owner_id == owner && d.deleted_at.is_none());
         Ok(count(live.count()))
     }
 
-    fn fork_list(
+    fn list_forks(
         &mut self,
         viewer: Option<AccountId>,
         parent: DatabaseId,
@@ -136,12 +136,12 @@ impl DatabaseRepository for MemoryUnit<'_> {
         Ok(self.live_page(viewer, |d| d.parent_id == Some(parent), after, limit))
     }
 
-    fn fork_count(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
+    fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64> {
         let live = self.state.databases.values().filter(|d| d.network_id == network && d.deleted_at.is_none());
         Ok(count(live.filter(|d| d.parent_id.is_some() && self.sees(viewer, d)).count()))
     }
 
-    fn database_ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {
+    fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>> {
         let live = self.state.databases.values().filter(|d| d.deleted_at.is_none()).map(|d| d.id);
         Ok(page(live.filter(|id| after.is_none_or(|after| *id > after)), limit))
     }

@@ -2,41 +2,40 @@
 
 use super::{MemoryUnit, Result, count, missing, page};
 use branchyard_deployments::entities::{Deployment, DeploymentCollaborator, DeploymentRole, Instance, RunState};
-use branchyard_deployments::ports::{DeploymentOperationRepository as _, DeploymentRepository, InstanceRepository};
+use branchyard_deployments::ports::{
+    DeploymentCollaboratorRepository, DeploymentOperationRepository as _, DeploymentRepositories, DeploymentRepository,
+    InstanceRepository,
+};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, InstanceId};
 use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
 impl DeploymentRepository for MemoryUnit<'_> {
-    fn deployment_add(&mut self, deployment: &Deployment) -> Result<()> {
+    fn add(&mut self, deployment: &Deployment) -> Result<()> {
         let locator = &deployment.locator;
-        if self.deployment_by_name(&locator.owner, &locator.name)?.is_some() {
+        if self.deployments().by_name(&locator.owner, &locator.name)?.is_some() {
             return Err(MetadataError::Taken);
         }
         self.change()?.deployments.insert(deployment.id, deployment.clone());
         Ok(())
     }
 
-    fn deployment_by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
+    fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
         let mut live = self.state.deployments.values().filter(|deployment| deployment.deleted_at.is_none());
         let same = |d: &&Deployment| d.locator.owner.key() == owner.key() && d.locator.name.key() == name.key();
         Ok(live.find(same).cloned())
     }
 
-    fn deployment_identity(
-        &mut self,
-        owner: &OwnerName,
-        name: &DeploymentName,
-    ) -> Result<Option<(DeploymentId, AccountId)>> {
-        let found = self.deployment_by_name(owner, name)?.filter(|deployment| deployment.removed_at.is_none());
+    fn identity(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<(DeploymentId, AccountId)>> {
+        let found = self.deployments().by_name(owner, name)?.filter(|deployment| deployment.removed_at.is_none());
         Ok(found.map(|deployment| (deployment.id, deployment.owner_id)))
     }
 
-    fn deployment_get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
+    fn get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         Ok(self.state.deployments.get(&id).cloned())
     }
 
-    fn deployment_update(&mut self, deployment: &Deployment) -> Result<bool> {
+    fn update(&mut self, deployment: &Deployment) -> Result<bool> {
         let fits = self.state.deployments.get(&deployment.id).is_some_and(|held| held.version == deployment.version);
         if fits {
             let changed = Deployment { version: deployment.version + 1, ..deployment.clone() };
@@ -45,7 +44,7 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(fits)
     }
 
-    fn deployment_list(
+    fn list(
         &mut self,
         owner: AccountId,
         state: Option<RunState>,
@@ -62,30 +61,26 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(page(wanted.cloned(), limit))
     }
 
-    fn deployment_count_active(&mut self, owner: AccountId) -> Result<u64> {
+    fn count_active(&mut self, owner: AccountId) -> Result<u64> {
         let active = |d: &&Deployment| d.owner_id == owner && d.state != RunState::Stopped;
         Ok(count(self.state.deployments.values().filter(active).count()))
     }
 
-    fn deployment_busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
+    fn busy(&mut self, node: &str) -> Result<Vec<DeploymentId>> {
         let of_node = self.state.deployments.values().filter(|d| d.node == node);
         let all: Vec<(DeploymentId, RunState)> = of_node.map(|d| (d.id, d.state)).collect();
         let mut busy = Vec::new();
         for (id, state) in all {
-            if state != RunState::Stopped || !self.deployment_operation_pending(id)?.is_empty() {
+            if state != RunState::Stopped || !self.deployment_operations().pending(id)?.is_empty() {
                 busy.push(id);
             }
         }
         Ok(busy)
     }
+}
 
-    fn deployment_collaborator_put(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-        role: DeploymentRole,
-        at: Timestamp,
-    ) -> Result<bool> {
+impl DeploymentCollaboratorRepository for MemoryUnit<'_> {
+    fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool> {
         if !self.state.deployments.contains_key(&deployment) || !self.state.users.contains_key(&user) {
             return Err(missing("put a collaborator of a deployment"));
         }
@@ -94,11 +89,7 @@ impl DeploymentRepository for MemoryUnit<'_> {
         Ok(added)
     }
 
-    fn deployment_collaborator_get(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>> {
+    fn get(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>> {
         let Some((role, added_at)) = self.state.deployment_collaborators.get(&(deployment, user)) else {
             return Ok(None);
         };
@@ -111,22 +102,18 @@ impl DeploymentRepository for MemoryUnit<'_> {
         }))
     }
 
-    fn deployment_collaborator_remove(
-        &mut self,
-        deployment: DeploymentId,
-        user: AccountId,
-    ) -> Result<Option<DeploymentCollaborator>> {
-        let found = self.deployment_collaborator_get(deployment, user)?;
+    fn remove(&mut self, deployment: DeploymentId, user: AccountId) -> Result<Option<DeploymentCollaborator>> {
+        let found = self.deployment_collaborators().get(deployment, user)?;
         self.change()?.deployment_collaborators.remove(&(deployment, user));
         Ok(found)
     }
 
-    fn deployment_collaborator_list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentCollaborator>> {
         let keys = self.state.deployment_collaborators.keys();
         let users: Vec<AccountId> = keys.filter(|(id, _)| *id == deployment).map(|(_, user)| *user).collect();
         let mut found = Vec::new();
         for user in users {
-            found.extend(self.deployment_collaborator_get(deployment, user)?);
+            found.extend(self.deployment_collaborators().get(deployment, user)?);
         }
         found.sort_by_key(|collaborator| collaborator.username.key());
         Ok(found)
@@ -142,7 +129,7 @@ impl MemoryUnit<'_> {
 }
 
 impl InstanceRepository for MemoryUnit<'_> {
-    fn instance_add(&mut self, instance: &Instance) -> Result<()> {
+    fn add(&mut self, instance: &Instance) -> Result<()> {
         if self.port_is_taken(instance) {
             return Err(MetadataError::Taken);
         }
@@ -150,7 +137,7 @@ impl InstanceRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn instance_update(&mut self, instance: &Instance) -> Result<bool> {
+    fn update(&mut self, instance: &Instance) -> Result<bool> {
         if self.port_is_taken(instance) {
             return Err(MetadataError::Taken);
         }
@@ -161,16 +148,16 @@ impl InstanceRepository for MemoryUnit<'_> {
         Ok(there)
     }
 
-    fn instance_get(&mut self, id: InstanceId) -> Result<Option<Instance>> {
+    fn get(&mut self, id: InstanceId) -> Result<Option<Instance>> {
         Ok(self.state.instances.get(&id).cloned())
     }
 
-    fn instance_list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>> {
         let own = self.state.instances.values().filter(|instance| instance.deployment_id == deployment);
         Ok(own.cloned().collect())
     }
 
-    fn instance_active(&mut self) -> Result<Vec<(Instance, AccountId, String)>> {
+    fn active(&mut self) -> Result<Vec<(Instance, AccountId, String)>> {
         let live = self.state.instances.values().filter(|instance| instance.state != RunState::Stopped);
         let with_owner = live.filter_map(|instance| {
             let deployment = self.state.deployments.get(&instance.deployment_id)?;

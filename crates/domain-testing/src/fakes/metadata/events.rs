@@ -8,7 +8,7 @@ use branchyard_domain::ports::{EventRepository, IdempotencyRepository, MetadataE
 use branchyard_domain::values::{AccountId, DatabaseId, EventId, Timestamp};
 
 impl IdempotencyRepository for MemoryUnit<'_> {
-    fn answer_add(&mut self, answer: &SavedAnswer) -> Result<()> {
+    fn add(&mut self, answer: &SavedAnswer) -> Result<()> {
         let key = (answer.caller, answer.scope.clone(), answer.key.clone());
         if self.state.answers.contains_key(&key) {
             return Err(MetadataError::Taken);
@@ -17,18 +17,12 @@ impl IdempotencyRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn answer_get(
-        &mut self,
-        caller: AccountId,
-        scope: &str,
-        key: &str,
-        not_before: Timestamp,
-    ) -> Result<Option<SavedAnswer>> {
+    fn get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>> {
         let found = self.state.answers.get(&(caller, scope.to_owned(), key.to_owned()));
         Ok(found.filter(|answer| answer.created_at >= not_before).cloned())
     }
 
-    fn answer_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         let answers = &mut self.change()?.answers;
         let had = answers.len();
         answers.retain(|_, answer| answer.created_at >= before);
@@ -37,12 +31,12 @@ impl IdempotencyRepository for MemoryUnit<'_> {
 }
 
 impl EventRepository for MemoryUnit<'_> {
-    fn event_add(&mut self, event: &Event) -> Result<()> {
+    fn add(&mut self, event: &Event) -> Result<()> {
         self.change()?.events.push((event.clone(), false));
         Ok(())
     }
 
-    fn event_list(&mut self, database: DatabaseId, after: Option<EventId>, limit: usize) -> Result<Vec<Event>> {
+    fn list(&mut self, database: DatabaseId, after: Option<EventId>, limit: usize) -> Result<Vec<Event>> {
         let events = self.state.events.iter().map(|(event, _)| event);
         let seen = after.and_then(|after| events.clone().position(|event| event.id == after));
         let later = events.skip(seen.map_or(0, |at| at + 1));
@@ -51,12 +45,12 @@ impl EventRepository for MemoryUnit<'_> {
         Ok(page(later.filter(|event| event.database_id == database).cloned(), limit))
     }
 
-    fn event_waiting(&mut self, limit: usize) -> Result<Vec<Event>> {
+    fn list_waiting(&mut self, limit: usize) -> Result<Vec<Event>> {
         let waiting = self.state.events.iter().filter(|(_, dispatched)| !dispatched);
         Ok(page(waiting.map(|(event, _)| event.clone()), limit))
     }
 
-    fn event_dispatched(&mut self, id: EventId, _at: Timestamp) -> Result<()> {
+    fn mark_dispatched(&mut self, id: EventId, _at: Timestamp) -> Result<()> {
         let wanted = self.state.deliveries.values().any(|logged| logged.delivery.event_id == id);
         let events = &mut self.change()?.events;
         events.retain(|(event, _)| wanted || event.id != id);
@@ -66,7 +60,7 @@ impl EventRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn event_purge(&mut self) -> Result<u64> {
+    fn purge(&mut self) -> Result<u64> {
         let wanted: BTreeSet<EventId> = self.state.deliveries.values().map(|logged| logged.delivery.event_id).collect();
         let events = &mut self.change()?.events;
         let had = events.len();

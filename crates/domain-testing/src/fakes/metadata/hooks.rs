@@ -4,8 +4,8 @@ use super::state::{Held, Logged};
 use super::{MemoryUnit, Result, count, missing, page};
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
 use branchyard_domain::ports::{
-    DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository as _, HookRepository, Lease, MetadataError,
-    Places,
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState as _, HookRepository, Lease, MetadataError,
+    Places, Repositories,
 };
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
 
@@ -49,7 +49,7 @@ impl MemoryUnit<'_> {
 }
 
 impl HookRepository for MemoryUnit<'_> {
-    fn hook_add(&mut self, hook: &Hook) -> Result<()> {
+    fn add(&mut self, hook: &Hook) -> Result<()> {
         if self.state.hooks.contains_key(&hook.id) {
             return Err(MetadataError::Taken);
         }
@@ -57,12 +57,12 @@ impl HookRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn hook_get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
+    fn get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>> {
         let found = self.state.hooks.get(&id).map(|held| &held.hook);
         Ok(found.filter(|hook| hook.database_id == database).cloned())
     }
 
-    fn hook_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         after: Option<HookId>,
@@ -73,33 +73,33 @@ impl HookRepository for MemoryUnit<'_> {
         Ok(page(later.map(|hook| (hook.clone(), self.deliveries_of(hook.id).next_back().cloned())), limit))
     }
 
-    fn hook_count(&mut self, database: DatabaseId) -> Result<u64> {
+    fn count(&mut self, database: DatabaseId) -> Result<u64> {
         Ok(count(self.state.hooks.values().filter(|held| held.hook.database_id == database).count()))
     }
 
-    fn hook_update(&mut self, hook: &Hook) -> Result<bool> {
+    fn update(&mut self, hook: &Hook) -> Result<bool> {
         let Some(held) = self.change()?.hooks.get_mut(&hook.id) else { return Ok(false) };
         let (id, database_id, created_at) = (held.hook.id, held.hook.database_id, held.hook.created_at);
         held.hook = Hook { id, database_id, created_at, ..hook.clone() };
         Ok(true)
     }
 
-    fn hook_remove(&mut self, id: HookId) -> Result<bool> {
+    fn remove(&mut self, id: HookId) -> Result<bool> {
         let state = self.change()?;
         state.deliveries.retain(|_, logged| logged.delivery.hook_id != id);
         Ok(state.hooks.remove(&id).is_some())
     }
 
-    fn hook_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         let hooks = self.state.hooks.values().map(|held| &held.hook).filter(|hook| hook.database_id == database);
         for id in hooks.map(|hook| hook.id).collect::<Vec<_>>() {
-            self.hook_remove(id)?;
+            self.hooks().remove(id)?;
         }
         self.change()?.events.retain(|(event, _)| event.database_id != database);
         Ok(())
     }
 
-    fn hook_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
+    fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>> {
         let hooks = self.state.hooks.values().map(|held| &held.hook);
         let wanting = hooks.filter(|h| h.database_id == database && h.active && h.events.contains(&event));
         Ok(wanting.map(|hook| (hook.id, self.deliveries_of(hook.id).next_back().map(|last| last.id))).collect())
@@ -107,7 +107,7 @@ impl HookRepository for MemoryUnit<'_> {
 }
 
 impl DeliveryRepository for MemoryUnit<'_> {
-    fn delivery_add(&mut self, deliveries: &[Delivery]) -> Result<()> {
+    fn add(&mut self, deliveries: &[Delivery]) -> Result<()> {
         for delivery in deliveries {
             let known = self.state.hooks.contains_key(&delivery.hook_id)
                 && self.state.events.iter().any(|(event, _)| event.id == delivery.event_id);
@@ -120,16 +120,16 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn delivery_get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
+    fn get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>> {
         Ok(ids.iter().filter_map(|id| self.state.deliveries.get(id)).map(|logged| logged.delivery.clone()).collect())
     }
 
-    fn delivery_get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
+    fn get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>> {
         let found = self.state.deliveries.get(&id).map(|logged| &logged.delivery);
         Ok(found.filter(|delivery| delivery.hook_id == hook).cloned())
     }
 
-    fn delivery_list(
+    fn list(
         &mut self,
         hook: HookId,
         state: Option<DeliveryState>,
@@ -142,29 +142,13 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(page(wanted.cloned(), limit))
     }
 
-    fn delivery_request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
+    fn request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>> {
         let Some(logged) = self.state.deliveries.get(&id) else { return Ok(None) };
         let event = self.state.events.iter().find(|(event, _)| event.id == logged.delivery.event_id);
         Ok(event.map(|(event, _)| (logged.request.clone(), event.body.clone())))
     }
 
-    fn attempt_list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
-        Ok(self.state.deliveries.get(&delivery).map(|logged| logged.attempts.clone()).unwrap_or_default())
-    }
-
-    fn attempt_add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
-        if !self.delivery_update(delivery)? {
-            return Err(missing("log an attempt"));
-        }
-        let logged = self.change()?.deliveries.get_mut(&delivery.id).ok_or_else(|| missing("log an attempt"))?;
-        logged.request = Some(request.clone());
-        logged.attempts.push(attempt.clone());
-        let surplus = logged.attempts.len().saturating_sub(keep);
-        logged.attempts.drain(..surplus);
-        Ok(())
-    }
-
-    fn delivery_update(&mut self, delivery: &Delivery) -> Result<bool> {
+    fn update(&mut self, delivery: &Delivery) -> Result<bool> {
         let Some(logged) = self.change()?.deliveries.get_mut(&delivery.id) else { return Ok(false) };
         logged.delivery.status = delivery.status;
         logged.delivery.attempt_count = delivery.attempt_count;
@@ -172,7 +156,7 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn delivery_give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
+    fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64> {
         let all = self.change()?.deliveries.values_mut().map(|logged| &mut logged.delivery);
         let mut given_up = 0;
         for delivery in all.filter(|delivery| delivery.hook_id == hook && delivery.is_pending()) {
@@ -182,18 +166,12 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(given_up)
     }
 
-    fn delivery_is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
+    fn is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool> {
         let admits = |hook: &Hook| if is_held_back(hook, places) { places.held_back } else { places.hooks };
         Ok(self.due(now).iter().any(|(_, hook, _)| admits(hook) > 0))
     }
 
-    fn delivery_lease(
-        &mut self,
-        holder: &str,
-        now: Timestamp,
-        until: Timestamp,
-        places: Places<'_>,
-    ) -> Result<Vec<Lease>> {
+    fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>> {
         let mut held_back = 0;
         let due = self.due(now).into_iter().filter(|(_, hook, _)| {
             let is_held_back = is_held_back(hook, places);
@@ -220,7 +198,7 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(leases)
     }
 
-    fn delivery_held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
+    fn held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>> {
         let held = leases.iter().filter_map(|(hook, until)| {
             let lease = |held: &&Held| held.lease.as_ref().is_some_and(|(by, end)| by == holder && end == until);
             self.state.hooks.get(hook).filter(lease).map(|held| (held.hook.clone(), *until))
@@ -228,7 +206,7 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(held.collect())
     }
 
-    fn delivery_release(&mut self, hooks: &[HookId]) -> Result<()> {
+    fn release(&mut self, hooks: &[HookId]) -> Result<()> {
         for hook in hooks {
             if let Some(held) = self.change()?.hooks.get_mut(hook) {
                 held.lease = None;
@@ -237,20 +215,20 @@ impl DeliveryRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn delivery_recover(&mut self, holder: &str) -> Result<u64> {
+    fn recover(&mut self, holder: &str) -> Result<u64> {
         let all = self.change()?.hooks.values_mut();
         let held = all.filter(|held| held.lease.as_ref().is_some_and(|(by, _)| by == holder));
         Ok(count(held.map(|held| held.lease = None).count()))
     }
 
-    fn delivery_backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
+    fn backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog> {
         let all = self.state.deliveries.values().filter_map(|logged| due_at(&logged.delivery));
         let due: Vec<Timestamp> = all.filter(|at| *at <= now).collect();
-        let waiting = self.event_waiting(usize::MAX)?.len();
+        let waiting = self.events().list_waiting(usize::MAX)?.len();
         Ok(DeliveryBacklog { events: count(waiting), due: count(due.len()), oldest_due_at: due.into_iter().min() })
     }
 
-    fn delivery_purge(&mut self, before: Timestamp, limit: usize) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp, limit: usize) -> Result<u64> {
         let all = self.state.deliveries.values().map(|logged| &logged.delivery);
         let old = all.filter(|delivery| delivery.finished_at().is_some_and(|at| at < before)).map(|d| d.id);
         let old = page(old, limit);
@@ -258,5 +236,23 @@ impl DeliveryRepository for MemoryUnit<'_> {
             self.change()?.deliveries.remove(id);
         }
         Ok(count(old.len()))
+    }
+}
+
+impl AttemptRepository for MemoryUnit<'_> {
+    fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
+        Ok(self.state.deliveries.get(&delivery).map(|logged| logged.attempts.clone()).unwrap_or_default())
+    }
+
+    fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()> {
+        if !self.deliveries().update(delivery)? {
+            return Err(missing("log an attempt"));
+        }
+        let logged = self.change()?.deliveries.get_mut(&delivery.id).ok_or_else(|| missing("log an attempt"))?;
+        logged.request = Some(request.clone());
+        logged.attempts.push(attempt.clone());
+        let surplus = logged.attempts.len().saturating_sub(keep);
+        logged.attempts.drain(..surplus);
+        Ok(())
     }
 }

@@ -26,7 +26,7 @@ impl MemoryUnit<'_> {
 }
 
 impl LedgerRepository for MemoryUnit<'_> {
-    fn interval_open(&mut self, interval: &Interval) -> Result<()> {
+    fn open(&mut self, interval: &Interval) -> Result<()> {
         if self.current(interval.instance_id, interval.kind)?.is_some() {
             return Err(MetadataError::Taken);
         }
@@ -34,17 +34,17 @@ impl LedgerRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn interval_current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>> {
+    fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Interval>> {
         let open = |i: &&Interval| i.instance_id == instance && i.kind == kind && i.closed_at.is_none();
         Ok(self.state.intervals.iter().find(open).cloned())
     }
 
-    fn interval_last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>> {
+    fn last_end(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<Timestamp>> {
         let own = self.state.intervals.iter().filter(|i| i.instance_id == instance && i.kind == kind);
         Ok(own.filter_map(|i| i.closed_at).max())
     }
 
-    fn interval_close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool> {
+    fn close(&mut self, instance: InstanceId, kind: Metered, at: Timestamp) -> Result<bool> {
         let open = self.current(instance, kind)?;
         let there = open.is_some();
         if let Some(interval) = open {
@@ -53,24 +53,24 @@ impl LedgerRepository for MemoryUnit<'_> {
         Ok(there)
     }
 
-    fn interval_prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()> {
+    fn prove(&mut self, instance: InstanceId, at: Timestamp) -> Result<()> {
         if let Some(interval) = self.current(instance, Metered::Compute)? {
             interval.proven_at = Some(at);
         }
         Ok(())
     }
 
-    fn interval_list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
+    fn list(&mut self, deployment: DeploymentId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
         Ok(self.intervals(|interval| interval.deployment_id == deployment, from, to))
     }
 
-    fn interval_list_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
+    fn list_of_owner(&mut self, owner: AccountId, from: Timestamp, to: Timestamp) -> Result<Vec<Interval>> {
         Ok(self.intervals(|interval| interval.owner_id == owner, from, to))
     }
 }
 
 impl BackupRepository for MemoryUnit<'_> {
-    fn backup_add(&mut self, backup: &Backup) -> Result<()> {
+    fn add(&mut self, backup: &Backup) -> Result<()> {
         let key = (backup.deployment_id, backup.id);
         if self.state.backups.contains_key(&key) {
             return Err(MetadataError::Taken);
@@ -79,33 +79,27 @@ impl BackupRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn backup_get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>> {
+    fn get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>> {
         Ok(self.state.backups.get(&(deployment, id)).cloned())
     }
 
-    fn backup_list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>> {
+    fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>> {
         let newest = self.state.backups.values().rev();
         Ok(newest.filter(|backup| backup.deployment_id == deployment).cloned().collect())
     }
 
-    fn backup_remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool> {
+    fn remove(&mut self, deployment: DeploymentId, id: BackupId) -> Result<bool> {
         Ok(self.change()?.backups.remove(&(deployment, id)).is_some())
     }
 }
 
 impl SampleRepository for MemoryUnit<'_> {
-    fn sample_put(
-        &mut self,
-        instance: InstanceId,
-        resolution: Resolution,
-        at: Timestamp,
-        sample: &Sample,
-    ) -> Result<()> {
+    fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()> {
         self.change()?.samples.insert((instance, resolution, at), sample.clone());
         Ok(())
     }
 
-    fn sample_list(
+    fn list(
         &mut self,
         instance: InstanceId,
         resolution: Resolution,
@@ -119,14 +113,14 @@ impl SampleRepository for MemoryUnit<'_> {
         Ok(range.map(|((_, _, at), sample)| (*at, sample.clone())).collect())
     }
 
-    fn sample_purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, resolution: Resolution, before: Timestamp) -> Result<u64> {
         let samples = &mut self.change()?.samples;
         let held = samples.len();
         samples.retain(|(_, kind, at), _| *kind != resolution || *at >= before);
         Ok(count(held - samples.len()))
     }
 
-    fn sample_clear(&mut self, deployment: DeploymentId) -> Result<()> {
+    fn clear(&mut self, deployment: DeploymentId) -> Result<()> {
         let instances = self.state.instances.clone();
         let own = |id: &InstanceId| instances.get(id).is_some_and(|instance| instance.deployment_id == deployment);
         self.change()?.samples.retain(|(instance, _, _), _| !own(instance));
@@ -135,16 +129,16 @@ impl SampleRepository for MemoryUnit<'_> {
 }
 
 impl DeploymentOperationRepository for MemoryUnit<'_> {
-    fn deployment_operation_add(&mut self, operation: &DeploymentOperation) -> Result<()> {
+    fn add(&mut self, operation: &DeploymentOperation) -> Result<()> {
         self.change()?.deployment_operations.insert(operation.id, operation.clone());
         Ok(())
     }
 
-    fn deployment_operation_get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>> {
+    fn get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>> {
         Ok(self.state.deployment_operations.get(&id).cloned())
     }
 
-    fn deployment_operation_update(&mut self, operation: &DeploymentOperation) -> Result<bool> {
+    fn update(&mut self, operation: &DeploymentOperation) -> Result<bool> {
         let open = self.state.deployment_operations.get(&operation.id).is_some_and(|held| !held.settled());
         if open {
             self.change()?.deployment_operations.insert(operation.id, operation.clone());
@@ -152,7 +146,7 @@ impl DeploymentOperationRepository for MemoryUnit<'_> {
         Ok(open)
     }
 
-    fn deployment_operation_list(
+    fn list(
         &mut self,
         deployment: DeploymentId,
         filter: DeploymentOperationFilter,
@@ -169,12 +163,12 @@ impl DeploymentOperationRepository for MemoryUnit<'_> {
         Ok(page(wanted.cloned(), limit))
     }
 
-    fn deployment_operation_pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>> {
+    fn pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>> {
         let all = self.state.deployment_operations.values();
         Ok(all.filter(|o| o.deployment_id == deployment && !o.settled()).cloned().collect())
     }
 
-    fn deployment_operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         let operations = &mut self.change()?.deployment_operations;
         let held = operations.len();
         operations.retain(|_, o| !o.settled() || o.updated_at.unwrap_or(o.created_at) >= before);

@@ -3,16 +3,11 @@
 use super::{MemoryUnit, Result, count, missing, page};
 use branchyard_domain::entities::{Member, MemberRole};
 use branchyard_domain::ports::MemberRepository;
+use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::values::{AccountId, Timestamp};
 
 impl MemberRepository for MemoryUnit<'_> {
-    fn member_put(
-        &mut self,
-        organization: AccountId,
-        user: AccountId,
-        role: MemberRole,
-        at: Timestamp,
-    ) -> Result<bool> {
+    fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
         if !self.state.organizations.contains_key(&organization) || !self.state.users.contains_key(&user) {
             return Err(missing("put a member"));
         }
@@ -21,31 +16,31 @@ impl MemberRepository for MemoryUnit<'_> {
         Ok(added)
     }
 
-    fn member_get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+    fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
         let Some((role, added_at)) = self.state.members.get(&(organization, user)) else { return Ok(None) };
         let member = self.state.users.get(&user);
         Ok(member.map(|u| Member { user_id: user, username: u.name.clone(), role: *role, added_at: *added_at }))
     }
 
-    fn member_remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
-        let found = self.member_get(organization, user)?;
+    fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>> {
+        let found = self.members().get(organization, user)?;
         self.change()?.members.remove(&(organization, user));
         Ok(found)
     }
 
-    fn member_list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>> {
+    fn list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>> {
         let ids: Vec<AccountId> =
             self.state.members.keys().filter(|(id, _)| *id == organization).map(|(_, user)| *user).collect();
         let mut found = Vec::new();
         for user in ids {
-            found.extend(self.member_get(organization, user)?);
+            found.extend(self.members().get(organization, user)?);
         }
         found.retain(|member| after.is_none_or(|after| *member.username.key() > *after));
         found.sort_by_key(|member| member.username.key());
         Ok(page(found.into_iter(), limit))
     }
 
-    fn owner_count(&mut self, organization: AccountId) -> Result<u64> {
+    fn count_owners(&mut self, organization: AccountId) -> Result<u64> {
         let owners = self.state.members.iter().filter(|(_, (role, _))| *role == MemberRole::Owner);
         Ok(count(owners.filter(|((id, _), _)| *id == organization).count()))
     }

@@ -56,7 +56,7 @@ impl MemoryUnit<'_> {
 }
 
 impl OperationRepository for MemoryUnit<'_> {
-    fn operation_add(&mut self, operation: &Operation) -> Result<()> {
+    fn add(&mut self, operation: &Operation) -> Result<()> {
         if self.state.operations.contains_key(&operation.id) {
             return Err(MetadataError::Taken);
         }
@@ -65,11 +65,11 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn operation_get(&mut self, id: OperationId) -> Result<Option<Operation>> {
+    fn get(&mut self, id: OperationId) -> Result<Option<Operation>> {
         Ok(self.state.operations.get(&id).map(|leased| leased.operation.clone()))
     }
 
-    fn operation_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         filter: OperationFilter,
@@ -79,7 +79,7 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(self.listed(|o| o.database_id == database, filter, before, limit))
     }
 
-    fn operation_list_by(
+    fn list_by(
         &mut self,
         creator: AccountId,
         filter: OperationFilter,
@@ -89,17 +89,17 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(self.listed(|o| o.created_by == creator, filter, before, limit))
     }
 
-    fn operation_count_queued(&mut self, database: DatabaseId) -> Result<u64> {
+    fn count_queued(&mut self, database: DatabaseId) -> Result<u64> {
         let queued = self.state.operations.values().filter(|l| l.is(OperationState::Queued));
         Ok(count(queued.filter(|l| l.operation.database_id == database).count()))
     }
 
-    fn operation_pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
+    fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
         let all = self.state.operations.values().map(|leased| &leased.operation);
         Ok(all.filter(|o| o.database_id == database && !o.settled()).cloned().collect())
     }
 
-    fn operation_lease(
+    fn lease(
         &mut self,
         holder: &str,
         now: Timestamp,
@@ -127,13 +127,13 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(Some(leased.operation.clone()))
     }
 
-    fn operation_extend(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
+    fn extend_lease(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool> {
         let Some(leased) = self.leased(id, holder)? else { return Ok(false) };
         leased.lease = Some((holder.to_owned(), until));
         Ok(true)
     }
 
-    fn operation_settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
+    fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool> {
         let Some(leased) = self.change()?.operations.get_mut(&operation.id) else { return Ok(false) };
         let in_state = match holder {
             Some(holder) => leased.held_by(holder),
@@ -148,12 +148,12 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(in_state)
     }
 
-    fn operation_backlog(&mut self) -> Result<OperationBacklog> {
+    fn backlog(&mut self) -> Result<OperationBacklog> {
         let of = |state| count(self.state.operations.values().filter(|leased| leased.is(state)).count());
         Ok(OperationBacklog { queued: of(OperationState::Queued), running: of(OperationState::Running) })
     }
 
-    fn operation_recover(&mut self, node: &str) -> Result<u64> {
+    fn recover(&mut self, node: &str) -> Result<u64> {
         let mut freed = 0;
         let of_node = format!("{node}/");
         for leased in self.change()?.operations.values_mut().filter(|l| l.is(OperationState::Running)) {
@@ -163,7 +163,7 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(freed)
     }
 
-    fn operation_hand_back(&mut self, holder: &str, counts: bool) -> Result<()> {
+    fn release(&mut self, holder: &str, counts: bool) -> Result<()> {
         for leased in self.change()?.operations.values_mut().filter(|leased| leased.held_by(holder)) {
             leased.lease = None;
             leased.operation.status = OperationStatus::Queued;
@@ -172,13 +172,13 @@ impl OperationRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn operation_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
+    fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool> {
         let unsettled = self.state.operations.values().map(|l| &l.operation).filter(|o| !o.settled());
         let to_owner = |work: &Work| matches!(work, Work::Fork { owner_id, .. } if *owner_id == owner);
         Ok(unsettled.filter(|o| to_owner(&o.work)).any(|o| o.locator.name.key() == name.key()))
     }
 
-    fn operation_purge(&mut self, before: Timestamp) -> Result<u64> {
+    fn purge(&mut self, before: Timestamp) -> Result<u64> {
         let operations = &mut self.change()?.operations;
         let had = operations.len();
         operations.retain(|_, l| l.operation.finished_at.is_none_or(|at| at >= before));

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{MemoryUnit, Result, missing, page};
 use branchyard_domain::entities::{Pull, PullComment, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
-    FetchBacklog, FetchEnd, MetadataError, PullFetch, PullFilter, PullRepository, PullStanding,
+    FetchBacklog, FetchEnd, MetadataError, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter,
+    PullRepository, PullStanding,
 };
 use branchyard_domain::usecases::pull_rules::is_guarded;
 use branchyard_domain::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
@@ -44,7 +45,7 @@ impl MemoryUnit<'_> {
 }
 
 impl PullRepository for MemoryUnit<'_> {
-    fn pull_next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
+    fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
         if !self.state.databases.contains_key(&database) {
             return Err(missing("number a pull"));
         }
@@ -54,7 +55,7 @@ impl PullRepository for MemoryUnit<'_> {
             .map_err(|error| MetadataError::Fault { context: "number a pull", source: Box::new(error) })
     }
 
-    fn pull_add(&mut self, pull: &Pull) -> Result<()> {
+    fn add(&mut self, pull: &Pull) -> Result<()> {
         let key = (pull.database_id, pull.number);
         if self.state.pulls.contains_key(&key) || (pull.state == PullState::Open && self.rivals(pull)) {
             return Err(MetadataError::Taken);
@@ -63,11 +64,11 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn pull_get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>> {
+    fn get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>> {
         Ok(self.state.pulls.get(&(database, number)).cloned())
     }
 
-    fn pull_open_between(
+    fn find_open(
         &mut self,
         database: DatabaseId,
         from_database: DatabaseId,
@@ -84,7 +85,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(found.cloned())
     }
 
-    fn pull_update(&mut self, pull: &Pull) -> Result<bool> {
+    fn update(&mut self, pull: &Pull) -> Result<bool> {
         let key = (pull.database_id, pull.number);
         if self.state.pulls.get(&key).is_none_or(|stored| stored.version != pull.version) {
             return Ok(false);
@@ -102,7 +103,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn pull_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         filter: &PullFilter,
@@ -128,7 +129,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(page(found.filter(|p| before.is_none_or(|before| p.number < before)).cloned(), limit))
     }
 
-    fn pull_source_moved(
+    fn record_source_move(
         &mut self,
         database: DatabaseId,
         branch: &RefName,
@@ -146,7 +147,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(due)
     }
 
-    fn pull_unmerged_from(
+    fn list_unmerged_from(
         &mut self,
         source: DatabaseId,
         after: Option<(DatabaseId, PullNumber)>,
@@ -157,12 +158,14 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(page(found.cloned(), limit))
     }
 
-    fn pull_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>> {
+    fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>> {
         let found = self.state.pulls.values().filter(|p| is_elsewhere(p) && p.database_id == base);
         Ok(page(found.filter(|p| after.is_none_or(|after| p.number > after)).cloned(), limit))
     }
+}
 
-    fn pull_fetch_due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>> {
+impl PullFetchRepository for MemoryUnit<'_> {
+    fn due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>> {
         let is_due = |pull: &&Pull| pull.content.fetch_due_at.is_some_and(|due| due <= now);
         let mut due = Vec::new();
         for pull in self.state.pulls.values().filter(is_due) {
@@ -183,13 +186,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(page(due.into_iter().map(|(_, fetch)| fetch), limit))
     }
 
-    fn pull_fetch_lease(
-        &mut self,
-        database: DatabaseId,
-        number: PullNumber,
-        now: Timestamp,
-        until: Timestamp,
-    ) -> Result<bool> {
+    fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool> {
         let key = (database, number);
         let is_due = self.state.pulls.get(&key).and_then(|p| p.content.fetch_due_at).is_some_and(|due| due <= now);
         let lease = &mut self.change()?.fetches.entry(key).or_default().0;
@@ -200,7 +197,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn pull_fetch_prolong(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
+    fn extend_lease(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool> {
         let lease = &mut self.change()?.fetches.entry((database, number)).or_default().0;
         let is_leased = lease.is_some();
         if is_leased {
@@ -209,14 +206,14 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(is_leased)
     }
 
-    fn pull_fetch_backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
+    fn backlog(&mut self, now: Timestamp) -> Result<FetchBacklog> {
         let all = self.state.pulls.values().filter_map(|pull| pull.content.fetch_due_at);
         let due: Vec<Timestamp> = all.filter(|due| *due <= now).collect();
         let count = u64::try_from(due.len()).unwrap_or(u64::MAX);
         Ok(FetchBacklog { due: count, oldest_due_at: due.into_iter().min() })
     }
 
-    fn pull_fetch_end(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
+    fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool> {
         let key = (database, number);
         let state = self.change()?;
         let fetch = state.fetches.entry(key).or_default();
@@ -245,7 +242,7 @@ impl PullRepository for MemoryUnit<'_> {
         }
     }
 
-    fn pull_fetch_recover(&mut self, now: Timestamp) -> Result<u64> {
+    fn recover(&mut self, now: Timestamp) -> Result<u64> {
         self.change()?.fetches.values_mut().for_each(|fetch| fetch.0 = None);
         let open: Vec<Pull> = self.state.pulls.values().filter(|pull| pull.state == PullState::Open).cloned().collect();
         for mut pull in open {
@@ -269,8 +266,10 @@ impl PullRepository for MemoryUnit<'_> {
         let due = self.state.pulls.values().filter(|pull| pull.content.fetch_due_at.is_some()).count();
         Ok(u64::try_from(due).unwrap_or(u64::MAX))
     }
+}
 
-    fn comment_add(
+impl PullCommentRepository for MemoryUnit<'_> {
+    fn add(
         &mut self,
         database: DatabaseId,
         number: PullNumber,
@@ -285,7 +284,7 @@ impl PullRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn comment_list(
+    fn list(
         &mut self,
         database: DatabaseId,
         number: PullNumber,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{MemoryUnit, Result, missing, page};
 use branchyard_domain::entities::{Branch, PullState, Tag};
-use branchyard_domain::ports::{MetadataError, RefRepository};
+use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, Repositories, TagRepository};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 impl MemoryUnit<'_> {
@@ -13,8 +13,8 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl RefRepository for MemoryUnit<'_> {
-    fn branch_add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
+impl BranchRepository for MemoryUnit<'_> {
+    fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
         self.known(database, "add a branch")?;
         let key = (database, branch.name.clone());
         if self.state.branches.contains_key(&key) {
@@ -24,11 +24,11 @@ impl RefRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn branch_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
+    fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>> {
         Ok(self.state.branches.get(&(database, name.clone())).cloned())
     }
 
-    fn branch_move(
+    fn move_head(
         &mut self,
         database: DatabaseId,
         name: &RefName,
@@ -43,19 +43,21 @@ impl RefRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn branch_remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
-        if self.branch_get(database, name)?.is_none_or(|branch| branch.head != *expected) {
+    fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool> {
+        if self.branches().get(database, name)?.is_none_or(|branch| branch.head != *expected) {
             return Ok(false);
         }
         Ok(self.change()?.branches.remove(&(database, name.clone())).is_some())
     }
 
-    fn branch_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>> {
         let found = self.state.branches.iter().filter(|((id, _), _)| *id == database).map(|(_, branch)| branch);
         Ok(page(found.filter(|b| after.is_none_or(|after| b.name.as_str() > after)).cloned(), limit))
     }
+}
 
-    fn tag_add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
+impl TagRepository for MemoryUnit<'_> {
+    fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
         self.known(database, "add a tag")?;
         let key = (database, tag.name.clone());
         if self.state.tags.contains_key(&key) {
@@ -65,25 +67,27 @@ impl RefRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn tag_get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
+    fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>> {
         Ok(self.state.tags.get(&(database, name.clone())).cloned())
     }
 
-    fn tag_remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool> {
         Ok(self.change()?.tags.remove(&(database, name.clone())).is_some())
     }
 
-    fn tag_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>> {
         let found = self.state.tags.iter().filter(|((id, _), _)| *id == database).map(|(_, tag)| tag);
         Ok(page(found.filter(|t| after.is_none_or(|after| t.name.as_str() > after)).cloned(), limit))
     }
+}
 
-    fn refs_copy(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
+impl RefRepository for MemoryUnit<'_> {
+    fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.known(to, "copy branches and tags")?;
-        for branch in self.branch_list(from, None, usize::MAX)? {
+        for branch in self.branches().list(from, None, usize::MAX)? {
             self.change()?.branches.insert((to, branch.name.clone()), branch);
         }
-        for tag in self.tag_list(from, None, usize::MAX)? {
+        for tag in self.tags().list(from, None, usize::MAX)? {
             self.change()?.tags.insert((to, tag.name.clone()), tag);
         }
         Ok(())
@@ -96,8 +100,8 @@ impl RefRepository for MemoryUnit<'_> {
         limit: usize,
     ) -> Result<Vec<CommitHash>> {
         let mut named = BTreeSet::new();
-        named.extend(self.branch_list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
-        named.extend(self.tag_list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
+        named.extend(self.branches().list(database, None, usize::MAX)?.into_iter().map(|branch| branch.head));
+        named.extend(self.tags().list(database, None, usize::MAX)?.into_iter().map(|tag| tag.commit));
         for pull in self.state.pulls.values().filter(|pull| pull.database_id == database) {
             if let PullState::Merged { commit, base, source, .. } = &pull.state {
                 named.extend([commit.clone(), base.clone(), source.clone()]);

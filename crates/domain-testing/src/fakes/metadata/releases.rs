@@ -8,7 +8,7 @@ use branchyard_domain::ports::{MetadataError, ReleaseRepository};
 use branchyard_domain::values::{DatabaseId, RefName, Timestamp};
 
 impl ReleaseRepository for MemoryUnit<'_> {
-    fn release_add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
+    fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
         let key = (database, release.tag.clone());
         if self.state.releases.contains_key(&key) {
             return Err(MetadataError::Taken);
@@ -17,16 +17,11 @@ impl ReleaseRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn release_get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>> {
+    fn get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>> {
         Ok(self.state.releases.get(&(database, tag.clone())).cloned())
     }
 
-    fn release_list(
-        &mut self,
-        database: DatabaseId,
-        after: Option<(Timestamp, &str)>,
-        limit: usize,
-    ) -> Result<Vec<Release>> {
+    fn list(&mut self, database: DatabaseId, after: Option<(Timestamp, &str)>, limit: usize) -> Result<Vec<Release>> {
         let key = |at: Timestamp, tag: &str| (Reverse(at), tag.to_owned());
         let after = after.map(|(at, tag)| key(at, tag));
         let of = self.state.releases.iter().filter(|((id, _), _)| *id == database).map(|(_, release)| release);
@@ -36,7 +31,7 @@ impl ReleaseRepository for MemoryUnit<'_> {
         Ok(page(found.into_iter().cloned(), limit))
     }
 
-    fn release_update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
+    fn update(&mut self, database: DatabaseId, release: &Release) -> Result<bool> {
         let key = (database, release.tag.clone());
         let Some(stored) = self.change()?.releases.get_mut(&key) else { return Ok(false) };
         stored.title.clone_from(&release.title);
@@ -45,7 +40,7 @@ impl ReleaseRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn release_remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool> {
         Ok(self.change()?.releases.remove(&(database, tag.clone())).is_some())
     }
 }

@@ -8,7 +8,7 @@ use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepos
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 
 impl SessionRepository for MemoryUnit<'_> {
-    fn session_add(&mut self, session: &Session) -> Result<()> {
+    fn add(&mut self, session: &Session) -> Result<()> {
         if !self.state.users.contains_key(&session.user_id) {
             return Err(missing("add a session"));
         }
@@ -19,16 +19,16 @@ impl SessionRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn session_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Session, User)>> {
         let Some(session) = self.state.sessions.values().find(|session| session.hash == *hash) else { return Ok(None) };
         Ok(self.state.users.get(&session.user_id).map(|user| (session.clone(), user.clone())))
     }
 
-    fn session_list(&mut self, user: AccountId) -> Result<Vec<Session>> {
+    fn list(&mut self, user: AccountId) -> Result<Vec<Session>> {
         Ok(self.state.sessions.values().rev().filter(|session| session.user_id == user).cloned().collect())
     }
 
-    fn session_touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
+    fn touch(&mut self, session: SessionId, last_use: &LastUse, expires_at: Timestamp) -> Result<()> {
         if let Some(session) = self.change()?.sessions.get_mut(&session) {
             session.last_use = last_use.clone();
             session.expires_at = expires_at;
@@ -36,14 +36,14 @@ impl SessionRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn session_remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
+    fn remove(&mut self, user: AccountId, session: SessionId) -> Result<bool> {
         if self.state.sessions.get(&session).is_none_or(|found| found.user_id != user) {
             return Ok(false);
         }
         Ok(self.change()?.sessions.remove(&session).is_some())
     }
 
-    fn session_purge(&mut self, now: Timestamp) -> Result<u64> {
+    fn purge(&mut self, now: Timestamp) -> Result<u64> {
         let sessions = &mut self.change()?.sessions;
         let before = sessions.len();
         sessions.retain(|_, session| !session.expired(now));
@@ -52,7 +52,7 @@ impl SessionRepository for MemoryUnit<'_> {
 }
 
 impl InvitationRepository for MemoryUnit<'_> {
-    fn invitation_add(&mut self, invitation: &Invitation) -> Result<()> {
+    fn add(&mut self, invitation: &Invitation) -> Result<()> {
         if invitation.created_by.is_some_and(|user| !self.state.users.contains_key(&user)) {
             return Err(missing("add an invitation"));
         }
@@ -63,19 +63,19 @@ impl InvitationRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn invitation_by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<Invitation>> {
         Ok(self.state.invitations.values().find(|invitation| invitation.hash == *hash).cloned())
     }
 
-    fn invitation_list(&mut self) -> Result<Vec<Invitation>> {
+    fn list(&mut self) -> Result<Vec<Invitation>> {
         Ok(self.state.invitations.values().rev().cloned().collect())
     }
 
-    fn invitation_remove(&mut self, invitation: InvitationId) -> Result<bool> {
+    fn remove(&mut self, invitation: InvitationId) -> Result<bool> {
         Ok(self.change()?.invitations.remove(&invitation).is_some())
     }
 
-    fn invitation_purge(&mut self, now: Timestamp) -> Result<u64> {
+    fn purge(&mut self, now: Timestamp) -> Result<u64> {
         let invitations = &mut self.change()?.invitations;
         let before = invitations.len();
         invitations.retain(|_, invitation| !invitation.expired(now));

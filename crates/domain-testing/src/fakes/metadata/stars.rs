@@ -2,6 +2,7 @@
 
 use super::{MemoryUnit, Result, count, missing, page};
 use branchyard_domain::entities::Star;
+use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::ports::StarRepository;
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
@@ -16,7 +17,7 @@ impl MemoryUnit<'_> {
 }
 
 impl StarRepository for MemoryUnit<'_> {
-    fn star_add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
+    fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("add a star"));
         }
@@ -28,31 +29,31 @@ impl StarRepository for MemoryUnit<'_> {
         Ok(true)
     }
 
-    fn star_remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
+    fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool> {
         let removed = self.change()?.stars.remove(&(database, user)).is_some();
         self.count_stars(database)?;
         Ok(removed)
     }
 
-    fn star_get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>> {
+    fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>> {
         let Some(starred_at) = self.state.stars.get(&(database, user)) else { return Ok(None) };
         let found = self.state.users.get(&user);
         Ok(found.map(|u| Star { user_id: user, username: u.name.clone(), starred_at: *starred_at }))
     }
 
-    fn star_list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Star>> {
+    fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Star>> {
         let ids: Vec<AccountId> =
             self.state.stars.keys().filter(|(id, _)| *id == database).map(|(_, user)| *user).collect();
         let mut found = Vec::new();
         for user in ids {
-            found.extend(self.star_get(database, user)?);
+            found.extend(self.stars().get(database, user)?);
         }
         found.retain(|star| after.is_none_or(|after| star.username.key().as_str() > after));
         found.sort_by_key(|star| star.username.key());
         Ok(page(found.into_iter(), limit))
     }
 
-    fn star_clear(&mut self, database: DatabaseId) -> Result<()> {
+    fn clear(&mut self, database: DatabaseId) -> Result<()> {
         self.change()?.stars.retain(|(id, _), _| *id != database);
         self.count_stars(database)
     }

@@ -8,7 +8,7 @@ use branchyard_domain::ports::{MetadataError, TokenRepository};
 use branchyard_domain::values::{AccountId, Timestamp, TokenId};
 
 impl TokenRepository for MemoryUnit<'_> {
-    fn token_add(&mut self, token: &Token) -> Result<()> {
+    fn add(&mut self, token: &Token) -> Result<()> {
         if !self.state.users.contains_key(&token.user_id) {
             return Err(missing("add a token"));
         }
@@ -19,28 +19,28 @@ impl TokenRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn token_by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
+    fn by_hash(&mut self, hash: &HashedToken) -> Result<Option<(Token, User)>> {
         let Some(token) = self.state.tokens.values().find(|token| token.hash == *hash) else { return Ok(None) };
         Ok(self.state.users.get(&token.user_id).map(|user| (token.clone(), user.clone())))
     }
 
-    fn token_list(&mut self, user: AccountId, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>> {
+    fn list(&mut self, user: AccountId, after: Option<TokenId>, limit: usize) -> Result<Vec<Token>> {
         let of_user = self.state.tokens.values().rev().filter(|t| t.user_id == user);
         Ok(page(of_user.filter(|t| after.is_none_or(|after| t.id < after)).cloned(), limit))
     }
 
-    fn token_count_live(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
+    fn count_live(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
         Ok(count(self.state.tokens.values().filter(|t| t.user_id == user && !t.expired(now)).count()))
     }
 
-    fn token_remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
+    fn remove(&mut self, user: AccountId, token: TokenId) -> Result<Option<Token>> {
         if self.state.tokens.get(&token).is_none_or(|t| t.user_id != user) {
             return Ok(None);
         }
         Ok(self.change()?.tokens.remove(&token))
     }
 
-    fn token_touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()> {
+    fn touch(&mut self, token: TokenId, last_use: &LastUse) -> Result<()> {
         if let Some(token) = self.change()?.tokens.get_mut(&token) {
             token.last_use = Some(last_use.clone());
         }

@@ -6,7 +6,7 @@ use branchyard_domain::ports::{MetadataError, UploadRepository};
 use branchyard_domain::values::{AccountId, OperationId, Timestamp, UploadId};
 
 impl UploadRepository for MemoryUnit<'_> {
-    fn upload_add(&mut self, upload: &Upload) -> Result<()> {
+    fn add(&mut self, upload: &Upload) -> Result<()> {
         if self.state.uploads.contains_key(&upload.id) {
             return Err(MetadataError::Taken);
         }
@@ -14,11 +14,11 @@ impl UploadRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn upload_get(&mut self, id: UploadId) -> Result<Option<Upload>> {
+    fn get(&mut self, id: UploadId) -> Result<Option<Upload>> {
         Ok(self.state.uploads.get(&id).cloned())
     }
 
-    fn upload_part_put(&mut self, id: UploadId, part: &UploadPart) -> Result<()> {
+    fn put_part(&mut self, id: UploadId, part: &UploadPart) -> Result<()> {
         let upload = self.change()?.uploads.get_mut(&id).ok_or_else(|| super::missing("note a part"))?;
         upload.parts.retain(|other| other.number != part.number);
         upload.parts.push(part.clone());
@@ -26,24 +26,24 @@ impl UploadRepository for MemoryUnit<'_> {
         Ok(())
     }
 
-    fn upload_use(&mut self, id: UploadId, operation: OperationId) -> Result<bool> {
+    fn bind(&mut self, id: UploadId, operation: OperationId) -> Result<bool> {
         let upload = self.change()?.uploads.get_mut(&id).filter(|upload| upload.used_by.is_none());
         let Some(upload) = upload else { return Ok(false) };
         upload.used_by = Some(operation);
         Ok(true)
     }
 
-    fn upload_count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
+    fn count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64> {
         let unused = self.state.uploads.values().filter(|u| u.user_id == user && u.used_by.is_none());
         Ok(count(unused.filter(|u| u.expires_at > now).count()))
     }
 
-    fn upload_remove(&mut self, id: UploadId) -> Result<()> {
+    fn remove(&mut self, id: UploadId) -> Result<()> {
         self.change()?.uploads.remove(&id);
         Ok(())
     }
 
-    fn upload_abandoned(&mut self, now: Timestamp, limit: usize) -> Result<Vec<UploadId>> {
+    fn abandoned(&mut self, now: Timestamp, limit: usize) -> Result<Vec<UploadId>> {
         let over = |operation: OperationId| {
             self.state.operations.get(&operation).is_none_or(|leased| leased.operation.settled())
         };

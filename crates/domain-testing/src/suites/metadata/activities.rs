@@ -32,39 +32,39 @@ pub fn activities(store: &dyn Metadata) {
     let all: Vec<Activity> =
         (1_u128..).zip(kinds).map(|(n, kind)| activity(n, &menu, if n < 4 { &ann } else { &bob }, kind)).collect();
     write(store, |unit| {
-        unit.user_add(&zoe).unwrap();
-        unit.organization_add(&acme).unwrap();
-        unit.member_put(acme.id, ann.id, MemberRole::Member, at(0)).unwrap();
-        unit.database_add(&others).unwrap();
-        unit.database_add(&ours).unwrap();
-        unit.collaborator_put(others.id, zoe.id, Role::Read, at(0)).unwrap();
+        unit.users().add(&zoe).unwrap();
+        unit.organizations().add(&acme).unwrap();
+        unit.members().put(acme.id, ann.id, MemberRole::Member, at(0)).unwrap();
+        unit.databases().add(&others).unwrap();
+        unit.databases().add(&ours).unwrap();
+        unit.collaborators().put(others.id, zoe.id, Role::Read, at(0)).unwrap();
         for one in &all {
             // The name is that of the account, whatever is said here.
-            unit.activity_add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
+            unit.activities().add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
         }
-        unit.activity_add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
-        unit.database_wrote(ours.id, at(50), 1).unwrap();
+        unit.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
+        unit.databases().record_write(ours.id, at(50), 1).unwrap();
     });
     let newest: Vec<Activity> = all.iter().rev().cloned().collect();
     read(store, |unit| {
-        assert_eq!(unit.activity_list(menu.id, 100).unwrap(), newest);
-        assert_eq!(unit.activity_list(menu.id, 2).unwrap(), newest[..2]);
-        assert_eq!(unit.activity_of_pull(menu.id, one, 100).unwrap(), newest[3..6]);
-        assert_eq!(unit.activity_of_pull(menu.id, one, 1).unwrap(), newest[3..4]);
+        assert_eq!(unit.activities().list(menu.id, 100).unwrap(), newest);
+        assert_eq!(unit.activities().list(menu.id, 2).unwrap(), newest[..2]);
+        assert_eq!(unit.activities().list_of_pull(menu.id, one, 100).unwrap(), newest[3..6]);
+        assert_eq!(unit.activities().list_of_pull(menu.id, one, 1).unwrap(), newest[3..4]);
         let names = |found: Vec<Database>| found.iter().map(|d| d.locator.name.to_string()).collect::<Vec<_>>();
-        assert_eq!(names(unit.database_list_of(ann.id, 10).unwrap()), ["ours", menu.locator.name.as_str()]);
-        assert_eq!(names(unit.database_list_of(ann.id, 1).unwrap()), ["ours"]);
-        assert_eq!(names(unit.database_list_of(bob.id, 10).unwrap()), ["others"]);
-        assert_eq!(names(unit.database_list_of(zoe.id, 10).unwrap()), ["others"]);
+        assert_eq!(names(unit.databases().list_of_user(ann.id, 10).unwrap()), ["ours", menu.locator.name.as_str()]);
+        assert_eq!(names(unit.databases().list_of_user(ann.id, 1).unwrap()), ["ours"]);
+        assert_eq!(names(unit.databases().list_of_user(bob.id, 10).unwrap()), ["others"]);
+        assert_eq!(names(unit.databases().list_of_user(zoe.id, 10).unwrap()), ["others"]);
     });
     write(store, |unit| {
-        assert_eq!(unit.activity_purge(at(1)).unwrap(), 0);
-        assert_eq!(unit.activity_purge(at(8)).unwrap(), 3, "what happened to pulls stays");
+        assert_eq!(unit.activities().purge(at(1)).unwrap(), 0);
+        assert_eq!(unit.activities().purge(at(8)).unwrap(), 3, "what happened to pulls stays");
     });
-    read(store, |unit| assert_eq!(unit.activity_list(menu.id, 100).unwrap().len(), 5));
-    write(store, |unit| unit.activity_clear(menu.id).unwrap());
+    read(store, |unit| assert_eq!(unit.activities().list(menu.id, 100).unwrap().len(), 5));
+    write(store, |unit| unit.activities().clear(menu.id).unwrap());
     read(store, |unit| {
-        assert!(unit.activity_list(menu.id, 100).unwrap().is_empty());
-        assert_eq!(unit.activity_list(others.id, 100).unwrap().len(), 1);
+        assert!(unit.activities().list(menu.id, 100).unwrap().is_empty());
+        assert_eq!(unit.activities().list(others.id, 100).unwrap().len(), 1);
     });
 }

@@ -13,41 +13,41 @@ pub fn organizations(store: &dyn Metadata) {
     changed.description = None;
     changed.base_role = Role::Admin;
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.user_add(&bob).unwrap();
+        unit.users().add(&ann).unwrap();
+        unit.users().add(&bob).unwrap();
         for organization in [&works, &acme, &organization(5, "Beta")] {
-            unit.organization_add(organization).unwrap();
-            unit.member_put(organization.id, ann.id, MemberRole::Owner, at(7)).unwrap();
+            unit.organizations().add(organization).unwrap();
+            unit.members().put(organization.id, ann.id, MemberRole::Owner, at(7)).unwrap();
         }
-        unit.member_put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap();
-        assert!(unit.organization_update(&changed).unwrap());
-        assert!(!unit.organization_update(&organization(6, "none")).unwrap());
+        unit.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap();
+        assert!(unit.organizations().update(&changed).unwrap());
+        assert!(!unit.organizations().update(&organization(6, "none")).unwrap());
     });
     let names = |list: Vec<(Organization, MemberRole)>| {
         list.into_iter().map(|(organization, role)| format!("{} {role:?}", organization.name)).collect::<Vec<_>>()
     };
     write(store, |unit| {
-        assert_eq!(unit.organization_get(acme.id).unwrap().unwrap(), changed);
-        let listed = unit.organization_list(bob.id, None, 10).unwrap();
+        assert_eq!(unit.organizations().get(acme.id).unwrap().unwrap(), changed);
+        let listed = unit.organizations().list(bob.id, None, 10).unwrap();
         assert_eq!(listed, [(changed.clone(), MemberRole::Member)]);
-        assert_eq!(names(unit.organization_list(ann.id, None, 2).unwrap()), ["Acme Owner", "Beta Owner"]);
-        assert_eq!(names(unit.organization_list(ann.id, Some("beta"), 2).unwrap()), ["works Owner"]);
+        assert_eq!(names(unit.organizations().list(ann.id, None, 2).unwrap()), ["Acme Owner", "Beta Owner"]);
+        assert_eq!(names(unit.organizations().list(ann.id, Some("beta"), 2).unwrap()), ["works Owner"]);
         // A deleted database goes on naming its owner.
         let of_acme = User { id: acme.id, name: acme.name.clone(), ..user(3, "Acme") };
         let mut gone = database(10, &of_acme, "gone");
-        unit.database_add(&gone).unwrap();
+        unit.databases().add(&gone).unwrap();
         gone.deleted_at = Some(at(9));
-        assert!(unit.database_update(&gone).unwrap());
-        unit.organization_remove(acme.id, at(10)).unwrap();
+        assert!(unit.databases().update(&gone).unwrap());
+        unit.organizations().remove(acme.id, at(10)).unwrap();
     });
     write(store, |unit| {
-        assert_eq!(unit.organization_get(acme.id).unwrap(), None);
-        assert_eq!(unit.account_by_name(&acme.name).unwrap(), None);
-        assert_eq!(unit.member_get(acme.id, ann.id).unwrap(), None);
-        assert!(unit.organization_list(bob.id, None, 10).unwrap().is_empty());
-        assert_eq!(unit.database_get(database_id(10)).unwrap().unwrap().owner_id, acme.id);
-        unit.user_add(&user(7, "ACME")).unwrap();
-        assert_eq!(unit.account_by_name(&acme.name).unwrap().unwrap().id, account_id(7));
+        assert_eq!(unit.organizations().get(acme.id).unwrap(), None);
+        assert_eq!(unit.accounts().by_name(&acme.name).unwrap(), None);
+        assert_eq!(unit.members().get(acme.id, ann.id).unwrap(), None);
+        assert!(unit.organizations().list(bob.id, None, 10).unwrap().is_empty());
+        assert_eq!(unit.databases().get(database_id(10)).unwrap().unwrap().owner_id, acme.id);
+        unit.users().add(&user(7, "ACME")).unwrap();
+        assert_eq!(unit.accounts().by_name(&acme.name).unwrap().unwrap().id, account_id(7));
     });
 }
 
@@ -57,44 +57,44 @@ pub fn members(store: &dyn Metadata) {
     let acme = organization(4, "Acme");
     write(store, |unit| {
         for user in [&zoe, &bob, &ann] {
-            unit.user_add(user).unwrap();
+            unit.users().add(user).unwrap();
         }
-        unit.organization_add(&acme).unwrap();
-        assert!(unit.member_put(acme.id, ann.id, MemberRole::Owner, at(7)).unwrap());
-        assert!(unit.member_put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap());
-        assert!(!unit.member_put(acme.id, bob.id, MemberRole::Owner, at(9)).unwrap());
-        assert!(unit.member_put(acme.id, zoe.id, MemberRole::Member, at(9)).unwrap());
+        unit.organizations().add(&acme).unwrap();
+        assert!(unit.members().put(acme.id, ann.id, MemberRole::Owner, at(7)).unwrap());
+        assert!(unit.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap());
+        assert!(!unit.members().put(acme.id, bob.id, MemberRole::Owner, at(9)).unwrap());
+        assert!(unit.members().put(acme.id, zoe.id, MemberRole::Member, at(9)).unwrap());
     });
     let names = |list: Vec<Member>| list.iter().map(|member| member.username.to_string()).collect::<Vec<_>>();
     read(store, |unit| {
-        let member = unit.member_get(acme.id, bob.id).unwrap().unwrap();
+        let member = unit.members().get(acme.id, bob.id).unwrap().unwrap();
         assert_eq!((member.user_id, member.username, member.role), (bob.id, bob.name.clone(), MemberRole::Owner));
         assert_eq!(member.added_at, at(8), "a changed role does not change since when");
-        assert_eq!(unit.member_get(acme.id, account_id(9)).unwrap(), None);
-        assert_eq!(names(unit.member_list(acme.id, None, 10).unwrap()), ["Ann", "bob", "Zoe"]);
-        assert_eq!(names(unit.member_list(acme.id, None, 1).unwrap()), ["Ann"]);
-        assert_eq!(names(unit.member_list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
-        assert_eq!(unit.owner_count(acme.id).unwrap(), 2);
-        assert_eq!(unit.owner_count(account_id(9)).unwrap(), 0);
+        assert_eq!(unit.members().get(acme.id, account_id(9)).unwrap(), None);
+        assert_eq!(names(unit.members().list(acme.id, None, 10).unwrap()), ["Ann", "bob", "Zoe"]);
+        assert_eq!(names(unit.members().list(acme.id, None, 1).unwrap()), ["Ann"]);
+        assert_eq!(names(unit.members().list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
+        assert_eq!(unit.members().count_owners(acme.id).unwrap(), 2);
+        assert_eq!(unit.members().count_owners(account_id(9)).unwrap(), 0);
     });
     write(store, |unit| {
-        let found = unit.member_get(acme.id, zoe.id).unwrap();
+        let found = unit.members().get(acme.id, zoe.id).unwrap();
         assert!(found.is_some());
-        assert_eq!(unit.member_remove(acme.id, zoe.id).unwrap(), found);
-        assert_eq!(unit.member_remove(acme.id, zoe.id).unwrap(), None);
+        assert_eq!(unit.members().remove(acme.id, zoe.id).unwrap(), found);
+        assert_eq!(unit.members().remove(acme.id, zoe.id).unwrap(), None);
     });
     // Both owners go at once, each only while the other stays.
     std::thread::scope(|scope| {
         for leaving in [ann.id, bob.id] {
             scope.spawn(move || {
                 write(store, |unit| {
-                    if unit.owner_count(acme.id).unwrap() > 1 {
+                    if unit.members().count_owners(acme.id).unwrap() > 1 {
                         std::thread::yield_now();
-                        unit.member_remove(acme.id, leaving).unwrap();
+                        unit.members().remove(acme.id, leaving).unwrap();
                     }
                 });
             });
         }
     });
-    assert_eq!(read(store, |unit| unit.owner_count(acme.id).unwrap()), 1);
+    assert_eq!(read(store, |unit| unit.members().count_owners(acme.id).unwrap()), 1);
 }

@@ -23,35 +23,35 @@ pub fn sessions(store: &dyn Metadata) {
     let (ann, bob, _) = scene(store);
     write(store, |unit| {
         for n in 1..=3 {
-            unit.session_add(&session(n, &ann, at(i64::from(n) * 10))).unwrap();
+            unit.sessions().add(&session(n, &ann, at(i64::from(n) * 10))).unwrap();
         }
-        unit.session_add(&session(4, &bob, at(100))).unwrap();
+        unit.sessions().add(&session(4, &bob, at(100))).unwrap();
     });
     let hash = |n: u8| HashedToken::from_bytes([n; 32]);
     read(store, |unit| {
-        let (found, whose) = unit.session_by_hash(&hash(2)).unwrap().unwrap();
+        let (found, whose) = unit.sessions().by_hash(&hash(2)).unwrap().unwrap();
         assert_eq!((found, whose), (session(2, &ann, at(20)), ann.clone()));
-        assert!(unit.session_by_hash(&hash(9)).unwrap().is_none());
-        let list = unit.session_list(ann.id).unwrap();
+        assert!(unit.sessions().by_hash(&hash(9)).unwrap().is_none());
+        let list = unit.sessions().list(ann.id).unwrap();
         assert_eq!(list, [3, 2, 1].map(|n| session(n, &ann, at(i64::from(n) * 10))));
     });
     let later = LastUse { at: at(7), address: "2001:db8::1".to_owned(), user_agent: String::new() };
     write(store, |unit| {
-        unit.session_touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
-        unit.session_touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
-        assert!(!unit.session_remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
-        assert!(unit.session_remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
-        assert!(!unit.session_remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+        unit.sessions().touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
+        unit.sessions().touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
+        assert!(!unit.sessions().remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
+        assert!(unit.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+        assert!(!unit.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
     });
     read(store, |unit| {
         let expected = Session { last_use: later.clone(), ..session(3, &ann, at(500)) };
-        assert_eq!(unit.session_by_hash(&hash(3)).unwrap().unwrap().0, expected);
-        assert!(unit.session_by_hash(&hash(2)).unwrap().is_none());
+        assert_eq!(unit.sessions().by_hash(&hash(3)).unwrap().unwrap().0, expected);
+        assert!(unit.sessions().by_hash(&hash(2)).unwrap().is_none());
     });
-    write(store, |unit| assert_eq!(unit.session_purge(at(100)).unwrap(), 2, "at its end a session has ended"));
+    write(store, |unit| assert_eq!(unit.sessions().purge(at(100)).unwrap(), 2, "at its end a session has ended"));
     read(store, |unit| {
-        assert_eq!(unit.session_list(ann.id).unwrap().len(), 1);
-        assert_eq!(unit.session_list(bob.id).unwrap(), []);
+        assert_eq!(unit.sessions().list(ann.id).unwrap().len(), 1);
+        assert_eq!(unit.sessions().list(bob.id).unwrap(), []);
     });
 }
 
@@ -67,32 +67,32 @@ pub fn invitations(store: &dyn Metadata) {
         expires_at: at(i64::from(n) * 10),
     };
     write(store, |unit| {
-        unit.invitation_add(&invitation(1, true)).unwrap();
-        unit.invitation_add(&invitation(2, false)).unwrap();
-        unit.invitation_add(&invitation(3, false)).unwrap();
+        unit.invitations().add(&invitation(1, true)).unwrap();
+        unit.invitations().add(&invitation(2, false)).unwrap();
+        unit.invitations().add(&invitation(3, false)).unwrap();
     });
     let hash = |n: u8| HashedToken::from_bytes([n; 32]);
     read(store, |unit| {
-        assert_eq!(unit.invitation_by_hash(&hash(1)).unwrap(), Some(invitation(1, true)));
-        assert_eq!(unit.invitation_by_hash(&hash(9)).unwrap(), None);
+        assert_eq!(unit.invitations().by_hash(&hash(1)).unwrap(), Some(invitation(1, true)));
+        assert_eq!(unit.invitations().by_hash(&hash(9)).unwrap(), None);
         let all = [invitation(3, false), invitation(2, false), invitation(1, true)];
-        assert_eq!(unit.invitation_list().unwrap(), all);
+        assert_eq!(unit.invitations().list().unwrap(), all);
     });
     write(store, |unit| {
-        assert!(unit.invitation_remove(invitation(3, false).id).unwrap());
-        assert!(!unit.invitation_remove(invitation(3, false).id).unwrap());
-        assert_eq!(unit.invitation_purge(at(10)).unwrap(), 1);
-        assert_eq!(unit.invitation_list().unwrap(), [invitation(2, false)]);
+        assert!(unit.invitations().remove(invitation(3, false).id).unwrap());
+        assert!(!unit.invitations().remove(invitation(3, false).id).unwrap());
+        assert_eq!(unit.invitations().purge(at(10)).unwrap(), 1);
+        assert_eq!(unit.invitations().list().unwrap(), [invitation(2, false)]);
     });
 }
 
 /// A user changes; name, addresses and creation stay.
 pub fn profiles(store: &dyn Metadata) {
-    read(store, |unit| assert!(!unit.user_any().unwrap()));
+    read(store, |unit| assert!(!unit.users().any().unwrap()));
     let before = user(1, "ann");
     write(store, |unit| {
-        unit.user_add(&before).unwrap();
-        assert!(unit.user_any().unwrap());
+        unit.users().add(&before).unwrap();
+        assert!(unit.users().any().unwrap());
     });
     let after = User {
         display_name: None,
@@ -106,13 +106,13 @@ pub fn profiles(store: &dyn Metadata) {
     };
     write(store, |unit| {
         let other = User { emails: Vec::new(), created_at: at(9), ..after.clone() };
-        assert!(unit.user_update(&other).unwrap());
-        assert!(!unit.user_update(&User { id: account_id(99), ..after.clone() }).unwrap());
+        assert!(unit.users().update(&other).unwrap());
+        assert!(!unit.users().update(&User { id: account_id(99), ..after.clone() }).unwrap());
     });
-    read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap(), Some(after.clone())));
+    read(store, |unit| assert_eq!(unit.users().get(after.id).unwrap(), Some(after.clone())));
     let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
     let emails = vec![address("new@example.org", true), address("old@example.org", false)];
-    write(store, |unit| unit.user_set_emails(after.id, &emails).unwrap());
-    assert!(store.write().unwrap().user_set_emails(account_id(99), &emails).is_err(), "nobody has that id");
-    read(store, |unit| assert_eq!(unit.user_get(after.id).unwrap().unwrap().emails, emails));
+    write(store, |unit| unit.users().set_emails(after.id, &emails).unwrap());
+    assert!(store.write().unwrap().users().set_emails(account_id(99), &emails).is_err(), "nobody has that id");
+    read(store, |unit| assert_eq!(unit.users().get(after.id).unwrap().unwrap().emails, emails));
 }

@@ -9,21 +9,22 @@ pub fn stars(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
     write(store, |unit| {
-        unit.database_add(&other).unwrap();
-        assert!(unit.star_add(menu.id, ann.id, at(1)).unwrap());
-        assert!(unit.star_add(menu.id, bob.id, at(2)).unwrap());
-        assert!(!unit.star_add(menu.id, bob.id, at(3)).unwrap(), "it is there already");
-        assert!(unit.star_add(other.id, bob.id, at(4)).unwrap());
+        unit.databases().add(&other).unwrap();
+        assert!(unit.stars().add(menu.id, ann.id, at(1)).unwrap());
+        assert!(unit.stars().add(menu.id, bob.id, at(2)).unwrap());
+        assert!(!unit.stars().add(menu.id, bob.id, at(3)).unwrap(), "it is there already");
+        assert!(unit.stars().add(other.id, bob.id, at(4)).unwrap());
     });
-    let count = |database: &Database| read(store, |unit| unit.database_get(database.id).unwrap().unwrap().star_count);
+    let count =
+        |database: &Database| read(store, |unit| unit.databases().get(database.id).unwrap().unwrap().star_count);
     assert_eq!((count(&menu), count(&other)), (2, 1));
     read(store, |unit| {
-        let star = unit.star_get(menu.id, bob.id).unwrap().unwrap();
+        let star = unit.stars().get(menu.id, bob.id).unwrap().unwrap();
         assert_eq!((star.user_id, star.username.as_str(), star.starred_at), (bob.id, "bob", at(2)));
-        assert_eq!(unit.star_get(other.id, ann.id).unwrap(), None);
-        assert_eq!(unit.database_get(menu.id).unwrap().unwrap().version, menu.version, "no new version");
+        assert_eq!(unit.stars().get(other.id, ann.id).unwrap(), None);
+        assert_eq!(unit.databases().get(menu.id).unwrap().unwrap().version, menu.version, "no new version");
         let names = |after, limit| {
-            let found = unit.star_list(menu.id, after, limit).unwrap();
+            let found = unit.stars().list(menu.id, after, limit).unwrap();
             found.into_iter().map(|star| star.username.key()).collect::<Vec<_>>()
         };
         let mut names = names;
@@ -32,13 +33,13 @@ pub fn stars(store: &dyn Metadata) {
         assert_eq!(names(Some("ann"), 10), ["bob"]);
     });
     write(store, |unit| {
-        assert!(unit.star_remove(menu.id, ann.id).unwrap());
-        assert!(!unit.star_remove(menu.id, ann.id).unwrap());
+        assert!(unit.stars().remove(menu.id, ann.id).unwrap());
+        assert!(!unit.stars().remove(menu.id, ann.id).unwrap());
     });
     assert_eq!((count(&menu), count(&other)), (1, 1));
-    write(store, |unit| unit.star_clear(menu.id).unwrap());
+    write(store, |unit| unit.stars().clear(menu.id).unwrap());
     assert_eq!((count(&menu), count(&other)), (0, 1));
-    read(store, |unit| assert!(unit.star_list(menu.id, None, 10).unwrap().is_empty()));
+    read(store, |unit| assert!(unit.stars().list(menu.id, None, 10).unwrap().is_empty()));
 }
 
 /// Rankings: each order, pages, equals by id, who sees what, the same filters as lists by name.
@@ -53,24 +54,24 @@ pub fn rankings(store: &dyn Metadata) {
         })
         .collect();
     write(store, |unit| {
-        unit.user_add(&ann).unwrap();
-        unit.user_add(&bob).unwrap();
+        unit.users().add(&ann).unwrap();
+        unit.users().add(&bob).unwrap();
         for one in &all {
-            unit.database_add(one).unwrap();
+            unit.databases().add(one).unwrap();
         }
         let mut hidden = all[4].clone();
         hidden.visibility = Visibility::Private;
-        assert!(unit.database_update(&hidden).unwrap());
-        unit.star_add(database_id(11), ann.id, at(1)).unwrap();
-        unit.star_add(database_id(11), bob.id, at(1)).unwrap();
-        unit.star_add(database_id(12), bob.id, at(1)).unwrap();
-        unit.star_add(database_id(14), bob.id, at(1)).unwrap();
+        assert!(unit.databases().update(&hidden).unwrap());
+        unit.stars().add(database_id(11), ann.id, at(1)).unwrap();
+        unit.stars().add(database_id(11), bob.id, at(1)).unwrap();
+        unit.stars().add(database_id(12), bob.id, at(1)).unwrap();
+        unit.stars().add(database_id(14), bob.id, at(1)).unwrap();
     });
     read(store, |unit| {
         let mut paged = |viewer, filter: &DatabaseFilter, ranking: Ranking| {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
-                let page = unit.database_ranking(viewer, filter, ranking, after, 2).unwrap();
+                let page = unit.databases().list_ranked(viewer, filter, ranking, after, 2).unwrap();
                 let Some(last) = page.last() else { return seen };
                 after = Some((ranking.of(last), last.id));
                 seen.extend(page.iter().map(|d| d.locator.name.to_string()));
@@ -84,12 +85,12 @@ pub fn rankings(store: &dyn Metadata) {
         let of_bob = DatabaseFilter { starred_by: Some(bob.id), ..DatabaseFilter::default() };
         assert_eq!(paged(None, &of_bob, Ranking::Creation), ["d2", "d1"], "what is hidden is not listed");
         assert_eq!(paged(Some(bob.id), &of_bob, Ranking::Creation), ["d2", "d1"], "a star opens nothing");
-        let mut named = |filter: &DatabaseFilter| unit.database_list(None, filter, None, 10).unwrap().len();
+        let mut named = |filter: &DatabaseFilter| unit.databases().list(None, filter, None, 10).unwrap().len();
         assert_eq!(named(&of_bob), 2);
         assert_eq!(named(&DatabaseFilter { owner: Some(owner("bob")), ..of_bob.clone() }), 0);
         let found = DatabaseFilter { contains: Some("D2".to_owned()), ..DatabaseFilter::default() };
-        assert_eq!(unit.database_ranking(None, &found, Ranking::Stars, None, 10).unwrap().len(), 1);
+        assert_eq!(unit.databases().list_ranked(None, &found, Ranking::Stars, None, 10).unwrap().len(), 1);
         let long = DatabaseFilter { contains: Some("x".repeat(100_000)), ..DatabaseFilter::default() };
-        assert!(unit.database_ranking(None, &long, Ranking::Stars, None, 10).unwrap().is_empty());
+        assert!(unit.databases().list_ranked(None, &long, Ranking::Stars, None, 10).unwrap().is_empty());
     });
 }

@@ -99,7 +99,7 @@ impl<'a> Dispatch<'a> {
     /// [`Fault`].
     pub fn is_due(&self, room: Room<'_>) -> Result<bool, Fault> {
         let mut unit = self.0.ports.metadata.read()?;
-        Ok(!unit.event_waiting(1)?.is_empty() || unit.delivery_is_due(self.0.now(), room.places())?)
+        Ok(!unit.events().list_waiting(1)?.is_empty() || unit.deliveries().is_due(self.0.now(), room.places())?)
     }
 
     /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
@@ -108,7 +108,7 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`Fault`]; then nothing was made.
     pub fn fan_out(&self) -> Result<Vec<EventName>, Fault> {
-        if self.0.ports.metadata.read()?.event_waiting(1)?.is_empty() {
+        if self.0.ports.metadata.read()?.events().list_waiting(1)?.is_empty() {
             return Ok(Vec::new());
         }
         let mut unit = self.0.ports.metadata.write()?;
@@ -132,10 +132,10 @@ impl<'a> Dispatch<'a> {
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
         let leases: Vec<_> = done.iter().map(|run| (run.lease.hook.id, run.lease.until)).collect();
-        let held = unit.delivery_held(holder, &leases)?.into_iter();
+        let held = unit.deliveries().held(holder, &leases)?.into_iter();
         let mut held: HashMap<_, _> = held.map(|(hook, until)| ((hook.id, until), hook)).collect();
         let ids: Vec<_> = done.iter().flat_map(|run| &run.attempted).map(|attempted| attempted.delivery).collect();
-        let known = unit.delivery_get_all(&ids)?.into_iter();
+        let known = unit.deliveries().get_all(&ids)?.into_iter();
         let mut known: HashMap<_, _> = known.map(|delivery| (delivery.id, delivery)).collect();
         for Run { lease, attempted } in done {
             // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
@@ -150,21 +150,21 @@ impl<'a> Dispatch<'a> {
                 }
             }
             if hook != before {
-                unit.hook_update(&hook)?;
+                unit.hooks().update(&hook)?;
             }
             if let (true, false, Some(last)) = (before.active, hook.active, attempted.last()) {
-                failed += unit.delivery_give_up(hook.id, last.ended_at)?;
+                failed += unit.deliveries().give_up(hook.id, last.ended_at)?;
                 disabled.extend(hook.disabled_reason.map(|reason| (hook.id, reason)));
             }
             released.push(hook.id);
         }
-        unit.delivery_release(&released)?;
+        unit.deliveries().release(&released)?;
         let leases = match room.hooks {
             0 => Vec::new(),
             _ => {
                 let now = self.0.now();
                 let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
-                unit.delivery_lease(holder, now, until, room.places())?
+                unit.deliveries().lease(holder, now, until, room.places())?
             }
         };
         match done {
@@ -245,7 +245,7 @@ impl<'a> Dispatch<'a> {
         } else if delivery.is_pending() {
             delivery.status = self.after_failure(&delivery.event, delivery.run_attempts, *ended_at, sent);
         }
-        unit.attempt_add(&delivery, &attempt, &request, ATTEMPTS_KEPT)?;
+        unit.attempts().add(&delivery, &attempt, &request, ATTEMPTS_KEPT)?;
         if delivery.event != EventName::Ping {
             self.judge(hook, !delivery.is_pending(), *ended_at, sent);
         }
@@ -283,7 +283,7 @@ impl<'a> Dispatch<'a> {
     /// [`Fault`].
     pub fn recover(&self, holder: &str) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.delivery_recover(holder)?;
+        let freed = unit.deliveries().recover(holder)?;
         unit.save()?;
         Ok(freed)
     }
@@ -296,9 +296,9 @@ impl<'a> Dispatch<'a> {
         let before = self.0.now().plus_seconds(-self.0.limits.hook_log_retention_seconds);
         loop {
             let mut unit = self.0.ports.metadata.write()?;
-            let removed = unit.delivery_purge(before, PURGED_AT_ONCE)?;
+            let removed = unit.deliveries().purge(before, PURGED_AT_ONCE)?;
             if removed < u64::try_from(PURGED_AT_ONCE).unwrap_or(u64::MAX) {
-                unit.event_purge()?;
+                unit.events().purge()?;
                 unit.save()?;
                 return Ok(());
             }
@@ -311,7 +311,7 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn backlog(&self) -> Result<DeliveryBacklog, Fault> {
-        Ok(self.0.ports.metadata.read()?.delivery_backlog(self.0.now())?)
+        Ok(self.0.ports.metadata.read()?.deliveries().backlog(self.0.now())?)
     }
 
     /// How often something was put in the outbox here so far. Taken before looking for work, it makes [`Dispatch::wait`] miss nothing.
@@ -346,17 +346,17 @@ struct FannedOut {
 /// See [`Dispatch::fan_out`].
 fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<FannedOut, Fault> {
     let (mut events, mut deliveries) = (Vec::new(), 0);
-    for event in unit.event_waiting(EVENTS_AT_ONCE)? {
+    for event in unit.events().list_waiting(EVENTS_AT_ONCE)? {
         let now = inner.now();
         let name = event.kind.name();
         let wanted = match HookEvent::of(name) {
-            Some(wanted) => unit.hook_subscribed(event.database_id, wanted)?,
+            Some(wanted) => unit.hooks().list_subscribed(event.database_id, wanted)?,
             None => Vec::new(),
         };
         deliveries += wanted.len();
         let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(inner, now, last), now);
-        unit.delivery_add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
-        unit.event_dispatched(event.id, now)?;
+        unit.deliveries().add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
+        unit.events().mark_dispatched(event.id, now)?;
         events.push(name);
         if deliveries >= DELIVERIES_AT_ONCE {
             break;

@@ -29,8 +29,8 @@ impl<'a> Deliveries<'a> {
         limit: usize,
     ) -> Result<Vec<Delivery>, HookError> {
         let mut unit = self.0.ports.metadata.read()?;
-        unit.hook_get(access.database().id, hook)?.ok_or(HookError::NoSuchHook)?;
-        Ok(unit.delivery_list(hook, state, before, limit)?)
+        unit.hooks().get(access.database().id, hook)?.ok_or(HookError::NoSuchHook)?;
+        Ok(unit.deliveries().list(hook, state, before, limit)?)
     }
 
     /// A delivery with all that is known of it.
@@ -67,7 +67,7 @@ impl<'a> Deliveries<'a> {
             return Err(HookError::StillPending);
         }
         delivery.queue_again(now);
-        unit.delivery_update(&delivery)?;
+        unit.deliveries().update(&delivery)?;
         let details = details(unit.as_mut(), database, delivery)?;
         once::keep(self.0, unit.as_mut(), once, &details, now)?;
         unit.save()?;
@@ -77,8 +77,8 @@ impl<'a> Deliveries<'a> {
 }
 
 fn find(unit: &mut dyn Unit, database: DatabaseId, hook: HookId, id: DeliveryId) -> Result<Delivery, HookError> {
-    unit.hook_get(database, hook)?.ok_or(HookError::NoSuchHook)?;
-    unit.delivery_get(hook, id)?.ok_or(HookError::NoSuchDelivery)
+    unit.hooks().get(database, hook)?.ok_or(HookError::NoSuchHook)?;
+    unit.deliveries().get(hook, id)?.ok_or(HookError::NoSuchDelivery)
 }
 
 /// A delivery with what was sent and answered.
@@ -87,10 +87,10 @@ pub(super) fn details(
     database: DatabaseId,
     delivery: Delivery,
 ) -> Result<DeliveryDetails, HookError> {
-    let hook = unit.hook_get(database, delivery.hook_id)?.ok_or(HookError::NoSuchHook)?;
+    let hook = unit.hooks().get(database, delivery.hook_id)?.ok_or(HookError::NoSuchHook)?;
     let (request, body) =
-        unit.delivery_request(delivery.id)?.ok_or(Fault::Unsettled("a delivery without its event"))?;
+        unit.deliveries().request(delivery.id)?.ok_or(Fault::Unsettled("a delivery without its event"))?;
     let request = request.unwrap_or(Request { url: hook.url, headers: Vec::new() });
-    let attempts = unit.attempt_list(delivery.id)?;
+    let attempts = unit.attempts().list(delivery.id)?;
     Ok(DeliveryDetails { delivery, request, body, attempts })
 }

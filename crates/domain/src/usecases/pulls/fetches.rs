@@ -247,7 +247,7 @@ impl Pulls<'_> {
         }
         let mut jobs: Vec<Job> =
             inner.fetches.waiting().into_iter().map(|(key, user)| Job::Preview(key, user)).collect();
-        let due = inner.ports.metadata.read()?.pull_fetch_due(now, LOOKED_AT_PER_AUTHOR, LOOKED_AT)?;
+        let due = inner.ports.metadata.read()?.pull_fetches().due(now, LOOKED_AT_PER_AUTHOR, LOOKED_AT)?;
         jobs.extend(due.into_iter().map(Job::Pull));
         jobs.extend(inner.fetches.trials().into_iter().map(|(trial, owner)| Job::Trial(trial, owner)));
         let waiting: Vec<FetchPlace> = jobs.iter().map(Job::place).collect();
@@ -258,7 +258,7 @@ impl Pulls<'_> {
             Job::Pull(fetch) => {
                 let mut unit = inner.ports.metadata.write()?;
                 let until = now.plus_seconds(inner.limits.pull_fetch_lease_seconds);
-                if !unit.pull_fetch_lease(fetch.database_id, fetch.number, now, until)? {
+                if !unit.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
                     return Ok(Some(Refreshed::Dropped));
                 }
                 unit.save_and_leave()?;
@@ -274,7 +274,7 @@ impl Pulls<'_> {
     /// [`Fault`].
     pub fn recover(&self) -> Result<u64, Fault> {
         let mut unit = self.0.ports.metadata.write()?;
-        let due = unit.pull_fetch_recover(self.0.now())?;
+        let due = unit.pull_fetches().recover(self.0.now())?;
         unit.save()?;
         Ok(due)
     }
@@ -284,7 +284,7 @@ impl Pulls<'_> {
     /// # Errors
     /// [`Fault`].
     pub fn backlog(&self) -> Result<(FetchBacklog, usize), Fault> {
-        let fetches = self.0.ports.metadata.read()?.pull_fetch_backlog(self.0.now())?;
+        let fetches = self.0.ports.metadata.read()?.pull_fetches().backlog(self.0.now())?;
         Ok((fetches, self.0.fetches.lock().trials.len()))
     }
 
@@ -320,7 +320,7 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
     let (database, number) = (leased.database_id, leased.number);
     let end = |end: FetchEnd<'_>| -> Result<bool, Fault> {
         let mut unit = inner.ports.metadata.write()?;
-        let shown = unit.pull_fetch_end(database, number, end)?;
+        let shown = unit.pull_fetches().settle(database, number, end)?;
         unit.save()?;
         Ok(shown)
     };
@@ -347,9 +347,9 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
 /// The pull as it is now and the heads it is to show; `None` when there is nothing to fetch.
 fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>, Fault> {
     let mut unit = inner.ports.metadata.read()?;
-    let Some(mut pull) = unit.pull_get(leased.database_id, leased.number)? else { return Ok(None) };
+    let Some(mut pull) = unit.pulls().get(leased.database_id, leased.number)? else { return Ok(None) };
     let is_gone = |id: DatabaseId, unit: &mut dyn crate::ports::Unit| -> Result<bool, Fault> {
-        Ok(unit.database_get(id)?.is_none_or(|database| database.deleted_at.is_some()))
+        Ok(unit.databases().get(id)?.is_none_or(|database| database.deleted_at.is_some()))
     };
     if pull.content.fetch_due_at.is_none()
         || is_gone(pull.database_id, unit.as_mut())?
@@ -363,7 +363,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     unit.leave();
     // A release that stored no heads opened it, and asked for no consent.
     let mut unit = inner.ports.metadata.write()?;
-    let source = unit.database_get(pull.from_database_id)?;
+    let source = unit.databases().get(pull.from_database_id)?;
     if !pull.is_within() && source.is_none_or(|source| rules::is_guarded(&source)) {
         return Ok(None);
     }
@@ -374,7 +374,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     };
     let shown = PullHeads { from, to };
     pull.content.heads = Some(shown.clone());
-    if pull.state != PullState::Open || !unit.pull_update(&pull)? {
+    if pull.state != PullState::Open || !unit.pulls().update(&pull)? {
         return Ok(None);
     }
     unit.save()?;
@@ -395,7 +395,7 @@ fn while_leased(
     let prolong = || -> Result<bool, Fault> {
         let mut unit = inner.ports.metadata.write()?;
         let until = inner.now().plus_seconds(seconds);
-        let is_held = unit.pull_fetch_prolong(leased.database_id, leased.number, until)?;
+        let is_held = unit.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
         unit.save_unsynced()?;
         Ok(is_held)
     };
@@ -419,7 +419,7 @@ pub(super) fn want_trial_of(inner: &Inner, pull: &Pull) -> Result<(), Fault> {
     if pull.state != PullState::Open || !inner.ports.engine.needs_preparing(pull.database_id) {
         return Ok(());
     }
-    let base = inner.ports.metadata.read()?.database_get(pull.database_id)?;
+    let base = inner.ports.metadata.read()?.databases().get(pull.database_id)?;
     if let Some(base) = base
         && inner.fetches.want(Trial::Pull(base.id, pull.number), base.owner_id)
     {
@@ -447,11 +447,11 @@ pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName
 
 fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), Fault> {
     let mut unit = inner.ports.metadata.read()?;
-    let Some(base) = unit.database_get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
+    let Some(base) = unit.databases().get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
     let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
     let mut before = None;
     loop {
-        let page = unit.pull_list(database, &filter, before, PULLS_AT_A_TIME)?;
+        let page = unit.pulls().list(database, &filter, before, PULLS_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         before = Some(last.number);
         let concerned = |pull: &&Pull| pull.to_branch == *branch || (pull.is_within() && pull.from_branch == *branch);
@@ -488,8 +488,8 @@ fn present_heads(
     number: PullNumber,
 ) -> Result<Option<(CommitHash, CommitHash)>, Fault> {
     let mut unit = inner.ports.metadata.read()?;
-    let Some(pull) = unit.pull_get(database, number)? else { return Ok(None) };
+    let Some(pull) = unit.pulls().get(database, number)? else { return Ok(None) };
     let is_ready = pull.state == PullState::Open && pull.content.fetch_due_at.is_none();
     let Some(heads) = pull.content.heads.filter(|_| is_ready) else { return Ok(None) };
-    Ok(unit.branch_get(database, &pull.to_branch)?.map(|target| (target.head, heads.from)))
+    Ok(unit.branches().get(database, &pull.to_branch)?.map(|target| (target.head, heads.from)))
 }

@@ -73,15 +73,15 @@ fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: Databa
         version: 1,
         deleted_at: None,
     };
-    match unit.database_add(&fork) {
+    match unit.databases().add(&fork) {
         Err(MetadataError::Taken) => {
             return Err(failed(FailureKind::Unprocessable, "a database of that name already exists by now"));
         }
         other => other?,
     }
-    unit.refs_copy(source.id, fork_id)?;
+    unit.refs().copy_all(source.id, fork_id)?;
     if owner.role < Role::Admin {
-        unit.collaborator_put(fork_id, user.id, Role::Admin, now)?;
+        unit.collaborators().put(fork_id, user.id, Role::Admin, now)?;
     }
     let outcome = Outcome { database: Some((fork_id, fork.locator)), ..Outcome::default() };
     run.succeed(unit, outcome, now)

@@ -21,11 +21,11 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let target = unit.branch_get(database.id, &request.branch)?;
+    let target = unit.branches().get(database.id, &request.branch)?;
     let from = target.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{}'", request.branch)))?.head;
     let branch = request.pull_branch.as_ref().unwrap_or(&request.branch);
-    let was = unit.branch_get(database.id, branch)?.map(|branch| branch.head);
-    let upload = unit.upload_get(request.upload_id)?;
+    let was = unit.branches().get(database.id, branch)?.map(|branch| branch.head);
+    let upload = unit.uploads().get(request.upload_id)?;
     let upload = upload.ok_or_else(|| failed(FailureKind::NotFound, "the uploaded file is gone"))?;
     unit.leave();
 
@@ -235,15 +235,15 @@ fn open_pull(
     now: Timestamp,
 ) -> Result<crate::values::PullNumber, Stop> {
     let from = request.pull_branch.clone().unwrap_or_else(|| request.branch.clone());
-    if let Some(open) = unit.pull_open_between(database.id, database.id, &from, &request.branch)? {
+    if let Some(open) = unit.pulls().find_open(database.id, database.id, &from, &request.branch)? {
         return Ok(open.number);
     }
     let first_line: String = request.message.lines().next().unwrap_or_default().chars().take(256).collect();
     let title = Title::parse(first_line).or_else(|_| Title::parse("Import"));
     let title = title.map_err(|error| failed(FailureKind::Content, error.to_string()))?;
     let missing = |name: &RefName| failed(FailureKind::NotFound, format!("branch '{name}' does not exist any more"));
-    let source = unit.branch_get(database.id, &from)?.ok_or_else(|| missing(&from))?;
-    let target = unit.branch_get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
+    let source = unit.branches().get(database.id, &from)?.ok_or_else(|| missing(&from))?;
+    let target = unit.branches().get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
     let branches = (&source, &target);
     let pull = match pulls::new_pull(unit, database, database, branches, false, user, title, None, now) {
         Ok(pull) => pull,

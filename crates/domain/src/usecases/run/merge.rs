@@ -18,7 +18,7 @@ pub(super) fn run(
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let pull = unit.pull_get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    let pull = unit.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     if pull.state != PullState::Open {
         return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
     }
@@ -40,7 +40,8 @@ pub(super) fn run(
     let now = inner.now();
     let mut unit = inner.ports.metadata.write()?;
     run.begin(unit.as_mut(), Role::Write)?;
-    let mut pull = unit.pull_get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    let mut pull =
+        unit.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     pull.merge(now, user.name.clone(), head.clone(), at.base.clone(), at.theirs.clone())
         .map_err(|error| failed(FailureKind::Unprocessable, error.to_string()))?;
     pull.content.heads = Some(PullHeads { from: at.theirs.clone(), to: at.ours.clone() });

@@ -18,9 +18,9 @@ pub(super) fn run(
     let inner = run.inner;
     let mut unit = inner.ports.metadata.read()?;
     let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let from = unit.branch_get(database.id, from_branch)?;
+    let from = unit.branches().get(database.id, from_branch)?;
     let from = from.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{from_branch}'")))?.head;
-    let was = unit.branch_get(database.id, to_branch)?.map(|branch| branch.head);
+    let was = unit.branches().get(database.id, to_branch)?.map(|branch| branch.head);
     unit.leave();
 
     let merge_message = format!("Merge {from_branch} into {to_branch}");
