@@ -9,7 +9,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, limit, one, read, time};
 use crate::error::Failed;
 use crate::schema::{accounts, deployments, emails, members, organizations, users};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -135,7 +135,7 @@ fn add_emails(conn: &mut AnyConnection, user: &str, emails: &[Email]) -> QueryRe
     Ok(())
 }
 
-impl AccountRepository for SqlUnit {
+impl AccountRepository for SqlTransaction {
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
         self.run("find an account", |conn| {
             let row = accounts::table
@@ -155,7 +155,7 @@ impl AccountRepository for SqlUnit {
     }
 }
 
-impl UserRepository for SqlUnit {
+impl UserRepository for SqlTransaction {
     fn add(&mut self, user: &User) -> Result<()> {
         self.run_unless_taken("add a user", |conn| add_user(conn, user))
     }
@@ -211,7 +211,7 @@ impl UserRepository for SqlUnit {
     }
 }
 
-impl OrganizationRepository for SqlUnit {
+impl OrganizationRepository for SqlTransaction {
     fn add(&mut self, organization: &Organization) -> Result<()> {
         self.run_unless_taken("add an organization", |conn| {
             diesel::insert_into(accounts::table)

@@ -9,7 +9,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, limit, present, read, time};
 use crate::error::Failed;
 use crate::schema::{accounts, activities};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -95,7 +95,7 @@ fn newest(
     all(query.select((ActivityRow::as_select(), accounts::name)).load(conn)?, activity)
 }
 
-impl ActivityRepository for SqlUnit {
+impl ActivityRepository for SqlTransaction {
     fn add(&mut self, activity: &Activity) -> Result<()> {
         self.run("note an activity", |conn| {
             diesel::insert_into(activities::table).values(ActivityRow::new(activity)).execute(conn)?;

@@ -6,11 +6,11 @@ use diesel::prelude::*;
 
 use crate::convert::{count, one, read, time};
 use crate::schema::answers;
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
-impl IdempotencyRepository for SqlUnit {
+impl IdempotencyRepository for SqlTransaction {
     fn add(&mut self, answer: &SavedAnswer) -> Result<()> {
         self.run_unless_taken("keep an answer", |conn| {
             diesel::insert_into(answers::table)

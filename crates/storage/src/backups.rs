@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::convert::{Read, Word, all, one, read, time};
 use crate::json;
 use crate::schema::backups;
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Row = (String, String, String, String, i64);
@@ -24,7 +24,7 @@ fn backup((deployment_id, id, kind, databases, expires_at): Row) -> Read<Backup>
     })
 }
 
-impl BackupRepository for SqlUnit {
+impl BackupRepository for SqlTransaction {
     fn add(&mut self, backup: &Backup) -> Result<()> {
         self.run_unless_taken("add a backup", |conn| {
             diesel::insert_into(backups::table)

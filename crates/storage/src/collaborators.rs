@@ -9,7 +9,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, limit, one, read, time};
 use crate::error::Failed;
 use crate::schema::{accounts, collaborators};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Row = (String, String, String, i64);
@@ -38,7 +38,7 @@ fn get(
     one(row, collaborator)
 }
 
-impl CollaboratorRepository for SqlUnit {
+impl CollaboratorRepository for SqlTransaction {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
         self.run("put a collaborator", |conn| {
             let changed = diesel::update(collaborators::table.find((database.to_string(), user.to_string())))

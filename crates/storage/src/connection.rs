@@ -77,7 +77,7 @@ impl r2d2::ManageConnection for Manager {
         Ok(conn.any.ping()?)
     }
 
-    /// A unit that panicked leaves its transaction open: closing the connection ends it.
+    /// A transaction that panicked leaves its transaction open: closing the connection ends it.
     fn has_broken(&self, conn: &mut Pooled) -> bool {
         conn.broken || std::thread::panicking() || conn.any.is_broken()
     }
@@ -115,7 +115,7 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
             AnyConnection::Sqlite(sqlite) => {
                 // The first: what follows may meet a lock.
                 sqlite.batch_execute(&format!("PRAGMA busy_timeout = {wait}; PRAGMA foreign_keys = ON"))?;
-                // An acknowledged change survives a power cut: in WAL mode by a sync of the log that units share (`log`).
+                // An acknowledged change survives a power cut: in WAL mode by a sync of the log that transactions share (`log`).
                 let level = if writes_ahead(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
                 sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
                 if self.purpose == Purpose::Read {
@@ -177,7 +177,7 @@ impl Pool {
             .max_size(size.max(1))
             .min_idle(Some(1))
             .connection_timeout(wait)
-            // A connection is tried by the BEGIN of its unit, which is repeated on another one.
+            // A connection is tried by the BEGIN of its transaction, which is repeated on another one.
             .test_on_check_out(false)
             .error_handler(Box::new(errors.clone()))
             .connection_customizer(Box::new(SetUp { purpose, wait, statement }));

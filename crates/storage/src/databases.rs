@@ -11,7 +11,7 @@ use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, Word, all, anywhere, count, limit, one, read, read_if, time};
 use crate::fixed::fixed;
 use crate::schema::{collaborators, databases, members, stars};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -166,7 +166,7 @@ macro_rules! ranked {
     }};
 }
 
-impl DatabaseRepository for SqlUnit {
+impl DatabaseRepository for SqlTransaction {
     fn add(&mut self, database: &Database) -> Result<()> {
         self.run_unless_taken("add a database", |conn| {
             diesel::insert_into(databases::table).values(DatabaseRow::new(database)).execute(conn)?;

@@ -17,7 +17,7 @@ use crate::error::Failed;
 use crate::fixed::{Fixed, fixed};
 use crate::hooks::Standing;
 use crate::schema::{attempts, deliveries, events, hooks};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 use crate::{hooks as hook_rows, json};
 
@@ -152,7 +152,7 @@ fn first_due(conn: &mut AnyConnection, hook: HookId, now: i64, most: usize) -> S
     all(rows, |(row, body)| Ok((delivery(row)?, body)))
 }
 
-impl DeliveryRepository for SqlUnit {
+impl DeliveryRepository for SqlTransaction {
     fn add(&mut self, added: &[Delivery]) -> Result<()> {
         self.run("queue deliveries", |conn| {
             // By the time at which they are due: nearly always one for all.
@@ -387,7 +387,7 @@ impl DeliveryRepository for SqlUnit {
     }
 }
 
-impl AttemptRepository for SqlUnit {
+impl AttemptRepository for SqlTransaction {
     fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
         self.run("list attempts", |conn| {
             let rows = attempts::table

@@ -13,7 +13,7 @@ use diesel::prelude::*;
 
 use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
 use crate::schema::{accounts, deployment_operations, deployments};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -115,7 +115,7 @@ macro_rules! joined {
 
 const UNSETTLED: [OperationState; 2] = [OperationState::Queued, OperationState::Running];
 
-impl DeploymentOperationRepository for SqlUnit {
+impl DeploymentOperationRepository for SqlTransaction {
     fn add(&mut self, operation: &DeploymentOperation) -> Result<()> {
         self.run("add an operation of a deployment", |conn| {
             diesel::insert_into(deployment_operations::table).values(row(operation)).execute(conn)?;

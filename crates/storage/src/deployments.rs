@@ -14,7 +14,7 @@ use crate::convert::{Read, Word, all, count, limit, one, read, time};
 use crate::error::Failed;
 use crate::json;
 use crate::schema::{accounts, deployment_collaborators, deployment_operations, deployments};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -125,7 +125,7 @@ fn get_collaborator(
     one(found, collaborator)
 }
 
-impl DeploymentRepository for SqlUnit {
+impl DeploymentRepository for SqlTransaction {
     fn add(&mut self, deployment: &Deployment) -> Result<()> {
         self.run_unless_taken("add a deployment", |conn| {
             diesel::insert_into(deployments::table).values(row(deployment)?).execute(conn)?;
@@ -247,7 +247,7 @@ impl DeploymentRepository for SqlUnit {
     }
 }
 
-impl DeploymentCollaboratorRepository for SqlUnit {
+impl DeploymentCollaboratorRepository for SqlTransaction {
     fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool> {
         self.run("put a collaborator of a deployment", |conn| {
             let key = (deployment.to_string(), user.to_string());

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use branchyard_domain::ports::{MetadataError, Unit as _};
+use branchyard_domain::ports::{MetadataError, Transaction as _};
 use branchyard_domain::values::DatabaseId;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -136,11 +136,11 @@ impl Store {
     /// [`DumpError`].
     pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
         let migrations = self.check()?.applied;
-        let mut unit = self.unit(Purpose::Read)?;
+        let mut tx = self.transaction(Purpose::Read)?;
         write_line(out, &Head { branchyard_dump: FORMAT, migrations })?;
         let mut rows = 0;
         for table in TABLES {
-            let columns = columns(unit.connection(), table).map_err(in_table(table))?;
+            let columns = columns(tx.connection(), table).map_err(in_table(table))?;
             write_line(
                 out,
                 &Begin {
@@ -148,12 +148,12 @@ impl Store {
                     columns: columns.iter().map(|column| column.name.clone()).collect(),
                 },
             )?;
-            rows += dump_table(unit.connection(), table, &columns, out)?;
+            rows += dump_table(tx.connection(), table, &columns, out)?;
         }
         write_line(out, &End { rows })?;
         out.flush()?;
         let live = diesel::sql_query("SELECT id AS line FROM databases WHERE deleted_at IS NULL ORDER BY id");
-        let live: Vec<Line> = live.load(unit.connection()).map_err(in_table("databases"))?;
+        let live: Vec<Line> = live.load(tx.connection()).map_err(in_table("databases"))?;
         Ok(live.into_iter().filter_map(|id| DatabaseId::parse(&id.line).ok()).collect())
     }
 
@@ -171,13 +171,13 @@ impl Store {
         if let Some(newer) = head.migrations.into_iter().find(|version| !known.contains(version)) {
             return Err(DumpError::Newer(newer));
         }
-        let mut unit = Box::new(self.unit(Purpose::Write)?);
-        defer_constraints(unit.connection()).map_err(in_table("databases"))?;
-        if holds_anything(unit.connection())? {
+        let mut tx = Box::new(self.transaction(Purpose::Write)?);
+        defer_constraints(tx.connection()).map_err(in_table("databases"))?;
+        if holds_anything(tx.connection())? {
             return Err(DumpError::NotEmpty);
         }
-        load_tables(unit.connection(), &mut input)?;
-        Ok(unit.save()?)
+        load_tables(tx.connection(), &mut input)?;
+        Ok(tx.save()?)
     }
 
     /// The id that tells this store from others; `fresh` becomes it on the first call.
@@ -185,8 +185,8 @@ impl Store {
     /// # Errors
     /// [`MetadataError`].
     pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
-        let mut unit = Box::new(self.unit(Purpose::Write)?);
-        let id = unit.run("name the installation", |conn| {
+        let mut tx = Box::new(self.transaction(Purpose::Write)?);
+        let id = tx.run("name the installation", |conn| {
             use crate::schema::installation::dsl;
             let found: Option<String> = dsl::installation.select(dsl::id).first(conn).optional()?;
             if found.is_none() {
@@ -194,7 +194,7 @@ impl Store {
             }
             Ok(found.unwrap_or_else(|| fresh.to_owned()))
         })?;
-        unit.save()?;
+        tx.save()?;
         Ok(id)
     }
 }

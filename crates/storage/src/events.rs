@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::convert::{Read, all, count, limit, read, time};
 use crate::json;
 use crate::schema::{deliveries, events};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -34,7 +34,7 @@ fn event(row: EventRow) -> Read<Event> {
     })
 }
 
-impl EventRepository for SqlUnit {
+impl EventRepository for SqlTransaction {
     fn add(&mut self, event: &Event) -> Result<()> {
         self.run("append an event", |conn| {
             diesel::insert_into(events::table)

@@ -14,7 +14,7 @@ use crate::deliveries;
 use crate::error::Failed;
 use crate::fixed::fixed;
 use crate::schema::{events, hooks};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -170,7 +170,7 @@ pub(crate) fn held(
 /// The id of the newest delivery of a hook.
 const LAST_DELIVERY: &str = "(SELECT max(d.id) FROM deliveries AS d WHERE d.hook_id = hooks.id)";
 
-impl HookRepository for SqlUnit {
+impl HookRepository for SqlTransaction {
     fn add(&mut self, hook: &Hook) -> Result<()> {
         self.run("add a hook", |conn| {
             let row = HookRow {

@@ -10,7 +10,7 @@ use diesel::prelude::*;
 use crate::convert::{Read, Word, all, one, read, time};
 use crate::json;
 use crate::schema::{deployments, instances};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -66,7 +66,7 @@ fn instance(row: Row) -> Read<Instance> {
     })
 }
 
-impl InstanceRepository for SqlUnit {
+impl InstanceRepository for SqlTransaction {
     fn add(&mut self, instance: &Instance) -> Result<()> {
         self.run_unless_taken("add an instance", |conn| {
             diesel::insert_into(instances::table).values(row(instance)?).execute(conn)?;

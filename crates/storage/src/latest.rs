@@ -37,9 +37,9 @@ impl Store {
     /// # Errors
     /// [`MetadataError`].
     pub fn latest(&self) -> Result<Option<Timestamp>, MetadataError> {
-        let mut unit = self.unit(Purpose::Read)?;
+        let mut tx = self.transaction(Purpose::Read)?;
         let row: LatestRow =
-            unit.run("tell how far time has come", |conn| Ok(diesel::sql_query(LATEST).get_result(conn)?))?;
+            tx.run("tell how far time has come", |conn| Ok(diesel::sql_query(LATEST).get_result(conn)?))?;
         Ok(row.at.map(time))
     }
 }

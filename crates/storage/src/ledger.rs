@@ -12,7 +12,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, one, read, time};
 use crate::error::Failed;
 use crate::schema::intervals;
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -78,7 +78,7 @@ fn current(conn: &mut AnyConnection, instance: InstanceId, kind: Metered) -> std
     Ok(found)
 }
 
-impl LedgerRepository for SqlUnit {
+impl LedgerRepository for SqlTransaction {
     fn open(&mut self, interval: &Interval) -> Result<()> {
         self.run_unless_taken("open an interval", |conn| {
             let instance_id = interval.instance_id.to_string();

@@ -56,7 +56,7 @@ mod sessions;
 mod stars;
 mod store;
 mod tokens;
-mod unit;
+mod transaction;
 mod update;
 mod uploads;
 mod version;

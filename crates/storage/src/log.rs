@@ -1,13 +1,13 @@
 //! SQLite's write-ahead log, brought to disk for all who wait for it at once.
 //!
 //! Under `PRAGMA synchronous = NORMAL` a commit is written to the log and not waited for (<https://sqlite.org/pragma.html#pragma_synchronous>).
-//! Whoever saves a unit waits for the disk here, when the one writer of the file is free for the next already: the first to come syncs the
+//! Whoever saves a transaction waits for the disk here, when the one writer of the file is free for the next already: the first to come syncs the
 //! log for everybody who has committed until then, and those who come meanwhile share the next sync. Frames follow each other in the log, so
 //! what is on disk is always a beginning of what happened.
 //!
-//! A unit may see commits that are not on disk yet. It waits for them when it ends: what is told to anybody outlasts a power cut. Only leases
-//! ([`Unit::save_unsynced`](branchyard_domain::ports::Unit::save_unsynced)) are seen without that.
-//! Whoever tells nobody before they save something of their own [leaves](branchyard_domain::ports::Unit::leave) without waiting: that will wait for all.
+//! A transaction may see commits that are not on disk yet. It waits for them when it ends: what is told to anybody outlasts a power cut. Only leases
+//! ([`Transaction::save_unsynced`](branchyard_domain::ports::Transaction::save_unsynced)) are seen without that.
+//! Whoever tells nobody before they save something of their own [leaves](branchyard_domain::ports::Transaction::leave) without waiting: that will wait for all.
 
 use std::fs::File;
 use std::io;
@@ -143,7 +143,7 @@ impl Log {
     }
 }
 
-/// What a unit has seen. Dropped after its connection, which is of use to others meanwhile.
+/// What a transaction has seen. Dropped after its connection, which is of use to others meanwhile.
 pub(crate) struct Seen(pub(crate) Option<Arc<Log>>);
 
 impl Drop for Seen {

@@ -9,7 +9,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, Word, all, count, limit, one, read, time};
 use crate::error::Failed;
 use crate::schema::{accounts, members};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Row = (String, String, String, i64);
@@ -38,7 +38,7 @@ fn get(
     one(row, member)
 }
 
-impl MemberRepository for SqlUnit {
+impl MemberRepository for SqlTransaction {
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
         self.run("put a member", |conn| {
             let changed = diesel::update(members::table.find((organization.to_string(), user.to_string())))

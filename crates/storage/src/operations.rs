@@ -15,7 +15,7 @@ use crate::error::{Failed, Unreadable};
 use crate::json;
 use crate::next::Next;
 use crate::schema::{accounts, databases, operations};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -152,7 +152,7 @@ fn want(holds: bool, why: &str) -> Read<()> {
     if holds { Ok(()) } else { Err(Unreadable { column: "operations.state", why: why.to_owned() }) }
 }
 
-impl OperationRepository for SqlUnit {
+impl OperationRepository for SqlTransaction {
     fn add(&mut self, operation: &Operation) -> Result<()> {
         self.run("add an operation", |conn| {
             want(!matches!(operation.status, OperationStatus::Running), "running, which only a lease makes")?;

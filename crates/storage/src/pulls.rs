@@ -14,7 +14,7 @@ use crate::convert::{Read, all, anywhere, count, limit, one, present, read, read
 use crate::error::Unreadable;
 use crate::prepared::{Parameter, Prepared};
 use crate::schema::{accounts, comments, databases, pulls};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -246,7 +246,7 @@ fn pull((row, creator): (PullRow, String)) -> Read<Pull> {
     })
 }
 
-impl PullRepository for SqlUnit {
+impl PullRepository for SqlTransaction {
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
         self.run("number a pull", |conn| {
             let next: i64 = databases::table.find(database.to_string()).select(databases::next_pull).first(conn)?;
@@ -432,7 +432,7 @@ impl PullRepository for SqlUnit {
     }
 }
 
-impl PullFetchRepository for SqlUnit {
+impl PullFetchRepository for SqlTransaction {
     fn due(&mut self, now: Timestamp, per_author: u32, most: usize) -> Result<Vec<PullFetch>> {
         self.run("list fetches that are due", |conn| {
             let rows: Vec<FetchRow> = diesel::sql_query(FETCH_DUE)
@@ -533,7 +533,7 @@ impl PullFetchRepository for SqlUnit {
     }
 }
 
-impl PullCommentRepository for SqlUnit {
+impl PullCommentRepository for SqlTransaction {
     fn add(
         &mut self,
         database: DatabaseId,

@@ -9,7 +9,7 @@ use diesel::sql_types::Text;
 use crate::convert::{Read, all, limit, one, read, time};
 use crate::prepared::{Parameter, Prepared};
 use crate::schema::{branches, tags};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -73,7 +73,7 @@ SELECT hash FROM (
     SELECT to_head FROM pulls WHERE database_id = ? AND state <> 'merged' AND fetch_due_at IS NULL AND to_head > ?
 ) AS named ORDER BY hash LIMIT ?";
 
-impl BranchRepository for SqlUnit {
+impl BranchRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
         self.run_unless_taken("add a branch", |conn| {
             let row = BranchRow {
@@ -144,7 +144,7 @@ impl BranchRepository for SqlUnit {
     }
 }
 
-impl TagRepository for SqlUnit {
+impl TagRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
         self.run_unless_taken("add a tag", |conn| {
             let row = TagRow {
@@ -189,7 +189,7 @@ impl TagRepository for SqlUnit {
     }
 }
 
-impl RefRepository for SqlUnit {
+impl RefRepository for SqlTransaction {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.run("copy branches and tags", |conn| {
             for copy in [

@@ -7,7 +7,7 @@ use diesel::prelude::*;
 
 use crate::convert::{Read, all, limit, one, read, time};
 use crate::schema::releases;
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -38,7 +38,7 @@ impl ReleaseRow {
     }
 }
 
-impl ReleaseRepository for SqlUnit {
+impl ReleaseRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
         self.run_unless_taken("add a release", |conn| {
             let row = ReleaseRow {

@@ -9,11 +9,11 @@ use diesel::prelude::*;
 use crate::convert::{Word, all, count, time};
 use crate::json;
 use crate::schema::{instances, samples};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
-impl SampleRepository for SqlUnit {
+impl SampleRepository for SqlTransaction {
     fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()> {
         self.run("keep a sample", |conn| {
             let key = (instance.to_string(), resolution.word().to_owned(), at.as_micros());

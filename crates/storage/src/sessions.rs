@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::accounts::{AccountRow, EmailRow, UserRow, user};
 use crate::convert::{Read, all, one, read, read_if, time};
 use crate::schema::{accounts, emails, invitations, sessions, users};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -91,7 +91,7 @@ impl InvitationRow {
     }
 }
 
-impl SessionRepository for SqlUnit {
+impl SessionRepository for SqlTransaction {
     fn add(&mut self, session: &Session) -> Result<()> {
         self.run("add a session", |conn| {
             diesel::insert_into(sessions::table).values(SessionRow::new(session)).execute(conn)?;
@@ -162,7 +162,7 @@ impl SessionRepository for SqlUnit {
     }
 }
 
-impl InvitationRepository for SqlUnit {
+impl InvitationRepository for SqlTransaction {
     fn add(&mut self, invitation: &Invitation) -> Result<()> {
         self.run("add an invitation", |conn| {
             diesel::insert_into(invitations::table).values(InvitationRow::new(invitation)).execute(conn)?;

@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::connection::AnyConnection;
 use crate::convert::{Read, all, limit, one, read, time};
 use crate::schema::{accounts, databases, stars};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 type Row = (String, String, i64);
@@ -30,7 +30,7 @@ fn add_to_count(conn: &mut AnyConnection, database: DatabaseId, stars: i64) -> Q
     Ok(())
 }
 
-impl StarRepository for SqlUnit {
+impl StarRepository for SqlTransaction {
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
         self.run("add a star", |conn| {
             let key = (database.to_string(), user.to_string());

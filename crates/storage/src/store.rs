@@ -1,26 +1,26 @@
-//! The store: pools, and the units they give.
+//! The store: pools, and the transactions they give.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
-use branchyard_domain::ports::{Metadata, MetadataError, Unit};
+use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
+use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
 use diesel::connection::SimpleConnection as _;
 
 use crate::connection::{Pool, Purpose, Target};
 use crate::error::OpenError;
 use crate::file;
 use crate::log::Log;
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 use crate::version::Version;
 
 /// How many connections, and how long to wait.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Connections for units that read.
+    /// Connections for transactions that read.
     pub readers: u32,
-    /// Connections for units that write. SQLite has one, whatever is said here: it admits one writer at a time, and a queue
+    /// Connections for transactions that write. SQLite has one, whatever is said here: it admits one writer at a time, and a queue
     /// for the connection is fair and wakes at once where waiting for the file's lock polls.
     pub writers: u32,
     /// The longest wait for a connection, and for other writers.
@@ -90,9 +90,9 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn unit(&self, purpose: Purpose) -> Result<SqlUnit, MetadataError> {
+    pub(crate) fn transaction(&self, purpose: Purpose) -> Result<SqlTransaction, MetadataError> {
         let pool = if purpose == Purpose::Read { &self.readers } else { &self.writers };
-        SqlUnit::begin(pool, purpose, self.log.as_ref())
+        SqlTransaction::begin(pool, purpose, self.log.as_ref())
     }
 
     /// Its connections now.
@@ -104,38 +104,38 @@ impl Store {
 /// The connections of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// For units that read.
+    /// For transactions that read.
     pub readers: Load,
-    /// For units that write.
+    /// For transactions that write.
     pub writers: Load,
 }
 
 /// Connections of one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Used by a unit.
+    /// Used by a transaction.
     pub busy: u32,
     /// Kept open for the next.
     pub idle: u32,
 }
 
 impl DeploymentStore for Store {
-    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
-        Ok(Box::new(self.unit(Purpose::Read)?))
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Purpose::Read)?))
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
-        Ok(Box::new(self.unit(Purpose::Write)?))
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Purpose::Write)?))
     }
 }
 
 impl Metadata for Store {
-    fn read(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
-        Ok(Box::new(self.unit(Purpose::Read)?))
+    fn read(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Purpose::Read)?))
     }
 
-    fn write(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
-        Ok(Box::new(self.unit(Purpose::Write)?))
+    fn write(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
+        Ok(Box::new(self.transaction(Purpose::Write)?))
     }
 
     fn version(&self) -> Option<u64> {

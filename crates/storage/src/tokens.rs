@@ -9,7 +9,7 @@ use diesel::prelude::*;
 use crate::accounts::{AccountRow, EmailRow, UserRow, user};
 use crate::convert::{Read, all, count, limit, one, present, read, time};
 use crate::schema::{accounts, emails, tokens, users};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -64,7 +64,7 @@ impl TokenRow {
     }
 }
 
-impl TokenRepository for SqlUnit {
+impl TokenRepository for SqlTransaction {
     fn add(&mut self, token: &Token) -> Result<()> {
         self.run("add a token", |conn| {
             diesel::insert_into(tokens::table).values(TokenRow::new(token)).execute(conn)?;

@@ -8,7 +8,7 @@ use diesel::prelude::*;
 
 use crate::convert::{Word, all, count, limit, read, read_if, signed, time};
 use crate::schema::{operations, upload_parts, uploads};
-use crate::unit::SqlUnit;
+use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
@@ -27,7 +27,7 @@ struct UploadRow {
     used_by: Option<String>,
 }
 
-impl UploadRepository for SqlUnit {
+impl UploadRepository for SqlTransaction {
     fn add(&mut self, upload: &Upload) -> Result<()> {
         self.run("open an upload", |conn| {
             let row = UploadRow {

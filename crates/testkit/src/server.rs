@@ -94,13 +94,13 @@ impl Server {
     pub fn measured(&self, instance: InstanceId, samples: &[(Timestamp, Sample)]) {
         let dir = DataDir::open(&self.config.data_dir).unwrap();
         let store = branchyard::compose::open_metadata(&self.config, &dir).unwrap();
-        let mut unit = store.write_deployments().unwrap();
+        let mut tx = store.write_deployments().unwrap();
         for (at, sample) in samples {
             for resolution in [Resolution::Fine, Resolution::Coarse] {
-                unit.samples().put(instance, resolution, *at, sample).unwrap();
+                tx.samples().put(instance, resolution, *at, sample).unwrap();
             }
         }
-        unit.save().unwrap();
+        tx.save().unwrap();
     }
 
     fn start_in(world: World, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {

@@ -156,8 +156,8 @@ async fn take(world: &World, token: &str, request: &str) {
 
 fn events(world: &World) -> Vec<Event> {
     let database = world.fakes.hub.databases().access::<Read>(&Caller::Anonymous, "olga", "rivers").unwrap();
-    let mut unit = world.fakes.metadata.read().unwrap();
-    unit.events().list(database.database().id, None, 1_000).unwrap()
+    let mut tx = world.fakes.metadata.read().unwrap();
+    tx.events().list(database.database().id, None, 1_000).unwrap()
 }
 
 fn tell(world: &World, event: &Event) -> String {

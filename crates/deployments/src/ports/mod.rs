@@ -13,6 +13,6 @@ pub use provisioner::{
 };
 pub use store::{
     BackupRepository, DeploymentCollaboratorRepository, DeploymentOperationFilter, DeploymentOperationKind,
-    DeploymentOperationRepository, DeploymentRepositories, DeploymentRepository, DeploymentStore, DeploymentUnit,
-    InstanceRepository, LedgerRepository, Resolution, SampleRepository,
+    DeploymentOperationRepository, DeploymentRepositories, DeploymentRepository, DeploymentStore,
+    DeploymentTransaction, InstanceRepository, LedgerRepository, Resolution, SampleRepository,
 };

@@ -7,24 +7,24 @@ use crate::entities::{
     RunState,
 };
 use crate::values::{BackupId, DeploymentId, DeploymentName, InstanceId};
-use branchyard_domain::ports::{Metadata, MetadataError, OperationState, Unit};
+use branchyard_domain::ports::{Metadata, MetadataError, OperationState, Transaction};
 use branchyard_domain::values::{AccountId, OperationId, OwnerName, Timestamp};
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
 /// The store of deployments, which is the hub's metadata store, too. Its transactions are those of the hub's metadata: what both change in one becomes visible and durable together.
 pub trait DeploymentStore: Metadata {
-    /// Begins a unit that only reads; it sees one state.
-    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>>;
+    /// Begins a transaction that only reads; it sees one state.
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
 
-    /// Begins a unit that may write, as [`branchyard_domain::ports::Metadata::write`] does.
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>>;
+    /// Begins a transaction that may write, as [`branchyard_domain::ports::Metadata::write`] does.
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>>;
 }
 
-/// A unit of work on deployments and on everything of the hub.
-pub trait DeploymentUnit: Unit + DeploymentRepositories {}
+/// A transaction on deployments and on everything of the hub.
+pub trait DeploymentTransaction: Transaction + DeploymentRepositories {}
 
-impl<T: Unit + DeploymentRepositories> DeploymentUnit for T {}
+impl<T: Transaction + DeploymentRepositories> DeploymentTransaction for T {}
 
 /// The repositories of a transaction for deployments.
 pub trait DeploymentRepositories {

@@ -5,7 +5,7 @@ use super::{Deployments, live, operations};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Backup, BackupKind, Deployment, DeploymentOperation, DeploymentWork, Instance, RunState};
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, ProvisionError};
 use crate::values::{BackupId, ServedName};
 use branchyard_domain::errors::Fault;
@@ -26,9 +26,9 @@ fn absent(id: &str) -> DeploymentError {
     DeploymentError::Absent { what: "backup", name: id.to_owned() }
 }
 
-fn named(unit: &mut dyn DeploymentUnit, deployment: &Deployment, id: &str) -> Result<Backup, DeploymentError> {
+fn named(tx: &mut dyn DeploymentTransaction, deployment: &Deployment, id: &str) -> Result<Backup, DeploymentError> {
     let parsed = BackupId::parse(id).map_err(|_| absent(id))?;
-    unit.backups().get(deployment.id, parsed)?.ok_or_else(|| absent(id))
+    tx.backups().get(deployment.id, parsed)?.ok_or_else(|| absent(id))
 }
 
 impl Deployments {
@@ -37,9 +37,9 @@ impl Deployments {
     /// # Errors
     /// [`DeploymentError::Fault`].
     pub fn backups<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<Vec<Backup>, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        Ok(unit.backups().list(deployment.id)?)
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        Ok(tx.backups().list(deployment.id)?)
     }
 
     /// Accepts to make a backup.
@@ -52,16 +52,16 @@ impl Deployments {
         once: Option<&Once<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Started {
             let text = format!("{} is not started; only a started deployment is backed up", deployment.locator);
             return Err(DeploymentError::Unprocessable(text));
         }
         let work = DeploymentWork::CreateBackup;
-        let operation = operations::accept(&self.0, unit.as_mut(), &deployment, access.who(), work, now)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
+        let operation = operations::accept(&self.0, tx.as_mut(), &deployment, access.who(), work, now)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(operation)
     }
@@ -71,16 +71,16 @@ impl Deployments {
     /// # Errors
     /// [`DeploymentError::Absent`]; [`DeploymentError::Conflict`] for the only one of a deployment that does not run.
     pub fn remove_backup(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Backup, DeploymentError> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let backup = named(unit.as_mut(), &deployment, id)?;
-        let is_needed = deployment.state != RunState::Started || running_from(unit.as_mut(), &deployment, backup.id)?;
-        if is_needed && unit.backups().list(deployment.id)?.len() == 1 {
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let backup = named(tx.as_mut(), &deployment, id)?;
+        let is_needed = deployment.state != RunState::Started || running_from(tx.as_mut(), &deployment, backup.id)?;
+        if is_needed && tx.backups().list(deployment.id)?.len() == 1 {
             let text = "this is the only backup of a deployment that does not run; delete the deployment instead";
             return Err(DeploymentError::Conflict(text.to_owned()));
         }
-        unit.backups().remove(deployment.id, backup.id)?;
-        unit.save()?;
+        tx.backups().remove(deployment.id, backup.id)?;
+        tx.save()?;
         self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         Ok(backup)
     }
@@ -95,9 +95,9 @@ impl Deployments {
         id: &str,
         database: &str,
     ) -> Result<BackupFileBytes, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let backup = named(unit.as_mut(), &deployment, id)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let backup = named(tx.as_mut(), &deployment, id)?;
         let missing = || DeploymentError::Absent { what: "database", name: database.to_owned() };
         let name = ServedName::parse(database).map_err(|_| missing())?;
         let found = backup.databases.into_iter().find(|copied| copied.name.key() == name.key()).ok_or_else(missing)?;
@@ -108,9 +108,9 @@ impl Deployments {
 }
 
 /// Whether an instance that is coming up still needs this backup.
-fn running_from(unit: &mut dyn DeploymentUnit, deployment: &Deployment, backup: BackupId) -> Result<bool, Fault> {
+fn running_from(tx: &mut dyn DeploymentTransaction, deployment: &Deployment, backup: BackupId) -> Result<bool, Fault> {
     use crate::ports::DatabaseSeed;
-    let instance = super::primary(unit, deployment.id)?;
+    let instance = super::primary(tx, deployment.id)?;
     Ok(instance.seeds.iter().any(|seed| matches!(seed, DatabaseSeed::Backup { file, .. } if file.backup == backup)))
 }
 
@@ -154,9 +154,9 @@ pub(super) fn take(
 }
 
 fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
-    let mut unit = inner.ports.store.write_deployments()?;
-    unit.backups().add(backup)?;
-    unit.save()
+    let mut tx = inner.ports.store.write_deployments()?;
+    tx.backups().add(backup)?;
+    tx.save()
 }
 
 /// Removes backups past their time; the newest of a stopped deployment stays.
@@ -166,9 +166,9 @@ pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault
     for (place, backup) in backups.iter().enumerate() {
         let newest_of_stopped = place == 0 && deployment.state != RunState::Started;
         if backup.expires_at <= now && !newest_of_stopped {
-            let mut unit = inner.ports.store.write_deployments()?;
-            unit.backups().remove(deployment.id, backup.id)?;
-            unit.save()?;
+            let mut tx = inner.ports.store.write_deployments()?;
+            tx.backups().remove(deployment.id, backup.id)?;
+            tx.save()?;
             inner.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }
     }

@@ -50,13 +50,12 @@ fn check(
     let tokens = inner.hub.tokens();
     let Some((token, user)) = tokens.check(token)? else { return Ok(Authorized::BadToken) };
     let now = inner.now();
-    let mut unit = inner.ports.store.read_deployments()?;
-    let Some(instance) = unit.instances().get(instance)? else { return Ok(Authorized::NoRole) };
-    let deployment =
-        unit.deployments().get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
+    let mut tx = inner.ports.store.read_deployments()?;
+    let Some(instance) = tx.instances().get(instance)? else { return Ok(Authorized::NoRole) };
+    let deployment = tx.deployments().get(instance.deployment_id)?.filter(|deployment| deployment.removed_at.is_none());
     let Some(deployment) = deployment else { return Ok(Authorized::NoRole) };
-    let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
-    drop(unit);
+    let role = role_of(tx.as_mut(), user.id, deployment.owner_id, deployment.id)?;
+    drop(tx);
     let noted = token.last_use.as_ref().map(|last| last.at);
     if noted.is_none_or(|at| at.plus_seconds(NOTED_EVERY) <= now) {
         let address = address.map(|address| address.to_string()).unwrap_or_default();

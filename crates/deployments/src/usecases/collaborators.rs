@@ -37,20 +37,20 @@ impl Deployments {
         user: &User,
         role: DeploymentRole,
     ) -> Result<(DeploymentCollaborator, bool), DeploymentError> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
         if deployment.owner_id == user.id {
             let text = format!("{} owns the deployment and has every right on it", user.name);
             return Err(DeploymentError::Unprocessable(text));
         }
-        let added = unit.deployment_collaborators().put(deployment.id, user.id, role, self.0.now())?;
-        if added && unit.deployment_collaborators().list(deployment.id)?.len() > MOST {
+        let added = tx.deployment_collaborators().put(deployment.id, user.id, role, self.0.now())?;
+        if added && tx.deployment_collaborators().list(deployment.id)?.len() > MOST {
             let text = format!("the deployment has {MOST} collaborators, as many as are allowed");
             return Err(DeploymentError::Unprocessable(text));
         }
-        let found = unit.deployment_collaborators().get(deployment.id, user.id)?;
+        let found = tx.deployment_collaborators().get(deployment.id, user.id)?;
         let collaborator = found.ok_or_else(|| absent(user.name.as_str()))?;
-        unit.save()?;
+        tx.save()?;
         forget_callers(&self.0);
         Ok((collaborator, added))
     }
@@ -82,10 +82,10 @@ impl Deployments {
         user: AccountId,
         name: &str,
     ) -> Result<DeploymentCollaborator, DeploymentError> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let removed = unit.deployment_collaborators().remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
-        unit.save()?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let removed = tx.deployment_collaborators().remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
+        tx.save()?;
         forget_callers(&self.0);
         Ok(removed)
     }

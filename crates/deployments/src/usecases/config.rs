@@ -44,9 +44,9 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<L>,
     ) -> Result<Vec<SettingView>, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let instance = primary(unit.as_mut(), deployment.id)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
         Ok(views(&deployment, &instance))
     }
 
@@ -61,9 +61,9 @@ impl Deployments {
         overrides: Vec<(String, Option<String>)>,
         expected: Option<SettingsCheck<'_>>,
     ) -> Result<Vec<SettingView>, DeploymentError> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
-        let instance = primary(unit.as_mut(), deployment.id)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
         let mut wrong = Vec::new();
         for (key, value) in overrides {
             match Setting::by_key(&key) {
@@ -83,8 +83,8 @@ impl Deployments {
         {
             return Err(DeploymentError::Changed);
         }
-        update(unit.as_mut(), &mut deployment)?;
-        unit.save()?;
+        update(tx.as_mut(), &mut deployment)?;
+        tx.save()?;
         if let Some(handle) = &instance.handle {
             // One that cannot be told just now is told by the supervisor.
             let _ = self.0.ports.provisioner.apply(handle, &deployment.settings);

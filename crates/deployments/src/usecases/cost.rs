@@ -7,7 +7,7 @@ use super::{Deployments, live, role_through_owner, view};
 use crate::access::{DeploymentAccess, DeploymentLevel};
 use crate::entities::{DeploymentRole, Interval, Metered, RunState};
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::values::{DeploymentId, InstanceId, Usd};
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::Fault;
@@ -109,10 +109,10 @@ impl Deployments {
         to: Timestamp,
     ) -> Result<Cost, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let items = items(&unit.ledger().list(deployment.id, from, to)?, from, to, now);
-        let hourly_cost = view(unit.as_mut(), deployment, access.role())?.hourly_cost;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let items = items(&tx.ledger().list(deployment.id, from, to)?, from, to, now);
+        let hourly_cost = view(tx.as_mut(), deployment, access.role())?.hourly_cost;
         Ok(Cost { from, to, amount: items.iter().map(|item| item.amount).sum(), hourly_cost, items })
     }
 
@@ -122,15 +122,15 @@ impl Deployments {
     /// [`DeploymentError::Fault`].
     pub fn usage(&self, user: &User, from: Timestamp, to: Timestamp) -> Result<Usage, DeploymentError> {
         const PAGE: usize = 100;
-        let mut unit = self.0.ports.store.read_deployments()?;
+        let mut tx = self.0.ports.store.read_deployments()?;
         let mut accounts = vec![(user.id, user.name.clone())];
         let mut after: Option<String> = None;
         loop {
-            let page = unit.organizations().list(user.id, after.as_deref(), PAGE)?;
+            let page = tx.organizations().list(user.id, after.as_deref(), PAGE)?;
             after = page.last().map(|(organization, _)| organization.name.key());
             let is_last = page.len() < PAGE;
             for (organization, _) in page {
-                if role_through_owner(unit.as_mut(), user.id, organization.id)? == Some(DeploymentRole::Admin) {
+                if role_through_owner(tx.as_mut(), user.id, organization.id)? == Some(DeploymentRole::Admin) {
                     accounts.push((organization.id, organization.name));
                 }
             }
@@ -138,13 +138,13 @@ impl Deployments {
                 break;
             }
         }
-        let owners = accounts.into_iter().map(|(id, name)| self.usage_of(unit.as_mut(), id, name, from, to));
+        let owners = accounts.into_iter().map(|(id, name)| self.usage_of(tx.as_mut(), id, name, from, to));
         Ok(Usage { owners: owners.collect::<Result<_, _>>()? })
     }
 
     fn usage_of(
         &self,
-        unit: &mut dyn DeploymentUnit,
+        tx: &mut dyn DeploymentTransaction,
         id: AccountId,
         owner: OwnerName,
         from: Timestamp,
@@ -152,15 +152,15 @@ impl Deployments {
     ) -> Result<OwnerUsage, Fault> {
         let now = self.0.now();
         let mut amounts: BTreeMap<DeploymentId, Usd> = BTreeMap::new();
-        for interval in unit.ledger().list_of_owner(id, from, to)? {
+        for interval in tx.ledger().list_of_owner(id, from, to)? {
             *amounts.entry(interval.deployment_id).or_default() += interval.amount_within(from, to, now);
         }
-        let active = unit.instances().active()?;
+        let active = tx.instances().active()?;
         let rates = active.iter().filter(|(_, holder, _)| *holder == id).map(|(instance, ..)| instance.size.rate());
         let committed: Usd = rates.sum();
         let mut deployments = Vec::new();
         for (deployment, amount) in &amounts {
-            if let Some(deployment) = unit.deployments().get(*deployment)? {
+            if let Some(deployment) = tx.deployments().get(*deployment)? {
                 deployments.push((deployment.locator.name.to_string(), deployment.state, *amount));
             }
         }

@@ -138,15 +138,15 @@ impl Deployments {
     ) -> Result<DeploymentView, DeploymentError> {
         let refuse = || DeploymentError::MayNotCreateFor(wanted.owner.clone());
         {
-            let mut unit = self.0.ports.store.read_deployments()?;
-            may_create_for(unit.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
+            let mut tx = self.0.ports.store.read_deployments()?;
+            may_create_for(tx.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
         }
         let source = wanted.source.as_ref().map(|source| resolve(&self.0, user, source)).transpose()?;
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let (owner_id, owner) = may_create_for(unit.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let (owner_id, owner) = may_create_for(tx.as_mut(), user, &wanted.owner)?.ok_or_else(refuse)?;
         let locator = DeploymentLocator { owner: owner.clone(), name: wanted.name.clone() };
-        if unit.deployments().by_name(&owner, &wanted.name)?.is_some() {
+        if tx.deployments().by_name(&owner, &wanted.name)?.is_some() {
             return Err(DeploymentError::NameTaken(locator.to_string()));
         }
         let chosen = Wanted {
@@ -164,7 +164,7 @@ impl Deployments {
             return Err(switched_off());
         }
         offered(&self.features(&wanted.zone)?, self.0.settings.public_tls, &wanted)?;
-        let port = admit(&self.0, unit.as_mut(), &Owner { id: owner_id, name: &owner }, &chosen, &size)?;
+        let port = admit(&self.0, tx.as_mut(), &Owner { id: owner_id, name: &owner }, &chosen, &size)?;
 
         let database = first_database(&wanted)?;
         let deployment = Deployment {
@@ -195,15 +195,15 @@ impl Deployments {
             None => DatabaseSeed::Empty { author: user.signature(now) },
         };
         let instance = new_instance(&self.0, &deployment, size, port, vec![seed], now);
-        match unit.deployments().add(&deployment) {
+        match tx.deployments().add(&deployment) {
             Err(MetadataError::Taken) => return Err(DeploymentError::NameTaken(deployment.locator.to_string())),
             other => other?,
         }
-        unit.instances().add(&instance)?;
-        metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
-        let view = view(unit.as_mut(), deployment, DeploymentRole::Admin)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &view, now)?;
-        unit.save()?;
+        tx.instances().add(&instance)?;
+        metering::open(tx.as_mut(), &deployment, &instance, Metered::Storage, now)?;
+        let view = view(tx.as_mut(), deployment, DeploymentRole::Admin)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &view, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(view)
     }

@@ -43,10 +43,10 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<L>,
     ) -> Result<Vec<ServedDatabase>, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let instance = primary(unit.as_mut(), deployment.id)?;
-        drop(unit);
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
+        drop(tx);
         let sizes = match instance.prepared && instance.state != RunState::Stopped {
             true => {
                 here(&self.0, &deployment)?;
@@ -92,9 +92,9 @@ impl Deployments {
             }
         };
         let handle = {
-            let mut unit = self.0.ports.store.read_deployments()?;
-            let deployment = live(unit.as_mut(), access)?;
-            let instance = primary(unit.as_mut(), deployment.id)?;
+            let mut tx = self.0.ports.store.read_deployments()?;
+            let deployment = live(tx.as_mut(), access)?;
+            let instance = primary(tx.as_mut(), deployment.id)?;
             let handle = check(&deployment, &instance)?;
             here(&self.0, &deployment)?;
             handle
@@ -106,24 +106,24 @@ impl Deployments {
         let operation = OperationId::from_uuid(self.0.ports.ids.uuid(now));
         self.0.ports.provisioner.create_database(&handle, operation, name, &seed)?;
         let size_bytes = self.size_of(access, name)?;
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
-        let instance = primary(unit.as_mut(), deployment.id)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
         check(&deployment, &instance)?;
         deployment.databases.push(name.clone());
-        update(unit.as_mut(), &mut deployment)?;
+        update(tx.as_mut(), &mut deployment)?;
         let made = ServedDatabase { name: name.clone(), is_default: false, size_bytes };
-        self.0.hub.keep_answer(unit.as_mut(), once, &made, now)?;
-        unit.save()?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &made, now)?;
+        tx.save()?;
         Ok(made)
     }
 
     /// Bytes of a database that was just made.
     fn size_of(&self, access: &DeploymentAccess<Manage>, name: &ServedName) -> Result<u64, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let mut spec = primary(unit.as_mut(), deployment.id)?.spec(&deployment);
-        drop(unit);
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let mut spec = primary(tx.as_mut(), deployment.id)?.spec(&deployment);
+        drop(tx);
         spec.databases = vec![name.clone()];
         Ok(self.0.ports.provisioner.sizes(&spec)?.first().copied().unwrap_or(0))
     }
@@ -140,21 +140,21 @@ impl Deployments {
     ) -> Result<ServedDatabase, DeploymentError> {
         let seen =
             self.databases(access)?.into_iter().find(|database| database.name.as_str().eq_ignore_ascii_case(name));
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
         let place = position(&deployment, name);
         let (Some(place), Some(seen)) = (place, seen) else {
             return Err(DeploymentError::Absent { what: "database", name: name.to_owned() });
         };
-        let instance = primary(unit.as_mut(), deployment.id)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
         let handle = running(&deployment, &instance)?;
         if place == 0 {
             let text = format!("{} is the default database; it goes with the deployment", seen.name);
             return Err(DeploymentError::Unprocessable(text));
         }
         deployment.databases.remove(place);
-        update(unit.as_mut(), &mut deployment)?;
-        unit.save()?;
+        update(tx.as_mut(), &mut deployment)?;
+        tx.save()?;
         let operation = OperationId::from_uuid(self.0.ports.ids.uuid(self.0.now()));
         self.0.ports.provisioner.drop_database(&handle, operation, &seen.name)?;
         Ok(seen)

@@ -7,7 +7,7 @@ use super::{Deployments, live, metering, operations, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, DeploymentOperation, DeploymentWork, Instance, Metered, RunState, Shutdown};
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, DatabaseSeed};
 use crate::values::{BackupId, InstanceId};
 use branchyard_domain::usecases::Once;
@@ -27,13 +27,13 @@ pub struct NewInstance {
 
 /// An instance of the deployment.
 pub(super) fn of_deployment(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
     id: &str,
 ) -> Result<Instance, DeploymentError> {
     let missing = || DeploymentError::Absent { what: "instance", name: id.to_owned() };
     let id = InstanceId::parse(id).map_err(|_| missing())?;
-    unit.instances().get(id)?.filter(|instance| instance.deployment_id == deployment.id).ok_or_else(missing)
+    tx.instances().get(id)?.filter(|instance| instance.deployment_id == deployment.id).ok_or_else(missing)
 }
 
 impl Deployments {
@@ -45,9 +45,9 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<L>,
     ) -> Result<Vec<Instance>, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let mut instances = unit.instances().list(deployment.id)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let mut instances = tx.instances().list(deployment.id)?;
         instances.retain(|instance| instance.state != RunState::Stopped);
         instances.sort_by_key(|instance| instance.index);
         Ok(instances)
@@ -67,8 +67,8 @@ impl Deployments {
         once: Option<&Once<'_, Instance>>,
     ) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Stopped && wanted.backup.is_some() {
             return Err(DeploymentError::BadField {
                 pointer: "/backup_id".to_owned(),
@@ -93,7 +93,7 @@ impl Deployments {
         let size = choose(&self.0, &chosen)?;
         let seeds = match wanted.backup {
             Some(id) => {
-                let found = unit.backups().get(deployment.id, id)?;
+                let found = tx.backups().get(deployment.id, id)?;
                 let backup = found.ok_or_else(|| DeploymentError::Field {
                     pointer: "/backup_id".to_owned(),
                     why: format!("there is no backup {id}"),
@@ -119,16 +119,16 @@ impl Deployments {
         }
         let owner_name = deployment.locator.owner.clone();
         let owner = Owner { id: deployment.owner_id, name: &owner_name };
-        let port = admit(&self.0, unit.as_mut(), &owner, &chosen, &size)?;
+        let port = admit(&self.0, tx.as_mut(), &owner, &chosen, &size)?;
         deployment.state.go(RunState::Starting).map_err(|refused| DeploymentError::Conflict(refused.to_string()))?;
         deployment.disabled = None;
         deployment.last_error = None;
         let instance = new_instance(&self.0, &deployment, size, port, seeds, now);
-        update(unit.as_mut(), &mut deployment)?;
-        unit.instances().add(&instance)?;
-        metering::open(unit.as_mut(), &deployment, &instance, Metered::Storage, now)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &instance, now)?;
-        unit.save()?;
+        update(tx.as_mut(), &mut deployment)?;
+        tx.instances().add(&instance)?;
+        metering::open(tx.as_mut(), &deployment, &instance, Metered::Storage, now)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &instance, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(instance)
     }
@@ -140,9 +140,9 @@ impl Deployments {
     /// while the deployment is not settled.
     pub fn remove_instance(&self, access: &DeploymentAccess<Manage>, id: &str) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
-        let mut instance = of_deployment(unit.as_mut(), &deployment, id)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
+        let mut instance = of_deployment(tx.as_mut(), &deployment, id)?;
         if instance.state == RunState::Stopped {
             return Err(DeploymentError::Unprocessable("the instance is stopped already".to_owned()));
         }
@@ -150,8 +150,8 @@ impl Deployments {
             return Err(not_settled(&deployment));
         }
         let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
-        begin(unit.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
-        unit.save()?;
+        begin(tx.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(instance)
     }
@@ -167,16 +167,16 @@ impl Deployments {
         once: Option<&Once<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let instance = of_deployment(unit.as_mut(), &deployment, id)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let instance = of_deployment(tx.as_mut(), &deployment, id)?;
         if instance.state == RunState::Stopped {
             return Err(DeploymentError::Absent { what: "instance", name: id.to_owned() });
         }
         let work = DeploymentWork::RebootInstance(instance.id);
-        let operation = operations::accept(&self.0, unit.as_mut(), &deployment, access.who(), work, now)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
+        let operation = operations::accept(&self.0, tx.as_mut(), &deployment, access.who(), work, now)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(operation)
     }
@@ -191,18 +191,18 @@ impl Deployments {
         once: Option<&Once<'_, Deployment>>,
     ) -> Result<Deployment, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
         if matches!(deployment.state, RunState::Stopping | RunState::Stopped) {
             let text = format!("{} is stopping or stopped already", deployment.locator);
             return Err(DeploymentError::Unprocessable(text));
         }
-        let mut instance = primary(unit.as_mut(), deployment.id)?;
+        let mut instance = primary(tx.as_mut(), deployment.id)?;
         deployment.disabled = Some((now, access.who().name.clone()));
         let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
-        begin(unit.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &deployment, now)?;
-        unit.save()?;
+        begin(tx.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &deployment, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(deployment)
     }

@@ -1,28 +1,28 @@
 //! What moves of state write into the ledger.
 
 use crate::entities::{Deployment, Instance, Interval, Metered};
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 
 /// Begins to meter. An interval never begins before the one ahead of it has ended, whatever the clock did.
 pub(super) fn open(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
     instance: &Instance,
     kind: Metered,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    if unit.ledger().current(instance.id, kind)?.is_some() {
+    if tx.ledger().current(instance.id, kind)?.is_some() {
         return Ok(());
     }
-    let last_end = unit.ledger().last_end(instance.id, kind)?;
+    let last_end = tx.ledger().last_end(instance.id, kind)?;
     let (type_id, rate) = match kind {
         Metered::Compute => (instance.size.type_id.clone(), instance.size.compute_rate),
         Metered::Storage => (instance.size.volume_type_id.clone(), instance.size.storage_rate),
     };
     let opened_at = last_end.map_or(now, |end| now.max(end));
-    unit.ledger().open(&Interval {
+    tx.ledger().open(&Interval {
         owner_id: deployment.owner_id,
         deployment_id: deployment.id,
         instance_id: instance.id,
@@ -39,20 +39,20 @@ pub(super) fn open(
 
 /// Ends metering; a clock that was set back ends it where it began.
 pub(super) fn close(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     instance: &Instance,
     kind: Metered,
     at: Timestamp,
 ) -> Result<(), Fault> {
-    unit.ledger().close(instance.id, kind, at)?;
+    tx.ledger().close(instance.id, kind, at)?;
     Ok(())
 }
 
 /// Ends compute of a process that was found gone: no more is charged than was proven.
-pub(super) fn close_at_proof(unit: &mut dyn DeploymentUnit, instance: &Instance) -> Result<(), Fault> {
-    if let Some(open) = unit.ledger().current(instance.id, Metered::Compute)? {
+pub(super) fn close_at_proof(tx: &mut dyn DeploymentTransaction, instance: &Instance) -> Result<(), Fault> {
+    if let Some(open) = tx.ledger().current(instance.id, Metered::Compute)? {
         let proven = open.proven_at.unwrap_or(open.opened_at);
-        unit.ledger().close(instance.id, Metered::Compute, proven)?;
+        tx.ledger().close(instance.id, Metered::Compute, proven)?;
     }
     Ok(())
 }

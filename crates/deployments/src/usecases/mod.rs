@@ -36,7 +36,7 @@ use crate::entities::{
     Backup, Catalogue, Deployment, DeploymentRole, Health, Instance, InstanceType, RunState, StorageOption,
 };
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFiles, DeploymentStore, ProvisionError, Provisioner, ZoneFeatures};
 use crate::values::{DeploymentId, DeploymentName, Usd};
 use branchyard_domain::Hub;
@@ -207,13 +207,13 @@ impl Deployments {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DeploymentName::parse(name)) else {
             return Err(missing());
         };
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let found = unit.deployments().identity(&owner, &name)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let found = tx.deployments().identity(&owner, &name)?;
         // Of one that is not there the same is asked as of a hidden one, so that the time taken does not tell them apart.
         let nil = uuid::Uuid::nil();
         let (id, owner_id) = found.unwrap_or((DeploymentId::from_uuid(nil), AccountId::from_uuid(nil)));
-        let role = role_of(unit.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
-        let deployment = unit.deployments().get(id)?.filter(|deployment| deployment.removed_at.is_none());
+        let role = role_of(tx.as_mut(), user.id, owner_id, id)?.ok_or_else(missing)?;
+        let deployment = tx.deployments().get(id)?.filter(|deployment| deployment.removed_at.is_none());
         let deployment = deployment.ok_or_else(missing)?;
         DeploymentAccess::grant(deployment, Arc::clone(user), role).ok_or(DeploymentError::Denied(L::NAME))
     }
@@ -262,9 +262,9 @@ impl Deployments {
     /// # Errors
     /// [`DeploymentError::NoSuchDeployment`] when it is gone meanwhile.
     pub fn get<L: DeploymentLevel>(&self, access: &DeploymentAccess<L>) -> Result<DeploymentView, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        Ok(view(unit.as_mut(), deployment, access.role())?)
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        Ok(view(tx.as_mut(), deployment, access.role())?)
     }
 
     /// Deployments of an owner that the caller has a role on, newest first, before `before`.
@@ -281,22 +281,22 @@ impl Deployments {
     ) -> Result<Vec<DeploymentView>, DeploymentError> {
         let missing = || DeploymentError::NoSuchOwner(owner.to_owned());
         let name = OwnerName::parse(owner).map_err(|_| missing())?;
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let account = unit.accounts().by_name(&name)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let account = tx.accounts().by_name(&name)?;
         let id = account.map_or_else(|| AccountId::from_uuid(uuid::Uuid::nil()), |account| account.id);
-        let of_all = role_through_owner(unit.as_mut(), user.id, id)?;
-        if of_all.is_none() && !has_role_on_any(unit.as_mut(), user.id, id)? {
+        let of_all = role_through_owner(tx.as_mut(), user.id, id)?;
+        if of_all.is_none() && !has_role_on_any(tx.as_mut(), user.id, id)? {
             return Err(missing());
         }
         let mut found = Vec::new();
         let mut before = before;
         while found.len() < limit {
-            let page = unit.deployments().list(id, state, before, limit)?;
+            let page = tx.deployments().list(id, state, before, limit)?;
             let is_last = page.len() < limit;
             before = page.last().map(|deployment| deployment.id);
             for deployment in page {
-                if let Some(role) = role_of(unit.as_mut(), user.id, id, deployment.id)? {
-                    found.push(view(unit.as_mut(), deployment, role)?);
+                if let Some(role) = role_of(tx.as_mut(), user.id, id, deployment.id)? {
+                    found.push(view(tx.as_mut(), deployment, role)?);
                 }
             }
             if is_last {
@@ -317,15 +317,15 @@ impl Deployments {
         keep: bool,
         expected: Option<&dyn Fn(&DeploymentView) -> bool>,
     ) -> Result<DeploymentView, DeploymentError> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
-        let mut seen = view(unit.as_mut(), deployment, access.role())?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
+        let mut seen = view(tx.as_mut(), deployment, access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DeploymentError::Changed);
         }
         seen.deployment.keeps_version = keep;
-        update(unit.as_mut(), &mut seen.deployment)?;
-        unit.save()?;
+        update(tx.as_mut(), &mut seen.deployment)?;
+        tx.save()?;
         Ok(seen)
     }
 
@@ -349,10 +349,10 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<L>,
     ) -> Result<std::net::SocketAddr, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
         here(&self.0, &deployment)?;
-        let instance = primary(unit.as_mut(), deployment.id)?;
+        let instance = primary(tx.as_mut(), deployment.id)?;
         let handle = instance.handle.filter(|_| deployment.state == RunState::Started);
         let stopped = || DeploymentError::Conflict(format!("{} is not started", deployment.locator));
         Ok(self.0.ports.provisioner.address(&handle.ok_or_else(stopped)?)?)
@@ -365,18 +365,18 @@ impl Deployments {
 
 /// The role a user has on all deployments of an owner.
 fn role_through_owner(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     user: AccountId,
     owner: AccountId,
 ) -> Result<Option<DeploymentRole>, Fault> {
     if owner == user {
         return Ok(Some(DeploymentRole::Admin));
     }
-    let Some(member) = unit.members().get(owner, user)? else { return Ok(None) };
+    let Some(member) = tx.members().get(owner, user)? else { return Ok(None) };
     if member.role == MemberRole::Owner {
         return Ok(Some(DeploymentRole::Admin));
     }
-    Ok(unit.organizations().get(owner)?.map(|organization| match organization.base_role {
+    Ok(tx.organizations().get(owner)?.map(|organization| match organization.base_role {
         Role::Read => DeploymentRole::Reader,
         Role::Write => DeploymentRole::Writer,
         Role::Admin => DeploymentRole::Admin,
@@ -385,23 +385,23 @@ fn role_through_owner(
 
 /// The highest role of a user on a deployment; `None` = it does not exist for them.
 fn role_of(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     user: AccountId,
     owner: AccountId,
     deployment: DeploymentId,
 ) -> Result<Option<DeploymentRole>, Fault> {
-    let through_owner = role_through_owner(unit, user, owner)?;
-    let own = unit.deployment_collaborators().get(deployment, user)?;
+    let through_owner = role_through_owner(tx, user, owner)?;
+    let own = tx.deployment_collaborators().get(deployment, user)?;
     Ok(through_owner.max(own.map(|collaborator| collaborator.role)))
 }
 
-fn has_role_on_any(unit: &mut dyn DeploymentUnit, user: AccountId, owner: AccountId) -> Result<bool, Fault> {
+fn has_role_on_any(tx: &mut dyn DeploymentTransaction, user: AccountId, owner: AccountId) -> Result<bool, Fault> {
     const PAGE: usize = 100;
     let mut before = None;
     loop {
-        let page = unit.deployments().list(owner, None, before, PAGE)?;
+        let page = tx.deployments().list(owner, None, before, PAGE)?;
         for deployment in &page {
-            if unit.deployment_collaborators().get(deployment.id, user)?.is_some() {
+            if tx.deployment_collaborators().get(deployment.id, user)?.is_some() {
                 return Ok(true);
             }
         }
@@ -413,34 +413,34 @@ fn has_role_on_any(unit: &mut dyn DeploymentUnit, user: AccountId, owner: Accoun
 }
 
 /// The account of a name as a path has it; `None` also where no name has that form.
-fn account_of(unit: &mut dyn DeploymentUnit, text: &str) -> Result<Option<Account>, Fault> {
+fn account_of(tx: &mut dyn DeploymentTransaction, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
-        Ok(name) => Ok(unit.accounts().by_name(&name)?),
+        Ok(name) => Ok(tx.accounts().by_name(&name)?),
         Err(_) => Ok(None),
     }
 }
 
 /// An account a user may create deployments for; `None` when they may not, whether it exists or not.
 fn may_create_for(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     user: &User,
     owner: &str,
 ) -> Result<Option<(AccountId, OwnerName)>, Fault> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
-    let Some(account) = unit.accounts().by_name(&name)? else { return Ok(None) };
+    let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
     let allowed = match account.kind {
         AccountKind::User => account.id == user.id,
-        AccountKind::Organization => role_through_owner(unit, user.id, account.id)? == Some(DeploymentRole::Admin),
+        AccountKind::Organization => role_through_owner(tx, user.id, account.id)? == Some(DeploymentRole::Admin),
     };
     Ok(allowed.then_some((account.id, account.name)))
 }
 
 /// The deployment of an access, as it is now, if it is still there.
 fn live<L: DeploymentLevel>(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     access: &DeploymentAccess<L>,
 ) -> Result<Deployment, DeploymentError> {
-    let found = unit.deployments().get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
+    let found = tx.deployments().get(access.deployment().id)?.filter(|deployment| deployment.removed_at.is_none());
     found.ok_or_else(|| DeploymentError::NoSuchDeployment(access.deployment().locator.to_string()))
 }
 
@@ -457,7 +457,7 @@ fn here(inner: &Inner, deployment: &Deployment) -> Result<(), Fault> {
 /// killed a moment later could not tell them any more. An instance that cannot be told ends or is told who calls anyway.
 fn forget_callers(inner: &Inner) {
     // The rights are gone whether or not the store answers now, too.
-    let Ok(active) = inner.ports.store.read_deployments().and_then(|mut unit| unit.instances().active()) else {
+    let Ok(active) = inner.ports.store.read_deployments().and_then(|mut tx| tx.instances().active()) else {
         return;
     };
     for handle in active.iter().filter_map(|(instance, ..)| instance.handle.as_ref()) {
@@ -466,25 +466,29 @@ fn forget_callers(inner: &Inner) {
 }
 
 /// The primary; of a stopped deployment, the last one.
-fn primary(unit: &mut dyn DeploymentUnit, deployment: DeploymentId) -> Result<Instance, Fault> {
-    let instances = unit.instances().list(deployment)?;
+fn primary(tx: &mut dyn DeploymentTransaction, deployment: DeploymentId) -> Result<Instance, Fault> {
+    let instances = tx.instances().list(deployment)?;
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
     newest.ok_or(Fault::Unsettled("a deployment without an instance"))
 }
 
-fn view(unit: &mut dyn DeploymentUnit, deployment: Deployment, role: DeploymentRole) -> Result<DeploymentView, Fault> {
-    let instances = unit.instances().list(deployment.id)?;
+fn view(
+    tx: &mut dyn DeploymentTransaction,
+    deployment: Deployment,
+    role: DeploymentRole,
+) -> Result<DeploymentView, Fault> {
+    let instances = tx.instances().list(deployment.id)?;
     let live = instances.iter().filter(|instance| instance.state != RunState::Stopped);
     let hourly_cost = live.map(|instance| instance.size.rate()).sum();
     let newest = instances.into_iter().rfind(|instance| instance.index == 0);
     let primary = newest.ok_or(Fault::Unsettled("a deployment without an instance"))?;
-    let last_backup = unit.backups().list(deployment.id)?.into_iter().next();
+    let last_backup = tx.backups().list(deployment.id)?.into_iter().next();
     Ok(DeploymentView { deployment, primary, role, hourly_cost, last_backup })
 }
 
-/// Saves a deployment that was read in the same unit.
-fn update(unit: &mut dyn DeploymentUnit, deployment: &mut Deployment) -> Result<(), Fault> {
-    if !unit.deployments().update(deployment)? {
+/// Saves a deployment that was read in the same transaction.
+fn update(tx: &mut dyn DeploymentTransaction, deployment: &mut Deployment) -> Result<(), Fault> {
+    if !tx.deployments().update(deployment)? {
         return Err(Fault::Unsettled("a deployment that was just read"));
     }
     deployment.version += 1;

@@ -86,11 +86,11 @@ impl Deployments {
         access: &DeploymentAccess<L>,
         id: Option<&str>,
     ) -> Result<Instance, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let deployment = live(tx.as_mut(), access)?;
         match id {
-            Some(id) => of_deployment(unit.as_mut(), &deployment, id),
-            None => Ok(primary(unit.as_mut(), deployment.id)?),
+            Some(id) => of_deployment(tx.as_mut(), &deployment, id),
+            None => Ok(primary(tx.as_mut(), deployment.id)?),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, DeploymentOperation, DeploymentProgress, DeploymentRole, DeploymentWork, RunState};
 use crate::errors::DeploymentError;
 use crate::ports::DeploymentOperationFilter;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::usecases::Once;
@@ -20,13 +20,13 @@ const MOST_PENDING: usize = 100;
 /// Adds a queued operation.
 pub(super) fn accept(
     inner: &Inner,
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     deployment: &Deployment,
     user: &User,
     work: DeploymentWork,
     now: Timestamp,
 ) -> Result<DeploymentOperation, DeploymentError> {
-    if unit.deployment_operations().pending(deployment.id)?.len() >= MOST_PENDING {
+    if tx.deployment_operations().pending(deployment.id)?.len() >= MOST_PENDING {
         let text =
             format!("{MOST_PENDING} operations are waiting on this deployment; try again when some have finished");
         return Err(DeploymentError::Conflict(text));
@@ -42,7 +42,7 @@ pub(super) fn accept(
         created_at: now,
         updated_at: None,
     };
-    unit.deployment_operations().add(&operation)?;
+    tx.deployment_operations().add(&operation)?;
     Ok(operation)
 }
 
@@ -54,11 +54,11 @@ impl Deployments {
     /// [`DeploymentError::NoSuchOperation`], also when it is not for this caller.
     pub fn operation(&self, user: &User, id: &str) -> Result<DeploymentOperation, DeploymentError> {
         let id = OperationId::parse(id).map_err(|_| DeploymentError::NoSuchOperation)?;
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let operation = unit.deployment_operations().get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
-        let deployment = unit.deployments().get(operation.deployment_id)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let operation = tx.deployment_operations().get(id)?.ok_or(DeploymentError::NoSuchOperation)?;
+        let deployment = tx.deployments().get(operation.deployment_id)?;
         let deployment = deployment.ok_or(Fault::Unsettled("an operation without its deployment"))?;
-        let role = role_of(unit.as_mut(), user.id, deployment.owner_id, deployment.id)?;
+        let role = role_of(tx.as_mut(), user.id, deployment.owner_id, deployment.id)?;
         let readable = match deployment.removed_at {
             None => role.is_some(),
             Some(_) => role == Some(DeploymentRole::Admin),
@@ -77,8 +77,8 @@ impl Deployments {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<DeploymentOperation>, DeploymentError> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        Ok(unit.deployment_operations().list(access.deployment().id, filter, before, limit)?)
+        let mut tx = self.0.ports.store.read_deployments()?;
+        Ok(tx.deployment_operations().list(access.deployment().id, filter, before, limit)?)
     }
 
     /// Accepts the removal of a stopped deployment: from then on nobody sees it.
@@ -91,17 +91,17 @@ impl Deployments {
         once: Option<&Once<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let mut deployment = live(unit.as_mut(), access)?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let mut deployment = live(tx.as_mut(), access)?;
         if deployment.state != RunState::Stopped {
             let text = format!("{} is not stopped; disable it first, and wait until it is", deployment.locator);
             return Err(DeploymentError::Conflict(text));
         }
         deployment.removed_at = Some(now);
-        super::update(unit.as_mut(), &mut deployment)?;
-        let operation = accept(&self.0, unit.as_mut(), &deployment, access.who(), DeploymentWork::Delete, now)?;
-        self.0.hub.keep_answer(unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
+        super::update(tx.as_mut(), &mut deployment)?;
+        let operation = accept(&self.0, tx.as_mut(), &deployment, access.who(), DeploymentWork::Delete, now)?;
+        self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
+        tx.save()?;
         self.0.wake.one();
         Ok(operation)
     }

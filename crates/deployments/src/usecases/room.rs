@@ -3,7 +3,7 @@
 use super::Inner;
 use crate::entities::{Capacity, Instance, InstanceSize, InstanceType, StorageOption};
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::values::Usd;
 use branchyard_domain::values::{AccountId, OwnerName};
 
@@ -69,16 +69,16 @@ pub(super) struct Owner<'a> {
     pub(super) name: &'a OwnerName,
 }
 
-/// Checks the owner's spending and room, then the zone's, and gives a free port. Decided in the unit that adds the instance,
+/// Checks the owner's spending and room, then the zone's, and gives a free port. Decided in the transaction that adds the instance,
 /// so that requests that come together cannot pass a limit together.
 pub(super) fn admit(
     inner: &Inner,
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     owner: &Owner<'_>,
     wanted: &Wanted<'_>,
     size: &InstanceSize,
 ) -> Result<u16, DeploymentError> {
-    let active = unit.instances().active()?;
+    let active = tx.instances().active()?;
     let committed: Usd = active.iter().filter(|(_, id, _)| *id == owner.id).map(|(i, ..)| i.size.rate()).sum();
     if let Some(limit) = spending_limit(inner, owner.name) {
         let (committed, requested) = (committed.per_month(), size.rate().per_month());
@@ -87,7 +87,7 @@ pub(super) fn admit(
         }
     }
     let most = inner.settings.per_owner;
-    if most > 0 && unit.deployments().count_active(owner.id)? >= most {
+    if most > 0 && tx.deployments().count_active(owner.id)? >= most {
         return Err(DeploymentError::Capacity(format!("the owner has {most} deployments running, as many as allowed")));
     }
     let in_zone: Vec<&Instance> =

@@ -5,7 +5,7 @@ use crate::entities::{
     Deployment, DeploymentFailure, DeploymentFailureKind, DeploymentProgress, Instance, RunState, Shutdown,
 };
 use crate::errors::DeploymentError;
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::Timestamp;
 
@@ -22,25 +22,25 @@ pub(super) fn not_settled(deployment: &Deployment) -> DeploymentError {
 
 /// Begins to shut down: queued operations fail, and the instance goes.
 pub(super) fn begin(
-    unit: &mut dyn DeploymentUnit,
+    tx: &mut dyn DeploymentTransaction,
     deployment: &mut Deployment,
     instance: &mut Instance,
     shutdown: Shutdown,
     now: Timestamp,
 ) -> Result<(), Fault> {
-    for mut operation in unit.deployment_operations().pending(deployment.id)? {
+    for mut operation in tx.deployment_operations().pending(deployment.id)? {
         if operation.progress == DeploymentProgress::Queued {
             let text = "the deployment was shut down before this began";
             let failure = DeploymentFailure::new(DeploymentFailureKind::Failed, "DISABLED", text);
             operation.progress = DeploymentProgress::Failed(failure);
             operation.updated_at = Some(now);
-            unit.deployment_operations().update(&operation)?;
+            tx.deployment_operations().update(&operation)?;
         }
     }
     go(deployment, instance, RunState::Stopping)?;
     instance.shutdown = Some(shutdown);
-    unit.instances().update(instance)?;
-    update(unit, deployment)
+    tx.instances().update(instance)?;
+    update(tx, deployment)
 }
 
 /// Moves a deployment with its primary.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Inner;
 use super::{here, metering, primary, update};
 use crate::entities::{Deployment, Instance, Metered, RunState};
-use crate::ports::DeploymentUnit;
+use crate::ports::DeploymentTransaction;
 use crate::ports::{ProvisionError, Resolution};
 use crate::values::DeploymentId;
 use branchyard_domain::errors::Fault;
@@ -138,8 +138,8 @@ impl<'a> Supervisor<'a> {
         let Some((_, instance)) = self.load(id)? else { return Ok(()) };
         let Some(handle) = &instance.handle else { return Ok(()) };
         self.0.ports.provisioner.stop(handle, if in_haste { Duration::ZERO } else { DRAIN })?;
-        self.change(&instance, |unit, deployment, instance| {
-            metering::close(unit, instance, Metered::Compute, self.0.now())?;
+        self.change(&instance, |tx, deployment, instance| {
+            metering::close(tx, instance, Metered::Compute, self.0.now())?;
             if instance.state == RunState::Started {
                 super::shutdown::go(deployment, instance, RunState::Starting)?;
             }
@@ -173,13 +173,13 @@ impl<'a> Supervisor<'a> {
         let active = self.0.ports.store.read_deployments()?.instances().active()?;
         let mut stopped = 0;
         for (instance, ..) in &active {
-            let done = self.change(instance, |unit, deployment, instance| {
-                let proof = unit.ledger().current(instance.id, Metered::Compute)?.and_then(|open| open.proven_at);
-                metering::close_at_proof(unit, instance)?;
-                let last = unit.ledger().last_end(instance.id, Metered::Compute)?;
-                let storage = unit.ledger().current(instance.id, Metered::Storage)?;
+            let done = self.change(instance, |tx, deployment, instance| {
+                let proof = tx.ledger().current(instance.id, Metered::Compute)?.and_then(|open| open.proven_at);
+                metering::close_at_proof(tx, instance)?;
+                let last = tx.ledger().last_end(instance.id, Metered::Compute)?;
+                let storage = tx.ledger().current(instance.id, Metered::Storage)?;
                 if let Some(end) = proof.or(last).or(storage.map(|open| open.opened_at)) {
-                    metering::close(unit, instance, Metered::Storage, end)?;
+                    metering::close(tx, instance, Metered::Storage, end)?;
                 }
                 if instance.state != RunState::Stopping {
                     super::shutdown::go(deployment, instance, RunState::Stopping)?;
@@ -216,19 +216,19 @@ impl<'a> Supervisor<'a> {
     /// [`Fault`].
     pub fn tidy(&self) -> Result<(), Fault> {
         let now = self.0.now();
-        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments()?;
         for resolution in [Resolution::Fine, Resolution::Coarse] {
-            unit.samples().purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
+            tx.samples().purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
         }
-        unit.deployment_operations().purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
-        unit.save()?;
+        tx.deployment_operations().purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
+        tx.save()?;
         Ok(())
     }
 
     fn load(&self, id: DeploymentId) -> Result<Option<(Deployment, Instance)>, Fault> {
-        let mut unit = self.0.ports.store.read_deployments()?;
-        let Some(deployment) = unit.deployments().get(id)? else { return Ok(None) };
-        let instance = primary(unit.as_mut(), id)?;
+        let mut tx = self.0.ports.store.read_deployments()?;
+        let Some(deployment) = tx.deployments().get(id)? else { return Ok(None) };
+        let instance = primary(tx.as_mut(), id)?;
         Ok(Some((deployment, instance)))
     }
 
@@ -237,28 +237,28 @@ impl<'a> Supervisor<'a> {
     fn change<T>(
         &self,
         seen: &Instance,
-        act: impl FnOnce(&mut dyn DeploymentUnit, &mut Deployment, &mut Instance) -> Result<T, Fault>,
+        act: impl FnOnce(&mut dyn DeploymentTransaction, &mut Deployment, &mut Instance) -> Result<T, Fault>,
     ) -> Result<Option<T>, Fault> {
-        let mut unit = self.0.ports.store.write_deployments()?;
-        let Some(mut instance) = unit.instances().get(seen.id)? else { return Ok(None) };
-        let Some(mut deployment) = unit.deployments().get(seen.deployment_id)? else { return Ok(None) };
+        let mut tx = self.0.ports.store.write_deployments()?;
+        let Some(mut instance) = tx.instances().get(seen.id)? else { return Ok(None) };
+        let Some(mut deployment) = tx.deployments().get(seen.deployment_id)? else { return Ok(None) };
         if instance.state != seen.state || instance.handle != seen.handle {
             return Ok(None);
         }
         let before = deployment.clone();
-        let result = act(unit.as_mut(), &mut deployment, &mut instance)?;
-        unit.instances().update(&instance)?;
+        let result = act(tx.as_mut(), &mut deployment, &mut instance)?;
+        tx.instances().update(&instance)?;
         if deployment != before {
-            update(unit.as_mut(), &mut deployment)?;
+            update(tx.as_mut(), &mut deployment)?;
         }
-        unit.save()?;
+        tx.save()?;
         Ok(Some(result))
     }
 
     /// The process of an instance ended while nobody watched: it is paid for up to its last proof of life.
     fn found_gone(&self, instance: &Instance) -> Result<(), Fault> {
-        self.change(instance, |unit, deployment, instance| {
-            metering::close_at_proof(unit, instance)?;
+        self.change(instance, |tx, deployment, instance| {
+            metering::close_at_proof(tx, instance)?;
             if instance.state == RunState::Started {
                 super::shutdown::go(deployment, instance, RunState::Starting)?;
             }

@@ -104,7 +104,7 @@ macro_rules! settings {
                 match self { $(Self::$name => Applied::$applied),+ }
             }
 
-            /// What it does, in a sentence; numbers with their unit.
+            /// What it does, in a sentence; numbers with their transaction.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$name => $description),+ }
             }

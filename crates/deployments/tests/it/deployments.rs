@@ -142,8 +142,8 @@ trait Seen {
 impl Seen for FakeHub {
     fn metadata_view(&self, id: DeploymentId) -> String {
         use branchyard_deployments::ports::DeploymentStore as _;
-        let mut unit = self.metadata.read_deployments().unwrap();
-        format!("{:?} {:?}", unit.deployments().get(id).unwrap(), unit.instances().list(id).unwrap())
+        let mut tx = self.metadata.read_deployments().unwrap();
+        format!("{:?} {:?}", tx.deployments().get(id).unwrap(), tx.instances().list(id).unwrap())
     }
 }
 
@@ -271,8 +271,8 @@ fn a_clock_set_back_makes_no_overlap() {
     yard.settle(id);
     yard.pass(90_000);
     let all = (Timestamp::from_seconds(0), yard.now().plus_seconds(1_000_000));
-    let mut unit = yard.fake.metadata.read_deployments().unwrap();
-    let mut intervals = unit.ledger().list(id, all.0, all.1).unwrap();
+    let mut tx = yard.fake.metadata.read_deployments().unwrap();
+    let mut intervals = tx.ledger().list(id, all.0, all.1).unwrap();
     intervals.retain(|interval| interval.kind == Metered::Compute);
     assert_eq!(intervals.len(), 3);
     assert_eq!(intervals[1].closed_at, Some(intervals[1].opened_at), "closed at its own start");

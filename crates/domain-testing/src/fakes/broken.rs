@@ -1,7 +1,7 @@
 //! A metadata store that cannot be used.
 
-use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
-use branchyard_domain::ports::{Metadata, MetadataError, Unit};
+use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
+use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
 
 /// A metadata store that fails whatever it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,21 +22,21 @@ impl BrokenMetadata {
 }
 
 impl DeploymentStore for BrokenMetadata {
-    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
         Err(self.error())
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>, MetadataError> {
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
         Err(self.error())
     }
 }
 
 impl Metadata for BrokenMetadata {
-    fn read(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
+    fn read(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
         Err(self.error())
     }
 
-    fn write(&self) -> Result<Box<dyn Unit + '_>, MetadataError> {
+    fn write(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
         Err(self.error())
     }
 

@@ -8,7 +8,7 @@ use branchyard_deployments::entities::{
 };
 use branchyard_deployments::ports::{
     BackupFile, CopiedDatabase, DatabaseSeed, DeploymentOperationFilter, DeploymentOperationKind, DeploymentStore,
-    DeploymentUnit, InstanceHandle, Resolution, Sample, Series,
+    DeploymentTransaction, InstanceHandle, Resolution, Sample, Series,
 };
 use branchyard_deployments::values::{
     BackupId, DeploymentId, DeploymentName, InstanceId, ServedName, Setting, Settings, Usd,
@@ -37,14 +37,14 @@ pub fn run_all(make: &dyn Fn() -> Box<dyn DeploymentStore>) {
     }
 }
 
-fn write<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentUnit) -> T) -> T {
-    let mut unit = store.write_deployments().unwrap();
-    let done = work(unit.as_mut());
-    unit.save().unwrap();
+fn write<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentTransaction) -> T) -> T {
+    let mut tx = store.write_deployments().unwrap();
+    let done = work(tx.as_mut());
+    tx.save().unwrap();
     done
 }
 
-fn read<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentUnit) -> T) -> T {
+fn read<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentTransaction) -> T) -> T {
     work(store.read_deployments().unwrap().as_mut())
 }
 
@@ -153,65 +153,65 @@ pub fn deployments(store: &dyn DeploymentStore) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
     let acme = organization(3, "Acme");
     let (mut gauges, pumps) = (deployment(10, &ann, "Gauges"), deployment(11, &ann, "pumps"));
-    write(store, |unit| {
+    write(store, |tx| {
         for user in [&ann, &bob] {
-            unit.users().add(user).unwrap();
+            tx.users().add(user).unwrap();
         }
-        unit.organizations().add(&acme).unwrap();
-        unit.deployments().add(&gauges).unwrap();
-        unit.deployments().add(&pumps).unwrap();
-        assert!(matches!(unit.deployments().add(&deployment(12, &ann, "GAUGES")), Err(MetadataError::Taken)));
-        unit.deployments().add(&deployment(13, &bob, "gauges")).unwrap();
+        tx.organizations().add(&acme).unwrap();
+        tx.deployments().add(&gauges).unwrap();
+        tx.deployments().add(&pumps).unwrap();
+        assert!(matches!(tx.deployments().add(&deployment(12, &ann, "GAUGES")), Err(MetadataError::Taken)));
+        tx.deployments().add(&deployment(13, &bob, "gauges")).unwrap();
     });
-    read(store, |unit| {
-        let by_name = unit.deployments().by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+    read(store, |tx| {
+        let by_name = tx.deployments().by_name(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(by_name, Some(gauges.clone()));
-        let identity = unit.deployments().identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
+        let identity = tx.deployments().identity(&owner("ANN"), &DeploymentName::parse("gauges").unwrap()).unwrap();
         assert_eq!(identity, Some((gauges.id, ann.id)));
-        let nobody = unit.deployments().identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
+        let nobody = tx.deployments().identity(&owner("ann"), &DeploymentName::parse("nothing").unwrap()).unwrap();
         assert_eq!(nobody, None);
-        assert_eq!(unit.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
-        assert_eq!(unit.deployments().get(deployment_id(99)).unwrap(), None);
+        assert_eq!(tx.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
+        assert_eq!(tx.deployments().get(deployment_id(99)).unwrap(), None);
         let ids = |list: Vec<Deployment>| list.iter().map(|d| d.id).collect::<Vec<_>>();
-        assert_eq!(ids(unit.deployments().list(ann.id, None, None, 10).unwrap()), [pumps.id, gauges.id]);
-        assert_eq!(ids(unit.deployments().list(ann.id, None, Some(pumps.id), 10).unwrap()), [gauges.id]);
-        assert_eq!(ids(unit.deployments().list(ann.id, None, None, 1).unwrap()), [pumps.id]);
-        assert!(unit.deployments().list(ann.id, Some(RunState::Started), None, 10).unwrap().is_empty());
-        assert_eq!(unit.deployments().count_active(ann.id).unwrap(), 2);
-        assert_eq!(unit.deployments().busy("here").unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
-        assert!(unit.deployments().busy("there").unwrap().is_empty(), "others have their own");
+        assert_eq!(ids(tx.deployments().list(ann.id, None, None, 10).unwrap()), [pumps.id, gauges.id]);
+        assert_eq!(ids(tx.deployments().list(ann.id, None, Some(pumps.id), 10).unwrap()), [gauges.id]);
+        assert_eq!(ids(tx.deployments().list(ann.id, None, None, 1).unwrap()), [pumps.id]);
+        assert!(tx.deployments().list(ann.id, Some(RunState::Started), None, 10).unwrap().is_empty());
+        assert_eq!(tx.deployments().count_active(ann.id).unwrap(), 2);
+        assert_eq!(tx.deployments().busy("here").unwrap(), [gauges.id, pumps.id, deployment_id(13)]);
+        assert!(tx.deployments().busy("there").unwrap().is_empty(), "others have their own");
     });
-    write(store, |unit| {
+    write(store, |tx| {
         gauges.state = RunState::Stopped;
         gauges.databases = vec![served("other")];
         gauges.origin = None;
         gauges.disabled = None;
         gauges.last_error = None;
         gauges.settings = Settings::default();
-        assert!(unit.deployments().update(&gauges).unwrap());
-        assert!(!unit.deployments().update(&gauges).unwrap(), "the version counted up");
+        assert!(tx.deployments().update(&gauges).unwrap());
+        assert!(!tx.deployments().update(&gauges).unwrap(), "the version counted up");
         gauges.version += 1;
-        assert_eq!(unit.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
-        assert_eq!(unit.deployments().count_active(ann.id).unwrap(), 1);
+        assert_eq!(tx.deployments().get(gauges.id).unwrap(), Some(gauges.clone()));
+        assert_eq!(tx.deployments().count_active(ann.id).unwrap(), 1);
         gauges.removed_at = Some(at(20));
-        assert!(unit.deployments().update(&gauges).unwrap());
+        assert!(tx.deployments().update(&gauges).unwrap());
         gauges.version += 1;
-        assert_eq!(unit.deployments().list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
-        assert!(unit.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
-        assert_eq!(unit.deployments().identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
+        assert_eq!(tx.deployments().list(ann.id, None, None, 10).unwrap().len(), 1, "a removed one is not listed");
+        assert!(tx.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_some(), "it holds its name");
+        assert_eq!(tx.deployments().identity(&ann.name, &gauges.locator.name).unwrap(), None, "nobody sees it");
         gauges.deleted_at = Some(at(21));
-        assert!(unit.deployments().update(&gauges).unwrap());
-        assert!(unit.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_none());
-        unit.deployments().add(&deployment(14, &ann, "gauges")).unwrap();
-        assert_eq!(unit.deployments().busy("here").unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
+        assert!(tx.deployments().update(&gauges).unwrap());
+        assert!(tx.deployments().by_name(&ann.name, &gauges.locator.name).unwrap().is_none());
+        tx.deployments().add(&deployment(14, &ann, "gauges")).unwrap();
+        assert_eq!(tx.deployments().busy("here").unwrap(), [pumps.id, deployment_id(13), deployment_id(14)]);
     });
-    write(store, |unit| {
-        assert!(unit.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Reader, at(5)).unwrap());
-        assert!(!unit.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Writer, at(6)).unwrap());
-        let found = unit.deployment_collaborators().get(pumps.id, bob.id).unwrap().unwrap();
+    write(store, |tx| {
+        assert!(tx.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Reader, at(5)).unwrap());
+        assert!(!tx.deployment_collaborators().put(pumps.id, bob.id, DeploymentRole::Writer, at(6)).unwrap());
+        let found = tx.deployment_collaborators().get(pumps.id, bob.id).unwrap().unwrap();
         assert_eq!((found.username.as_str(), found.role, found.added_at), ("bob", DeploymentRole::Writer, at(5)));
-        assert!(unit.deployment_collaborators().put(pumps.id, ann.id, DeploymentRole::Admin, at(7)).unwrap());
-        let names: Vec<String> = unit
+        assert!(tx.deployment_collaborators().put(pumps.id, ann.id, DeploymentRole::Admin, at(7)).unwrap());
+        let names: Vec<String> = tx
             .deployment_collaborators()
             .list(pumps.id)
             .unwrap()
@@ -219,9 +219,9 @@ pub fn deployments(store: &dyn DeploymentStore) {
             .map(|collaborator| collaborator.username.to_string())
             .collect();
         assert_eq!(names, ["Ann", "bob"]);
-        assert_eq!(unit.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), Some(found));
-        assert_eq!(unit.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), None);
-        assert_eq!(unit.deployment_collaborators().get(pumps.id, account_id(99)).unwrap(), None);
+        assert_eq!(tx.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), Some(found));
+        assert_eq!(tx.deployment_collaborators().remove(pumps.id, bob.id).unwrap(), None);
+        assert_eq!(tx.deployment_collaborators().get(pumps.id, account_id(99)).unwrap(), None);
     });
 }
 
@@ -230,20 +230,20 @@ pub fn instances(store: &dyn DeploymentStore) {
     let ann = user(1, "Ann");
     let gauges = deployment(10, &ann, "gauges");
     let mut first = instance(20, &gauges, 17_400);
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.deployments().add(&gauges).unwrap();
-        unit.instances().add(&first).unwrap();
-        assert!(matches!(unit.instances().add(&instance(21, &gauges, 17_400)), Err(MetadataError::Taken)));
-        unit.instances().add(&instance(22, &gauges, 17_401)).unwrap();
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.deployments().add(&gauges).unwrap();
+        tx.instances().add(&first).unwrap();
+        assert!(matches!(tx.instances().add(&instance(21, &gauges, 17_400)), Err(MetadataError::Taken)));
+        tx.instances().add(&instance(22, &gauges, 17_401)).unwrap();
     });
-    write(store, |unit| {
-        assert_eq!(unit.instances().get(first.id).unwrap(), Some(first.clone()));
-        assert_eq!(unit.instances().get(instance_id(99)).unwrap(), None);
-        assert!(!unit.instances().update(&instance(99, &gauges, 17_499)).unwrap());
+    write(store, |tx| {
+        assert_eq!(tx.instances().get(first.id).unwrap(), Some(first.clone()));
+        assert_eq!(tx.instances().get(instance_id(99)).unwrap(), None);
+        assert!(!tx.instances().update(&instance(99, &gauges, 17_499)).unwrap());
         let moved = Instance { port: 17_401, ..first.clone() };
-        assert!(matches!(unit.instances().update(&moved), Err(MetadataError::Taken)));
-        let active = unit.instances().active().unwrap();
+        assert!(matches!(tx.instances().update(&moved), Err(MetadataError::Taken)));
+        let active = tx.instances().active().unwrap();
         let active: Vec<_> = active.into_iter().map(|(i, owner, zone)| (i.id, owner, zone)).collect();
         let of_ann = |n| (instance_id(n), ann.id, "local".to_owned());
         assert_eq!(active, [of_ann(20), of_ann(22)]);
@@ -252,10 +252,10 @@ pub fn instances(store: &dyn DeploymentStore) {
         first.seeds.clear();
         first.shutdown = None;
         first.attempts = Attempts::default();
-        assert!(unit.instances().update(&first).unwrap());
-        assert_eq!(unit.instances().get(first.id).unwrap(), Some(first.clone()));
-        unit.instances().add(&instance(23, &gauges, 17_400)).unwrap();
-        let all: Vec<_> = unit.instances().list(gauges.id).unwrap().iter().map(|i| i.id).collect();
+        assert!(tx.instances().update(&first).unwrap());
+        assert_eq!(tx.instances().get(first.id).unwrap(), Some(first.clone()));
+        tx.instances().add(&instance(23, &gauges, 17_400)).unwrap();
+        let all: Vec<_> = tx.instances().list(gauges.id).unwrap().iter().map(|i| i.id).collect();
         assert_eq!(all, [first.id, instance_id(22), instance_id(23)]);
     });
 }
@@ -281,39 +281,39 @@ pub fn ledger(store: &dyn DeploymentStore) {
     let gauges = deployment(10, &ann, "gauges");
     let process = instance(20, &gauges, 17_400);
     let kind = Metered::Compute;
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.deployments().add(&gauges).unwrap();
-        unit.instances().add(&process).unwrap();
-        assert_eq!(unit.ledger().last_end(process.id, kind).unwrap(), None);
-        assert!(!unit.ledger().close(process.id, kind, at(1)).unwrap());
-        unit.ledger().open(&interval(&process, &ann, Metered::Storage, at(5))).unwrap();
-        unit.ledger().open(&interval(&process, &ann, kind, at(10))).unwrap();
-        let twice = unit.ledger().open(&interval(&process, &ann, kind, at(11)));
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.deployments().add(&gauges).unwrap();
+        tx.instances().add(&process).unwrap();
+        assert_eq!(tx.ledger().last_end(process.id, kind).unwrap(), None);
+        assert!(!tx.ledger().close(process.id, kind, at(1)).unwrap());
+        tx.ledger().open(&interval(&process, &ann, Metered::Storage, at(5))).unwrap();
+        tx.ledger().open(&interval(&process, &ann, kind, at(10))).unwrap();
+        let twice = tx.ledger().open(&interval(&process, &ann, kind, at(11)));
         assert!(matches!(twice, Err(MetadataError::Taken)));
-        unit.ledger().prove(process.id, at(15)).unwrap();
-        let open = unit.ledger().current(process.id, kind).unwrap().unwrap();
+        tx.ledger().prove(process.id, at(15)).unwrap();
+        let open = tx.ledger().current(process.id, kind).unwrap().unwrap();
         assert_eq!((open.proven_at, open.closed_at), (Some(at(15)), None));
-        assert!(unit.ledger().close(process.id, kind, at(20)).unwrap());
-        assert_eq!(unit.ledger().current(process.id, kind).unwrap(), None);
+        assert!(tx.ledger().close(process.id, kind, at(20)).unwrap());
+        assert_eq!(tx.ledger().current(process.id, kind).unwrap(), None);
         // A clock that was set back: the interval ends where it began.
-        unit.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
-        assert!(unit.ledger().close(process.id, kind, at(25)).unwrap());
-        assert_eq!(unit.ledger().last_end(process.id, kind).unwrap(), Some(at(30)));
-        unit.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
+        tx.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
+        assert!(tx.ledger().close(process.id, kind, at(25)).unwrap());
+        assert_eq!(tx.ledger().last_end(process.id, kind).unwrap(), Some(at(30)));
+        tx.ledger().open(&interval(&process, &ann, kind, at(30))).unwrap();
     });
-    read(store, |unit| {
+    read(store, |tx| {
         let ends = |list: Vec<Interval>| list.into_iter().map(|i| (i.kind, i.closed_at)).collect::<Vec<_>>();
         let storage = (Metered::Storage, None);
-        let all = unit.ledger().list(gauges.id, at(0), at(100)).unwrap();
+        let all = tx.ledger().list(gauges.id, at(0), at(100)).unwrap();
         assert_eq!(
             all[0],
             Interval { proven_at: Some(at(15)), closed_at: Some(at(20)), ..interval(&process, &ann, kind, at(10)) }
         );
         assert_eq!(ends(all), [(kind, Some(at(20))), (kind, Some(at(30))), (kind, None), storage]);
-        assert_eq!(ends(unit.ledger().list(gauges.id, at(20), at(30)).unwrap()), [storage]);
-        assert_eq!(ends(unit.ledger().list_of_owner(ann.id, at(0), at(11)).unwrap()), [(kind, Some(at(20))), storage]);
-        assert!(unit.ledger().list_of_owner(account_id(9), at(0), at(100)).unwrap().is_empty());
+        assert_eq!(ends(tx.ledger().list(gauges.id, at(20), at(30)).unwrap()), [storage]);
+        assert_eq!(ends(tx.ledger().list_of_owner(ann.id, at(0), at(11)).unwrap()), [(kind, Some(at(20))), storage]);
+        assert!(tx.ledger().list_of_owner(account_id(9), at(0), at(100)).unwrap().is_empty());
     });
 }
 
@@ -330,35 +330,35 @@ pub fn backups_and_samples(store: &dyn DeploymentStore) {
         expires_at: at(seconds + 100),
     };
     let (old, new) = (backup(5, BackupKind::Nightly), backup(6, BackupKind::Final));
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.deployments().add(&gauges).unwrap();
-        unit.instances().add(&process).unwrap();
-        unit.backups().add(&old).unwrap();
-        unit.backups().add(&new).unwrap();
-        assert!(matches!(unit.backups().add(&backup(5, BackupKind::Manual)), Err(MetadataError::Taken)));
-        assert_eq!(unit.backups().list(gauges.id).unwrap(), [new.clone(), old.clone()]);
-        assert_eq!(unit.backups().get(gauges.id, old.id).unwrap(), Some(old.clone()));
-        assert!(unit.backups().remove(gauges.id, old.id).unwrap());
-        assert!(!unit.backups().remove(gauges.id, old.id).unwrap());
-        assert_eq!(unit.backups().get(gauges.id, old.id).unwrap(), None);
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.deployments().add(&gauges).unwrap();
+        tx.instances().add(&process).unwrap();
+        tx.backups().add(&old).unwrap();
+        tx.backups().add(&new).unwrap();
+        assert!(matches!(tx.backups().add(&backup(5, BackupKind::Manual)), Err(MetadataError::Taken)));
+        assert_eq!(tx.backups().list(gauges.id).unwrap(), [new.clone(), old.clone()]);
+        assert_eq!(tx.backups().get(gauges.id, old.id).unwrap(), Some(old.clone()));
+        assert!(tx.backups().remove(gauges.id, old.id).unwrap());
+        assert!(!tx.backups().remove(gauges.id, old.id).unwrap());
+        assert_eq!(tx.backups().get(gauges.id, old.id).unwrap(), None);
     });
     let mut sample = Sample::default();
     sample.set(Series::Reads, 3.0);
     sample.set(Series::CpuUsed, 0.125);
-    write(store, |unit| {
+    write(store, |tx| {
         for seconds in [30, 15, 45] {
-            unit.samples().put(process.id, Resolution::Fine, at(seconds), &sample).unwrap();
+            tx.samples().put(process.id, Resolution::Fine, at(seconds), &sample).unwrap();
         }
-        unit.samples().put(process.id, Resolution::Fine, at(15), &Sample::default()).unwrap();
-        unit.samples().put(process.id, Resolution::Coarse, at(15), &sample).unwrap();
-        let found = unit.samples().list(process.id, Resolution::Fine, at(15), at(45)).unwrap();
+        tx.samples().put(process.id, Resolution::Fine, at(15), &Sample::default()).unwrap();
+        tx.samples().put(process.id, Resolution::Coarse, at(15), &sample).unwrap();
+        let found = tx.samples().list(process.id, Resolution::Fine, at(15), at(45)).unwrap();
         assert_eq!(found, [(at(15), Sample::default()), (at(30), sample.clone())]);
-        assert_eq!(unit.samples().purge(Resolution::Fine, at(30)).unwrap(), 1);
-        assert_eq!(unit.samples().list(process.id, Resolution::Coarse, at(0), at(99)).unwrap().len(), 1);
-        unit.samples().clear(gauges.id).unwrap();
-        assert!(unit.samples().list(process.id, Resolution::Fine, at(0), at(99)).unwrap().is_empty());
-        unit.samples().put(process.id, Resolution::Coarse, at(60), &sample).unwrap();
+        assert_eq!(tx.samples().purge(Resolution::Fine, at(30)).unwrap(), 1);
+        assert_eq!(tx.samples().list(process.id, Resolution::Coarse, at(0), at(99)).unwrap().len(), 1);
+        tx.samples().clear(gauges.id).unwrap();
+        assert!(tx.samples().list(process.id, Resolution::Fine, at(0), at(99)).unwrap().is_empty());
+        tx.samples().put(process.id, Resolution::Coarse, at(60), &sample).unwrap();
     });
 }
 
@@ -380,71 +380,71 @@ pub fn deployment_operations(store: &dyn DeploymentStore) {
     };
     let mut backup = operation(30, DeploymentWork::CreateBackup);
     let reboot = operation(31, DeploymentWork::RebootInstance(instance_id(20)));
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.deployments().add(&gauges).unwrap();
-        assert!(unit.deployments().busy("here").unwrap().is_empty());
-        unit.deployment_operations().add(&backup).unwrap();
-        unit.deployment_operations().add(&reboot).unwrap();
-        assert_eq!(unit.deployments().busy("here").unwrap(), [gauges.id]);
-        assert_eq!(unit.deployment_operations().pending(gauges.id).unwrap(), [backup.clone(), reboot.clone()]);
-        assert_eq!(unit.deployment_operations().get(reboot.id).unwrap(), Some(reboot.clone()));
-        assert_eq!(unit.deployment_operations().get(operation_id(99)).unwrap(), None);
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.deployments().add(&gauges).unwrap();
+        assert!(tx.deployments().busy("here").unwrap().is_empty());
+        tx.deployment_operations().add(&backup).unwrap();
+        tx.deployment_operations().add(&reboot).unwrap();
+        assert_eq!(tx.deployments().busy("here").unwrap(), [gauges.id]);
+        assert_eq!(tx.deployment_operations().pending(gauges.id).unwrap(), [backup.clone(), reboot.clone()]);
+        assert_eq!(tx.deployment_operations().get(reboot.id).unwrap(), Some(reboot.clone()));
+        assert_eq!(tx.deployment_operations().get(operation_id(99)).unwrap(), None);
         backup.progress = DeploymentProgress::Succeeded(Some(BackupId::at(at(5))));
         backup.updated_at = Some(at(5));
-        assert!(unit.deployment_operations().update(&backup).unwrap());
-        assert!(!unit.deployment_operations().update(&backup).unwrap(), "it is settled");
-        assert_eq!(unit.deployment_operations().get(backup.id).unwrap(), Some(backup.clone()));
+        assert!(tx.deployment_operations().update(&backup).unwrap());
+        assert!(!tx.deployment_operations().update(&backup).unwrap(), "it is settled");
+        assert_eq!(tx.deployment_operations().get(backup.id).unwrap(), Some(backup.clone()));
         let failure = DeploymentFailure::new(DeploymentFailureKind::Expired, "NOT_SETTLED", "ünï ☂");
         let failed = DeploymentOperation {
             progress: DeploymentProgress::Failed(failure),
             updated_at: Some(at(9)),
             ..reboot.clone()
         };
-        assert!(unit.deployment_operations().update(&failed).unwrap());
-        let list = |unit: &mut dyn DeploymentUnit, state, kind, before| {
+        assert!(tx.deployment_operations().update(&failed).unwrap());
+        let list = |tx: &mut dyn DeploymentTransaction, state, kind, before| {
             let filter = DeploymentOperationFilter { state, kind };
-            let found = unit.deployment_operations().list(gauges.id, filter, before, 10).unwrap();
+            let found = tx.deployment_operations().list(gauges.id, filter, before, 10).unwrap();
             found.into_iter().map(|operation| operation.id).collect::<Vec<_>>()
         };
-        assert_eq!(list(unit, None, None, None), [reboot.id, backup.id]);
-        assert_eq!(list(unit, None, None, Some(reboot.id)), [backup.id]);
-        assert_eq!(list(unit, Some(OperationState::Failed), None, None), [reboot.id]);
-        assert_eq!(list(unit, None, Some(DeploymentOperationKind::CreateBackup), None), [backup.id]);
-        assert_eq!(unit.deployment_operations().get(reboot.id).unwrap(), Some(failed));
-        assert_eq!(unit.deployment_operations().purge(at(9)).unwrap(), 1);
-        assert_eq!(list(unit, None, None, None), [reboot.id]);
+        assert_eq!(list(tx, None, None, None), [reboot.id, backup.id]);
+        assert_eq!(list(tx, None, None, Some(reboot.id)), [backup.id]);
+        assert_eq!(list(tx, Some(OperationState::Failed), None, None), [reboot.id]);
+        assert_eq!(list(tx, None, Some(DeploymentOperationKind::CreateBackup), None), [backup.id]);
+        assert_eq!(tx.deployment_operations().get(reboot.id).unwrap(), Some(failed));
+        assert_eq!(tx.deployment_operations().purge(at(9)).unwrap(), 1);
+        assert_eq!(list(tx, None, None, None), [reboot.id]);
     });
 }
 
-/// What a unit changes of the hub and of deployments becomes visible in one commit, or not at all.
+/// What a transaction changes of the hub and of deployments becomes visible in one commit, or not at all.
 pub fn one_transaction(store: &dyn DeploymentStore) {
     let (ann, bob) = (user(1, "Ann"), user(2, "bob"));
-    write(store, |unit| unit.users().add(&ann).unwrap());
+    write(store, |tx| tx.users().add(&ann).unwrap());
     let gauges = deployment(10, &ann, "Gauges");
     let seen = || {
         // By the hub alone and by the deployments.
         let of_hub = store.read().unwrap().users().get(bob.id).unwrap().is_some();
-        let of_both = read(store, |unit| {
-            (unit.users().get(bob.id).unwrap().is_some(), unit.deployments().get(gauges.id).unwrap().is_some())
+        let of_both = read(store, |tx| {
+            (tx.users().get(bob.id).unwrap().is_some(), tx.deployments().get(gauges.id).unwrap().is_some())
         });
         (of_hub, of_both)
     };
-    let change = |unit: &mut dyn DeploymentUnit| {
-        unit.users().add(&bob).unwrap();
-        unit.deployments().add(&gauges).unwrap();
+    let change = |tx: &mut dyn DeploymentTransaction| {
+        tx.users().add(&bob).unwrap();
+        tx.deployments().add(&gauges).unwrap();
     };
-    let mut unit = store.write_deployments().unwrap();
-    change(unit.as_mut());
+    let mut tx = store.write_deployments().unwrap();
+    change(tx.as_mut());
     assert_eq!(seen(), (false, (false, false)), "before it is saved");
-    drop(unit);
+    drop(tx);
     assert_eq!(seen(), (false, (false, false)), "dropped");
 
     let before = store.version();
-    let mut unit = store.write_deployments().unwrap();
-    change(unit.as_mut());
+    let mut tx = store.write_deployments().unwrap();
+    change(tx.as_mut());
     assert_eq!((seen(), store.version()), ((false, (false, false)), before));
-    unit.save().unwrap();
+    tx.save().unwrap();
     assert_eq!(seen(), (true, (true, true)), "saved");
     let after = store.version();
     assert!(before.is_none() || after != before);

@@ -1,6 +1,6 @@
 //! The metadata store: people, databases, refs, pulls, operations.
 //!
-//! All work happens in a [`Unit`]: a transaction that ends once, by [`Unit::save`] or by being dropped. Look-ups give
+//! All work happens in a [`Transaction`]: a transaction that ends once, by [`Transaction::save`] or by being dropped. Look-ups give
 //! `Option`; lists are keyset pages (`after` is the key of the last item seen, `limit` the most items wanted). Times and ids
 //! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
@@ -58,25 +58,25 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 /// The store.
 pub trait Metadata: Send + Sync {
-    /// Begins a unit that only reads; it sees one state.
+    /// Begins a transaction that only reads; it sees one state.
     ///
     /// # Errors
     /// [`MetadataError`] when no connection is to be had.
-    fn read(&self) -> Result<Box<dyn Unit + '_>>;
+    fn read(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// Begins a unit that may write; no other such unit interferes with what it reads and writes.
+    /// Begins a transaction that may write; no other such transaction interferes with what it reads and writes.
     ///
     /// # Errors
     /// [`MetadataError`] when no connection is to be had.
-    fn write(&self) -> Result<Box<dyn Unit + '_>>;
+    fn write(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// A number for the state that a unit would see if it began now: while it stays the same, nobody, in this process or another,
+    /// A number for the state that a transaction would see if it began now: while it stays the same, nobody, in this process or another,
     /// has changed anything. Numbers never come back. `None` when telling would cost as much as looking; then nothing is remembered.
     fn version(&self) -> Option<u64>;
 }
 
-/// A unit of work. Dropping it changes nothing.
-pub trait Unit: Repositories {
+/// A transaction. Dropping it changes nothing.
+pub trait Transaction: Repositories {
     /// Makes everything done in it visible to others and durable.
     ///
     /// # Errors
@@ -86,24 +86,24 @@ pub trait Unit: Repositories {
     /// The same, and calls `seen` as soon as others can see it, which may be before it is durable: what they then save is durable only when this is.
     ///
     /// # Errors
-    /// As [`Unit::save`]; `seen` may have been called nevertheless.
+    /// As [`Transaction::save`]; `seen` may have been called nevertheless.
     fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()>;
 
     /// The same, but for a moment a power cut, which ends this process too, may take it back. For what then has to be done anew in any case, such
     /// as leases of work that has not begun: it need not wait for the disk.
     ///
     /// # Errors
-    /// As [`Unit::save`].
+    /// As [`Transaction::save`].
     fn save_unsynced(self: Box<Self>) -> Result<()>;
 
-    /// Ends a unit as dropping it does, but does not wait until what it saw is durable. For who tells nobody about it before a unit of their
+    /// Ends a transaction as dropping it does, but does not wait until what it saw is durable. For who tells nobody about it before a transaction of their
     /// own is saved, which is durable only when all that is.
     fn leave(self: Box<Self>);
 
     /// Both: waits neither for what it did nor for what it saw.
     ///
     /// # Errors
-    /// As [`Unit::save`].
+    /// As [`Transaction::save`].
     fn save_and_leave(self: Box<Self>) -> Result<()>;
 }
 

@@ -24,7 +24,7 @@ pub use metadata::{
     MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
     Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository, PullStanding, Ranking,
     RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, StarRepository, TagRepository,
-    TokenRepository, Unit, UploadRepository, UserRepository,
+    TokenRepository, Transaction, UploadRepository, UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower,

@@ -7,7 +7,7 @@ use super::{Inner, revisions};
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::{Activity, ActivityKind, DatabaseLocator, EventKind, User};
 use crate::errors::{DatabaseError, Fault, PullError};
-use crate::ports::Unit;
+use crate::ports::Transaction;
 use crate::values::{AccountId, ActivityId, CommitHash, DatabaseId, OwnerName, PullNumber, Timestamp};
 
 /// Something that happened in a database of a user.
@@ -40,14 +40,14 @@ impl<'a> Activities<'a> {
     /// # Errors
     /// [`DatabaseError::Fault`].
     pub fn news(&self, user: &User, limit: usize) -> Result<Vec<News>, DatabaseError> {
-        let mut unit = self.0.ports.metadata.read()?;
+        let mut tx = self.0.ports.metadata.read()?;
         let mut found = Vec::new();
-        for database in unit.databases().list_of_user(user.id, Self::NEWS_DATABASES)? {
+        for database in tx.databases().list_of_user(user.id, Self::NEWS_DATABASES)? {
             // The list says so already; but what is shown to whom is decided in one place.
-            if role_of(unit.as_mut(), Some(user.id), &database)?.is_none() {
+            if role_of(tx.as_mut(), Some(user.id), &database)?.is_none() {
                 continue;
             }
-            for activity in unit.activities().list(database.id, limit)? {
+            for activity in tx.activities().list(database.id, limit)? {
                 found.push(News { activity, database: database.locator.clone(), pull_title: None, head: None });
             }
         }
@@ -55,11 +55,11 @@ impl<'a> Activities<'a> {
         found.truncate(limit);
         for news in &mut found {
             if let ActivityKind::Pull { number, .. } = news.activity.kind {
-                let pull = unit.pulls().get(news.activity.database_id, number)?;
+                let pull = tx.pulls().get(news.activity.database_id, number)?;
                 news.pull_title = pull.map(|pull| pull.title);
             }
         }
-        drop(unit);
+        drop(tx);
         for news in &mut found {
             if let ActivityKind::Pushed { head, .. } = &news.activity.kind
                 && revisions::held(self.0, news.activity.database_id, head)?
@@ -99,7 +99,7 @@ pub(super) fn of_event(event: &EventKind) -> Option<ActivityKind> {
 
 /// Notes something that happened, in the transaction that makes it so.
 pub(super) fn note(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     id: Uuid,
     database_id: DatabaseId,
     (by, by_name): (AccountId, &OwnerName),
@@ -107,5 +107,5 @@ pub(super) fn note(
     kind: ActivityKind,
 ) -> Result<(), Fault> {
     let id = ActivityId::from_uuid(id);
-    Ok(unit.activities().add(&Activity { id, database_id, at, by, by_name: by_name.clone(), kind })?)
+    Ok(tx.activities().add(&Activity { id, database_id, at, by, by_name: by_name.clone(), kind })?)
 }

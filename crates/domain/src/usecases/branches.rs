@@ -6,7 +6,7 @@ use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};
-use crate::ports::{MetadataError, Unit};
+use crate::ports::{MetadataError, Transaction};
 use crate::values::{DatabaseId, RefName, Revision, Timestamp};
 
 /// A branch to be.
@@ -41,23 +41,23 @@ impl<'a> Branches<'a> {
         let updated_at = commit_time(self.0, database.id, &head)?;
         let branch = Branch { name: wanted.name, head, updated_at };
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        live(unit.as_mut(), database.id)?;
-        match unit.branches().add(database.id, &branch) {
+        let mut tx = self.0.ports.metadata.write()?;
+        live(tx.as_mut(), database.id)?;
+        match tx.branches().add(database.id, &branch) {
             Err(MetadataError::Taken) => return Err(RefError::BranchExists(branch.name.to_string())),
             other => other?,
         }
-        let due = unit.pulls().record_source_move(database.id, &branch.name, &branch.head, now)?;
+        let due = tx.pulls().record_source_move(database.id, &branch.name, &branch.head, now)?;
         emit(
             self.0,
-            unit.as_mut(),
+            tx.as_mut(),
             database.id,
             access.who().named(),
             now,
             EventKind::BranchCreated { branch: branch.name.clone() },
         )?;
-        once::keep(self.0, unit.as_mut(), once, &branch, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &branch, now)?;
+        tx.save()?;
         self.0.outbox.one();
         if due > 0 {
             self.0.fetch_wake.one();
@@ -99,11 +99,11 @@ impl<'a> Branches<'a> {
         expected: Option<&dyn Fn(&Branch) -> bool>,
     ) -> Result<Branch, RefError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let branch = find(unit.as_mut(), database.id, name)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let branch = find(tx.as_mut(), database.id, name)?;
         if let Some(operation) =
-            unit.operations().pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, unit.as_mut()))
+            tx.operations().pending(database.id)?.into_iter().find(|o| writes_to(o, &branch.name, tx.as_mut()))
         {
             return Err(RefError::InUse(operation.id));
         }
@@ -111,40 +111,40 @@ impl<'a> Branches<'a> {
             return Err(RefError::DefaultBranch(branch.name.to_string()));
         }
         if expected.is_some_and(|matches| !matches(&branch))
-            || !unit.branches().remove(database.id, &branch.name, &branch.head)?
+            || !tx.branches().remove(database.id, &branch.name, &branch.head)?
         {
             return Err(RefError::Changed);
         }
         emit(
             self.0,
-            unit.as_mut(),
+            tx.as_mut(),
             database.id,
             access.who().named(),
             now,
             EventKind::BranchDeleted { branch: branch.name.clone() },
         )?;
-        unit.save()?;
+        tx.save()?;
         self.0.outbox.one();
         Ok(branch)
     }
 }
 
 /// Whether an unsettled operation moves this branch.
-fn writes_to(operation: &Operation, branch: &RefName, unit: &mut dyn Unit) -> bool {
+fn writes_to(operation: &Operation, branch: &RefName, tx: &mut dyn Transaction) -> bool {
     match &operation.work {
         Work::SqlWrite { to_branch, .. } => to_branch == branch,
         Work::Merge { pull, .. } => {
-            unit.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
+            tx.pulls().get(operation.database_id, *pull).ok().flatten().is_some_and(|pull| pull.to_branch == *branch)
         }
         Work::Import(import) => import.pull_branch.as_ref().unwrap_or(&import.branch) == branch,
         Work::Fork { .. } => false,
     }
 }
 
-fn find(unit: &mut dyn Unit, database: DatabaseId, name: &str) -> Result<Branch, RefError> {
+fn find(tx: &mut dyn Transaction, database: DatabaseId, name: &str) -> Result<Branch, RefError> {
     let missing = || RefError::NoSuchBranch(name.to_owned());
     let parsed = RefName::parse(name).map_err(|_| missing())?;
-    unit.branches().get(database, &parsed)?.ok_or_else(missing)
+    tx.branches().get(database, &parsed)?.ok_or_else(missing)
 }
 
 /// The time of a commit, as branches show it.

@@ -39,15 +39,15 @@ impl<'a> Collaborators<'a> {
         user: &User,
         role: Role,
     ) -> Result<(Collaborator, bool), CollaboratorError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
         if database.owner_id == user.id {
             return Err(CollaboratorError::IsOwner(user.name.to_string()));
         }
-        let added = unit.collaborators().put(database.id, user.id, role, self.0.now())?;
+        let added = tx.collaborators().put(database.id, user.id, role, self.0.now())?;
         let missing = || CollaboratorError::NoSuchCollaborator(user.name.to_string());
-        let collaborator = unit.collaborators().get(database.id, user.id)?.ok_or_else(missing)?;
-        unit.save()?;
+        let collaborator = tx.collaborators().get(database.id, user.id)?.ok_or_else(missing)?;
+        tx.save()?;
         Ok((collaborator, added))
     }
 
@@ -75,11 +75,11 @@ impl<'a> Collaborators<'a> {
         user: AccountId,
         name: &str,
     ) -> Result<Collaborator, CollaboratorError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let collaborator = unit.collaborators().remove(database.id, user)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let collaborator = tx.collaborators().remove(database.id, user)?;
         let collaborator = collaborator.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
-        unit.save()?;
+        tx.save()?;
         Ok(collaborator)
     }
 }

@@ -8,7 +8,7 @@ use crate::entities::{
     OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, Fault, PullError};
-use crate::ports::{DatabaseFilter, MetadataError, Ranking, SavedAnswer, Unit};
+use crate::ports::{DatabaseFilter, MetadataError, Ranking, SavedAnswer, Transaction};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
 /// A database to be.
@@ -87,13 +87,13 @@ impl<'a> Databases<'a> {
     fn role(&self, caller: &Caller, owner: &str, name: &str) -> Result<Option<(Database, Role)>, Fault> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else { return Ok(None) };
         let viewer = caller.user().map(|user| user.id);
-        let mut unit = self.0.ports.metadata.read()?;
-        let Some(database) = unit.databases().by_name(&owner, &name)? else {
+        let mut tx = self.0.ports.metadata.read()?;
+        let Some(database) = tx.databases().by_name(&owner, &name)? else {
             // The look-ups that a private database would have cost, so that the time taken does not tell them apart.
-            deny_like_a_hidden_one(unit.as_mut(), viewer)?;
+            deny_like_a_hidden_one(tx.as_mut(), viewer)?;
             return Ok(None);
         };
-        Ok(role_of(unit.as_mut(), viewer, &database)?.map(|role| (database, role)))
+        Ok(role_of(tx.as_mut(), viewer, &database)?.map(|role| (database, role)))
     }
 
     /// The same for a database known by id.
@@ -104,10 +104,9 @@ impl<'a> Databases<'a> {
         if L::who(caller).is_none() {
             return Err(AccessError::SignInRequired);
         }
-        let mut unit = self.0.ports.metadata.read()?;
-        let database =
-            unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
-        grant(unit.as_mut(), caller, database)
+        let mut tx = self.0.ports.metadata.read()?;
+        let database = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)?;
+        grant(tx.as_mut(), caller, database)
     }
 
     /// Creates a database with one branch holding one empty commit by `user`.
@@ -123,8 +122,8 @@ impl<'a> Databases<'a> {
         let now = self.0.now();
         let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
         let owner = {
-            let mut unit = self.0.ports.metadata.read()?;
-            self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?
+            let mut tx = self.0.ports.metadata.read()?;
+            self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?
         };
         let head = self.0.ports.engine.create(id, &user.signature(now), "Initialize database")?;
         let created = self.settle_new(user, wanted, id, &owner, head, now, once);
@@ -151,8 +150,8 @@ impl<'a> Databases<'a> {
             Some(name) => name,
             None => RefName::parse("main").map_err(|_| Fault::Unsettled("main is a branch name"))?,
         };
-        let mut unit = self.0.ports.metadata.write()?;
-        self.check_new(unit.as_mut(), user, &wanted.owner, &wanted.name)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        self.check_new(tx.as_mut(), user, &wanted.owner, &wanted.name)?;
         let database = Database {
             id,
             owner_id: owner.id,
@@ -169,35 +168,34 @@ impl<'a> Databases<'a> {
             version: 1,
             deleted_at: None,
         };
-        match unit.databases().add(&database) {
+        match tx.databases().add(&database) {
             Err(MetadataError::Taken) => return Err(DatabaseError::NameTaken(database.locator.to_string())),
             other => other?,
         }
         let head_time = Timestamp::from_seconds(now.as_seconds());
-        unit.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
+        tx.branches().add(id, &Branch { name: default_branch, head, updated_at: head_time })?;
         if owner.role < Role::Admin {
-            unit.collaborators().put(id, user.id, Role::Admin, now)?;
+            tx.collaborators().put(id, user.id, Role::Admin, now)?;
         }
-        let view = view(unit.as_mut(), Some(user.id), database, Role::Admin)?;
-        once::keep(self.0, unit.as_mut(), once, &view, now)?;
-        unit.save()?;
+        let view = view(tx.as_mut(), Some(user.id), database, Role::Admin)?;
+        once::keep(self.0, tx.as_mut(), once, &view, now)?;
+        tx.save()?;
         Ok(view)
     }
 
     fn check_new(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         user: &User,
         owner: &str,
         name: &DatabaseName,
     ) -> Result<NewOwner, DatabaseError> {
-        let owner =
-            may_create_for(unit, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
+        let owner = may_create_for(tx, user, owner)?.ok_or_else(|| DatabaseError::MayNotCreateFor(owner.to_owned()))?;
         let locator = DatabaseLocator { owner: owner.name.clone(), name: name.clone() };
-        if unit.databases().by_name(&owner.name, name)?.is_some() {
+        if tx.databases().by_name(&owner.name, name)?.is_some() {
             return Err(DatabaseError::NameTaken(locator.to_string()));
         }
-        match has_room(self.0, unit, owner.id)? {
+        match has_room(self.0, tx, owner.id)? {
             Ok(()) => Ok(owner),
             Err(limit) => Err(DatabaseError::TooMany(limit)),
         }
@@ -208,9 +206,9 @@ impl<'a> Databases<'a> {
     /// # Errors
     /// [`DatabaseError::Fault`].
     pub fn get<L: Level>(&self, access: &DatabaseAccess<L>) -> Result<DatabaseView, DatabaseError> {
-        let mut unit = self.0.ports.metadata.read()?;
+        let mut tx = self.0.ports.metadata.read()?;
         let viewer = access.caller().user().map(|u| u.id);
-        view(unit.as_mut(), viewer, access.database().clone(), access.role()).map_err(Into::into)
+        view(tx.as_mut(), viewer, access.database().clone(), access.role()).map_err(Into::into)
     }
 
     /// Databases visible to the caller, by lower-case owner, then name, after that pair.
@@ -225,9 +223,9 @@ impl<'a> Databases<'a> {
         limit: usize,
     ) -> Result<Vec<DatabaseView>, DatabaseError> {
         let viewer = caller.user().map(|u| u.id);
-        let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.databases().list(viewer, filter, after, limit)?;
-        found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
+        let mut tx = self.0.ports.metadata.read()?;
+        let found = tx.databases().list(viewer, filter, after, limit)?;
+        found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
     }
 
     /// Databases visible to the caller, the highest in the ranking first, after the place and the id of the last one seen.
@@ -243,9 +241,9 @@ impl<'a> Databases<'a> {
         limit: usize,
     ) -> Result<Vec<DatabaseView>, DatabaseError> {
         let viewer = caller.user().map(|u| u.id);
-        let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.databases().list_ranked(viewer, filter, ranking, after, limit)?;
-        found.into_iter().map(|database| view_of(unit.as_mut(), caller, viewer, database)).collect()
+        let mut tx = self.0.ports.metadata.read()?;
+        let found = tx.databases().list_ranked(viewer, filter, ranking, after, limit)?;
+        found.into_iter().map(|database| view_of(tx.as_mut(), caller, viewer, database)).collect()
     }
 
     /// Direct forks visible to the caller, by lower-case owner, then name, after that pair.
@@ -274,12 +272,12 @@ impl<'a> Databases<'a> {
         expected: Option<&dyn Fn(&DatabaseView) -> bool>,
     ) -> Result<DatabaseView, DatabaseError> {
         let viewer = Some(access.who().id);
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut database = live(unit.as_mut(), access.database().id)?;
-        let seen = view(unit.as_mut(), viewer, database.clone(), access.role())?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut database = live(tx.as_mut(), access.database().id)?;
+        let seen = view(tx.as_mut(), viewer, database.clone(), access.role())?;
         if let Some(text) = edit.default_branch {
             let found = match RefName::parse(&text) {
-                Ok(name) => unit.branches().get(database.id, &name)?,
+                Ok(name) => tx.branches().get(database.id, &name)?,
                 Err(_) => None,
             };
             database.default_branch = found.ok_or(DatabaseError::NoSuchBranch(text))?.name;
@@ -292,24 +290,24 @@ impl<'a> Databases<'a> {
         }
         let changes_visibility = edit.visibility.is_some_and(|wanted| wanted != database.visibility);
         if let Some(visibility) = edit.visibility.filter(|_| changes_visibility) {
-            if visibility == Visibility::Public && !may_publish(unit.as_mut(), access.who(), &database)? {
+            if visibility == Visibility::Public && !may_publish(tx.as_mut(), access.who(), &database)? {
                 return Err(DatabaseError::ParentPrivate);
             }
             database.visibility = visibility;
         }
-        if !unit.databases().update(&database)? {
+        if !tx.databases().update(&database)? {
             return Err(DatabaseError::Changed);
         }
         database.version += 1;
         if changes_visibility {
             let (now, by) = (self.0.now(), access.who());
             let ended = match database.visibility {
-                Visibility::Private => pulls::end_with_source(self.0, unit.as_mut(), database.id, by, now),
-                Visibility::Public => pulls::end_with_public_base(self.0, unit.as_mut(), database.id, by, now),
+                Visibility::Private => pulls::end_with_source(self.0, tx.as_mut(), database.id, by, now),
+                Visibility::Public => pulls::end_with_public_base(self.0, tx.as_mut(), database.id, by, now),
             };
             ended.map_err(ending_failed)?;
         }
-        unit.save()?;
+        tx.save()?;
         if changes_visibility {
             self.0.outbox.one();
         }
@@ -327,29 +325,29 @@ impl<'a> Databases<'a> {
     ) -> Result<DatabaseView, DatabaseError> {
         let now = self.0.now();
         let id = access.database().id;
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut database = live(unit.as_mut(), id)?;
-        let seen = view(unit.as_mut(), Some(access.who().id), database.clone(), access.role())?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut database = live(tx.as_mut(), id)?;
+        let seen = view(tx.as_mut(), Some(access.who().id), database.clone(), access.role())?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(DatabaseError::Changed);
         }
-        for mut operation in unit.operations().pending(id)? {
+        for mut operation in tx.operations().pending(id)? {
             if operation.status == OperationStatus::Queued {
                 operation.status =
                     OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
                 operation.finished_at = Some(now);
-                unit.operations().settle(&operation, None)?;
+                tx.operations().settle(&operation, None)?;
             }
         }
         database.deleted_at = Some(now);
-        if !unit.databases().update(&database)? {
+        if !tx.databases().update(&database)? {
             return Err(DatabaseError::Changed);
         }
-        unit.hooks().clear(id)?;
-        unit.stars().clear(id)?;
-        unit.activities().clear(id)?;
-        pulls::end_with_source(self.0, unit.as_mut(), id, access.who(), now).map_err(ending_failed)?;
-        unit.save()?;
+        tx.hooks().clear(id)?;
+        tx.stars().clear(id)?;
+        tx.activities().clear(id)?;
+        pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
+        tx.save()?;
         self.0.outbox.one();
         self.0.ports.engine.remove(id)?;
         Ok(seen)
@@ -366,10 +364,10 @@ impl<'a> Databases<'a> {
 }
 
 /// Whether a user may make a database public: a fork of a private one is for an administrator of its parent.
-fn may_publish(unit: &mut dyn Unit, user: &User, database: &Database) -> Result<bool, Fault> {
+fn may_publish(tx: &mut dyn Transaction, user: &User, database: &Database) -> Result<bool, Fault> {
     let Some(parent) = database.parent_id else { return Ok(true) };
-    let Some(parent) = unit.databases().get(parent)? else { return Ok(true) };
-    let role = role_of(unit, Some(user.id), &parent)?;
+    let Some(parent) = tx.databases().get(parent)? else { return Ok(true) };
+    let role = role_of(tx, Some(user.id), &parent)?;
     Ok(pulls::rules::may_make_fork_public(parent.visibility, role))
 }
 
@@ -392,25 +390,25 @@ pub(super) struct NewOwner {
 }
 
 /// Whether an owner may have one more database; if not, how many are allowed.
-pub(super) fn has_room(inner: &Inner, unit: &mut dyn Unit, owner: AccountId) -> Result<Result<(), u64>, Fault> {
+pub(super) fn has_room(inner: &Inner, tx: &mut dyn Transaction, owner: AccountId) -> Result<Result<(), u64>, Fault> {
     let limit = inner.limits.databases_per_owner;
-    if limit > 0 && unit.databases().count(owner)? >= limit {
+    if limit > 0 && tx.databases().count(owner)? >= limit {
         return Ok(Err(limit));
     }
     Ok(Ok(()))
 }
 
 /// `None` when the user may not, whether the account exists or not.
-pub(super) fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
+pub(super) fn may_create_for(tx: &mut dyn Transaction, user: &User, owner: &str) -> Result<Option<NewOwner>, Fault> {
     let Ok(name) = OwnerName::parse(owner) else { return Ok(None) };
-    let Some(account) = unit.accounts().by_name(&name)? else { return Ok(None) };
+    let Some(account) = tx.accounts().by_name(&name)? else { return Ok(None) };
     let role = match account.kind {
         AccountKind::User if account.id == user.id => Some(Role::Admin),
         AccountKind::User => None,
-        AccountKind::Organization => match unit.members().get(account.id, user.id)? {
+        AccountKind::Organization => match tx.members().get(account.id, user.id)? {
             None => None,
             Some(member) if member.role == MemberRole::Owner => Some(Role::Admin),
-            Some(_) => unit.organizations().get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
+            Some(_) => tx.organizations().get(account.id)?.map(|o| o.base_role).filter(|role| *role >= Role::Write),
         },
     };
     Ok(role.map(|role| NewOwner { id: account.id, name: account.name, role }))
@@ -418,7 +416,7 @@ pub(super) fn may_create_for(unit: &mut dyn Unit, user: &User, owner: &str) -> R
 
 /// The highest role of a caller; `None` = not visible.
 pub(super) fn role_of(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     caller: Option<AccountId>,
     database: &Database,
 ) -> Result<Option<Role>, Fault> {
@@ -427,29 +425,29 @@ pub(super) fn role_of(
     if database.owner_id == user {
         return Ok(Some(Role::Admin));
     }
-    if let Some(member) = unit.members().get(database.owner_id, user)? {
+    if let Some(member) = tx.members().get(database.owner_id, user)? {
         let from_membership = match member.role {
             MemberRole::Owner => Some(Role::Admin),
-            MemberRole::Member => unit.organizations().get(database.owner_id)?.map(|o| o.base_role),
+            MemberRole::Member => tx.organizations().get(database.owner_id)?.map(|o| o.base_role),
         };
         role = role.max(from_membership);
     }
-    if let Some(collaborator) = unit.collaborators().get(database.id, user)? {
+    if let Some(collaborator) = tx.collaborators().get(database.id, user)? {
         role = role.max(Some(collaborator.role));
     }
     Ok(role)
 }
 
 /// The database, if it is still there.
-pub(super) fn live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Database, AccessError> {
-    unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
+pub(super) fn live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Database, AccessError> {
+    tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()).ok_or(AccessError::NoSuchDatabase)
 }
 
 /// What [`role_of`] asks for somebody without a role, asked in vain.
-pub(super) fn deny_like_a_hidden_one(unit: &mut dyn Unit, caller: Option<AccountId>) -> Result<(), Fault> {
+pub(super) fn deny_like_a_hidden_one(tx: &mut dyn Transaction, caller: Option<AccountId>) -> Result<(), Fault> {
     let Some(user) = caller else { return Ok(()) };
-    unit.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
-    unit.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
+    tx.members().get(AccountId::from_uuid(uuid::Uuid::nil()), user)?;
+    tx.collaborators().get(DatabaseId::from_uuid(uuid::Uuid::nil()), user)?;
     Ok(())
 }
 
@@ -457,56 +455,65 @@ fn access_key(caller: &Caller, owner: &str, name: &str) -> AccessKey {
     (caller.user().map(|user| user.id), owner.to_owned(), name.to_owned())
 }
 
-fn grant<L: Level>(unit: &mut dyn Unit, caller: &Caller, database: Database) -> Result<DatabaseAccess<L>, AccessError> {
-    let role = role_of(unit, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
+fn grant<L: Level>(
+    tx: &mut dyn Transaction,
+    caller: &Caller,
+    database: Database,
+) -> Result<DatabaseAccess<L>, AccessError> {
+    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.ok_or(AccessError::NoSuchDatabase)?;
     DatabaseAccess::grant(database, caller.clone(), role).ok_or(AccessError::Denied(L::NAME))
 }
 
 fn view_of(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     caller: &Caller,
     viewer: Option<AccountId>,
     database: Database,
 ) -> Result<DatabaseView, DatabaseError> {
-    let role = role_of(unit, caller.user().map(|u| u.id), &database)?.unwrap_or(Role::Read);
-    Ok(view(unit, viewer, database, role)?)
+    let role = role_of(tx, caller.user().map(|u| u.id), &database)?.unwrap_or(Role::Read);
+    Ok(view(tx, viewer, database, role)?)
 }
 
-fn view(unit: &mut dyn Unit, viewer: Option<AccountId>, database: Database, role: Role) -> Result<DatabaseView, Fault> {
-    let fork_network_count = unit.databases().count_forks(viewer, database.network_id)?;
+fn view(
+    tx: &mut dyn Transaction,
+    viewer: Option<AccountId>,
+    database: Database,
+    role: Role,
+) -> Result<DatabaseView, Fault> {
+    let fork_network_count = tx.databases().count_forks(viewer, database.network_id)?;
     let parent = match database.parent_id {
-        Some(id) => visible_locator(unit, viewer, id)?,
+        Some(id) => visible_locator(tx, viewer, id)?,
         None => None,
     };
     let network_root =
-        if database.network_id == database.id { None } else { visible_locator(unit, viewer, database.network_id)? };
+        if database.network_id == database.id { None } else { visible_locator(tx, viewer, database.network_id)? };
     Ok(DatabaseView { database, role, fork_network_count, parent, network_root })
 }
 
 /// Owner and name of a database, when it is there and visible.
 pub(super) fn visible_locator(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     viewer: Option<AccountId>,
     id: DatabaseId,
 ) -> Result<Option<DatabaseLocator>, Fault> {
-    let Some(database) = unit.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
-    Ok(role_of(unit, viewer, &database)?.map(|_| database.locator))
+    let Some(database) = tx.databases().get(id)?.filter(|d| d.deleted_at.is_none()) else { return Ok(None) };
+    Ok(role_of(tx, viewer, &database)?.map(|_| database.locator))
 }
 
 /// Appends an event to the outbox, and notes for people what happened and who did it.
 pub(super) fn emit(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     database_id: DatabaseId,
     by: (AccountId, &OwnerName),
     at: Timestamp,
     kind: EventKind,
 ) -> Result<(), Fault> {
-    let database = unit.databases().get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
+    let database = tx.databases().get(database_id)?.ok_or(Fault::Unsettled("an event without its database"))?;
     let body = inner.ports.payloads.render(&database.locator, &kind);
     let id = inner.ports.ids.uuid(at);
     if let Some(kind) = activities::of_event(&kind) {
-        activities::note(unit, id, database_id, by, at, kind)?;
+        activities::note(tx, id, database_id, by, at, kind)?;
     }
-    Ok(unit.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
+    Ok(tx.events().add(&Event { id: EventId::from_uuid(id), database_id, at, kind, body })?)
 }

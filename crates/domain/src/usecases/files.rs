@@ -113,21 +113,21 @@ impl<'a> Imports<'a> {
             return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
         }
         let user = access.who();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
         let session = Upload { file_type: wanted.file_type, ..file.session(database.id, user.id, now) };
         let request = request(&session, wanted, database.default_branch.as_str(), || own_branch(&user.name, id));
         let (request, session) = imports::check(&request, Some(session), &|_| true, now)?;
-        let branch = unit.branches().get(database.id, &request.branch)?;
+        let branch = tx.branches().get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
-        let operation = enqueue_as(self.0, unit.as_mut(), id, &database, user, Work::Import(request), now);
+        let operation = enqueue_as(self.0, tx.as_mut(), id, &database, user, Work::Import(request), now);
         let operation = operation.map_err(imports::not_queued)?;
-        unit.uploads().add(&Upload { parts: Vec::new(), ..session })?;
-        unit.uploads().put_part(file.id, &file.part)?;
-        if !unit.uploads().bind(file.id, operation.id)? {
+        tx.uploads().add(&Upload { parts: Vec::new(), ..session })?;
+        tx.uploads().put_part(file.id, &file.part)?;
+        if !tx.uploads().bind(file.id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("a stored file was used meanwhile")));
         }
-        save_queued(self.0, unit)?;
+        save_queued(self.0, tx)?;
         file.taken = true;
         Ok(operation)
     }

@@ -18,7 +18,7 @@ use crate::entities::{
     PreviousSecret, Sealed,
 };
 use crate::errors::HookError;
-use crate::ports::{AddressError, Unit};
+use crate::ports::{AddressError, Transaction};
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
 pub use dispatch::{Attempted, Dispatch, Room, Run, Turn};
@@ -119,10 +119,10 @@ impl<'a> Hooks<'a> {
         once: Option<&Once<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
         let limit = self.0.limits.hooks_per_database;
-        if unit.hooks().count(database.id)? >= limit {
+        if tx.hooks().count(database.id)? >= limit {
             return Err(HookError::TooMany(limit));
         }
         let id = HookId::from_uuid(self.0.ports.ids.uuid(now));
@@ -141,11 +141,11 @@ impl<'a> Hooks<'a> {
             created_at: now,
             updated_at: now,
         };
-        dispatch::settle_waiting(self.0, unit.as_mut())?;
-        unit.hooks().add(&hook)?;
+        dispatch::settle_waiting(self.0, tx.as_mut())?;
+        tx.hooks().add(&hook)?;
         let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
-        once::keep(self.0, unit.as_mut(), once, &registered, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &registered, now)?;
+        tx.save()?;
         Ok(registered)
     }
 
@@ -192,9 +192,9 @@ impl<'a> Hooks<'a> {
         expected: Option<&dyn Fn(&HookView) -> bool>,
     ) -> Result<HookView, HookError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?.id;
-        let seen = seen(unit.as_mut(), database, id, expected)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?.id;
+        let seen = seen(tx.as_mut(), database, id, expected)?;
         let mut hook = seen.hook.clone();
         if let Some(HookAddress(url)) = edit.url {
             hook.url = url;
@@ -209,13 +209,13 @@ impl<'a> Hooks<'a> {
             return Ok(seen);
         }
         hook.updated_at = now;
-        dispatch::settle_waiting(self.0, unit.as_mut())?;
-        unit.hooks().update(&hook)?;
+        dispatch::settle_waiting(self.0, tx.as_mut())?;
+        tx.hooks().update(&hook)?;
         if !hook.active {
-            unit.deliveries().give_up(id, now)?;
+            tx.deliveries().give_up(id, now)?;
         }
-        let edited = view(unit.as_mut(), database, id)?;
-        unit.save()?;
+        let edited = view(tx.as_mut(), database, id)?;
+        tx.save()?;
         Ok(edited)
     }
 
@@ -229,11 +229,11 @@ impl<'a> Hooks<'a> {
         id: HookId,
         expected: Option<&dyn Fn(&HookView) -> bool>,
     ) -> Result<HookView, HookError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?.id;
-        let seen = seen(unit.as_mut(), database, id, expected)?;
-        unit.hooks().remove(id)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?.id;
+        let seen = seen(tx.as_mut(), database, id, expected)?;
+        tx.hooks().remove(id)?;
+        tx.save()?;
         Ok(seen)
     }
 
@@ -248,19 +248,19 @@ impl<'a> Hooks<'a> {
         once: Option<&Once<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let last = view(unit.as_mut(), database.id, id)?.last_delivery.map(|last| last.id);
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let last = view(tx.as_mut(), database.id, id)?.last_delivery.map(|last| last.id);
         let kind = EventKind::Ping { hook: id };
         let body = self.0.ports.payloads.render(&database.locator, &kind);
         let event_id = EventId::from_uuid(self.0.ports.ids.uuid(now));
-        unit.events().add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
+        tx.events().add(&Event { id: event_id, database_id: database.id, at: now, kind, body })?;
         let delivery = queued(id, event_id, EventName::Ping, delivery_id(self.0, now, last), now);
-        unit.deliveries().add(std::slice::from_ref(&delivery))?;
-        unit.events().mark_dispatched(event_id, now)?;
-        let details = log::details(unit.as_mut(), database.id, delivery)?;
-        once::keep(self.0, unit.as_mut(), once, &details, now)?;
-        unit.save()?;
+        tx.deliveries().add(std::slice::from_ref(&delivery))?;
+        tx.events().mark_dispatched(event_id, now)?;
+        let details = log::details(tx.as_mut(), database.id, delivery)?;
+        once::keep(self.0, tx.as_mut(), once, &details, now)?;
+        tx.save()?;
         self.0.outbox.one();
         Ok(details)
     }
@@ -276,37 +276,37 @@ impl<'a> Hooks<'a> {
         once: Option<&Once<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?.id;
-        let mut view = view(unit.as_mut(), database, id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?.id;
+        let mut view = view(tx.as_mut(), database, id)?;
         let (secret, sealed) = self.mint(id);
         let previous = std::mem::replace(&mut view.hook.secret, sealed);
         view.hook.previous_secret =
             Some(PreviousSecret { secret: previous, until: now.plus_seconds(ROTATION_SECONDS) });
         view.hook.updated_at = now;
-        unit.hooks().update(&view.hook)?;
+        tx.hooks().update(&view.hook)?;
         let rotated = SecretHook { view, secret };
-        once::keep(self.0, unit.as_mut(), once, &rotated, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &rotated, now)?;
+        tx.save()?;
         Ok(rotated)
     }
 }
 
 /// A hook and its newest delivery.
-fn view(unit: &mut dyn Unit, database: DatabaseId, id: HookId) -> Result<HookView, HookError> {
-    let hook = unit.hooks().get(database, id)?.ok_or(HookError::NoSuchHook)?;
-    let last_delivery = unit.deliveries().list(id, None, None, 1)?.pop();
+fn view(tx: &mut dyn Transaction, database: DatabaseId, id: HookId) -> Result<HookView, HookError> {
+    let hook = tx.hooks().get(database, id)?.ok_or(HookError::NoSuchHook)?;
+    let last_delivery = tx.deliveries().list(id, None, None, 1)?.pop();
     Ok(HookView { hook, last_delivery })
 }
 
-/// The hook in the unit that changes it, which must be as `expected`.
+/// The hook in the transaction that changes it, which must be as `expected`.
 fn seen(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     database: DatabaseId,
     id: HookId,
     expected: Option<&dyn Fn(&HookView) -> bool>,
 ) -> Result<HookView, HookError> {
-    let view = view(unit, database, id)?;
+    let view = view(tx, database, id)?;
     match expected {
         Some(matches) if !matches(&view) => Err(HookError::Changed),
         _ => Ok(view),

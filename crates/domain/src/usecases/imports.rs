@@ -138,15 +138,15 @@ impl<'a> Imports<'a> {
             used_by: None,
             parts: Vec::new(),
         };
-        let mut unit = self.0.ports.metadata.write()?;
-        live(unit.as_mut(), upload.database_id)?;
-        if unit.uploads().count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
+        let mut tx = self.0.ports.metadata.write()?;
+        live(tx.as_mut(), upload.database_id)?;
+        if tx.uploads().count_open(upload.user_id, now)? >= limits.open_uploads_per_user {
             return Err(ImportError::TooManyUploads(limits.open_uploads_per_user));
         }
-        unit.uploads().add(&upload)?;
+        tx.uploads().add(&upload)?;
         let opened = OpenedUpload { upload, secret };
-        once::keep(self.0, unit.as_mut(), once, &opened, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &opened, now)?;
+        tx.save()?;
         Ok(opened)
     }
 
@@ -176,8 +176,8 @@ impl<'a> Imports<'a> {
             });
         }
         let part = counted.part(number);
-        let mut unit = self.0.ports.metadata.write()?;
-        let now_open = unit.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let now_open = tx.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
         if let Some(operation) = now_open.used_by {
             return Err(ImportError::UploadUsed(operation.to_string()));
         }
@@ -185,15 +185,15 @@ impl<'a> Imports<'a> {
         if others + part.size > upload.content_length {
             return Err(ImportError::PartTooLarge(upload.content_length));
         }
-        unit.uploads().put_part(id, &part)?;
-        unit.save()?;
+        tx.uploads().put_part(id, &part)?;
+        tx.save()?;
         Ok(part.md5)
     }
 
     fn open_session(&self, id: UploadId, number: u32) -> Result<Upload, ImportError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        let upload = unit.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
-        if unit.databases().get(upload.database_id)?.is_none_or(|database| database.deleted_at.is_some()) {
+        let mut tx = self.0.ports.metadata.read()?;
+        let upload = tx.uploads().get(id)?.ok_or(ImportError::NoSuchUpload)?;
+        if tx.databases().get(upload.database_id)?.is_none_or(|database| database.deleted_at.is_some()) {
             return Err(ImportError::NoSuchUpload);
         }
         if let Some(operation) = upload.used_by {
@@ -229,29 +229,29 @@ impl<'a> Imports<'a> {
         genuine: &dyn Fn(&Upload) -> bool,
     ) -> Result<Operation, ImportError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
         let session = match wanted.upload {
-            Some(id) => unit.uploads().get(id)?,
+            Some(id) => tx.uploads().get(id)?,
             None => None,
         };
         // Whether there is a session is told to nobody but its owner.
         let session = session.filter(|s| s.user_id == access.who().id && s.database_id == database.id);
         let (request, session) = check(&wanted, session, genuine, now)?;
-        let branch = unit.branches().get(database.id, &request.branch)?;
+        let branch = tx.branches().get(database.id, &request.branch)?;
         branch.ok_or_else(|| ImportError::NoSuchBranch(request.branch.to_string()))?;
         if let Some(operation) = session.used_by {
             let id = format!("databases/{}/operations/{operation}", database.locator);
             return Err(ImportError::UploadUsed(id));
         }
         let upload_id = session.id;
-        let operation = enqueue(self.0, unit.as_mut(), &database, access.who(), Work::Import(request), now);
+        let operation = enqueue(self.0, tx.as_mut(), &database, access.who(), Work::Import(request), now);
         let operation = operation.map_err(not_queued)?;
-        if !unit.uploads().bind(upload_id, operation.id)? {
+        if !tx.uploads().bind(upload_id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
-        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        save_queued(self.0, unit)?;
+        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        save_queued(self.0, tx)?;
         Ok(operation)
     }
 }

@@ -5,7 +5,7 @@ use branchyard_auth::{PasswordHash, PlainSecret};
 use super::{Inner, NewUser, people};
 use crate::entities::{Invitation, User};
 use crate::errors::{Fault, SignUpError};
-use crate::ports::Unit;
+use crate::ports::Transaction;
 use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
 
 /// Who may sign up.
@@ -56,15 +56,15 @@ impl<'a> Invitations<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn administrator(&self) -> Result<Option<MintedInvitation>, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        if unit.users().any()? {
+        let mut tx = self.0.ports.metadata.write()?;
+        if tx.users().any()? {
             return Ok(None);
         }
-        for old in unit.invitations().list()? {
-            unit.invitations().remove(old.id)?;
+        for old in tx.invitations().list()? {
+            tx.invitations().remove(old.id)?;
         }
-        let minted = self.mint(unit.as_mut(), true, None)?;
-        unit.save()?;
+        let minted = self.mint(tx.as_mut(), true, None)?;
+        tx.save()?;
         Ok(Some(minted))
     }
 
@@ -78,13 +78,13 @@ impl<'a> Invitations<'a> {
         if self.0.limits.sign_up == SignUp::Closed {
             return Err(SignUpError::Closed);
         }
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.invitations().purge(self.0.now())?;
-        if unit.invitations().list()?.len() >= Self::OPEN {
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.invitations().purge(self.0.now())?;
+        if tx.invitations().list()?.len() >= Self::OPEN {
             return Err(SignUpError::TooManyInvitations(Self::OPEN));
         }
-        let minted = self.mint(unit.as_mut(), false, Some(by.id))?;
-        unit.save()?;
+        let minted = self.mint(tx.as_mut(), false, Some(by.id))?;
+        tx.save()?;
         Ok(minted)
     }
 
@@ -106,9 +106,9 @@ impl<'a> Invitations<'a> {
     /// [`SignUpError::NotYours`] unless `by` administers the server.
     pub fn revoke(&self, by: &User, id: InvitationId) -> Result<bool, SignUpError> {
         must_administer(by)?;
-        let mut unit = self.0.ports.metadata.write()?;
-        let removed = unit.invitations().remove(id)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let removed = tx.invitations().remove(id)?;
+        tx.save()?;
         Ok(removed)
     }
 
@@ -117,8 +117,8 @@ impl<'a> Invitations<'a> {
     /// # Errors
     /// As [`Invitations::sign_up`], without those about the name.
     pub fn check(&self, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        self.admit(unit.as_mut(), secret)
+        let mut tx = self.0.ports.metadata.read()?;
+        self.admit(tx.as_mut(), secret)
     }
 
     /// Makes a user of somebody who was invited, or who comes where everybody may. An invitation works once.
@@ -127,8 +127,8 @@ impl<'a> Invitations<'a> {
     /// [`SignUpError::Closed`], [`SignUpError::InvitationNeeded`], [`SignUpError::NoSuchInvitation`], [`SignUpError::People`].
     pub fn sign_up(&self, who: Applicant, secret: Option<&str>) -> Result<User, SignUpError> {
         people::refuse_reserved(self.0, &who.name)?;
-        let mut unit = self.0.ports.metadata.write()?;
-        let invitation = self.admit(unit.as_mut(), secret)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let invitation = self.admit(tx.as_mut(), secret)?;
         let user = people::new_user(
             self.0,
             NewUser {
@@ -139,15 +139,15 @@ impl<'a> Invitations<'a> {
                 is_admin: invitation.as_ref().is_some_and(|invitation| invitation.is_admin),
             },
         );
-        people::taken(unit.users().add(&user), &user.name)?;
+        people::taken(tx.users().add(&user), &user.name)?;
         if let Some(invitation) = invitation {
-            unit.invitations().remove(invitation.id)?;
+            tx.invitations().remove(invitation.id)?;
         }
-        unit.save()?;
+        tx.save()?;
         Ok(user)
     }
 
-    fn admit(&self, unit: &mut dyn Unit, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
+    fn admit(&self, tx: &mut dyn Transaction, secret: Option<&str>) -> Result<Option<Invitation>, SignUpError> {
         let mode = self.0.limits.sign_up;
         let Some(secret) = secret else {
             return match mode {
@@ -158,7 +158,7 @@ impl<'a> Invitations<'a> {
         };
         let secret = PlainSecret::parse(secret).map_err(|_| SignUpError::NoSuchInvitation)?;
         let now = self.0.now();
-        let found = unit.invitations().by_hash(&secret.hash())?.filter(|invitation| !invitation.expired(now));
+        let found = tx.invitations().by_hash(&secret.hash())?.filter(|invitation| !invitation.expired(now));
         match found.ok_or(SignUpError::NoSuchInvitation)? {
             invitation if mode == SignUp::Closed && !invitation.is_admin => Err(SignUpError::Closed),
             invitation => Ok(Some(invitation)),
@@ -167,7 +167,7 @@ impl<'a> Invitations<'a> {
 
     fn mint(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         is_admin: bool,
         created_by: Option<AccountId>,
     ) -> Result<MintedInvitation, Fault> {
@@ -181,7 +181,7 @@ impl<'a> Invitations<'a> {
             created_at: now,
             expires_at: now.plus_seconds(self.0.limits.invitation_seconds),
         };
-        unit.invitations().add(&invitation)?;
+        tx.invitations().add(&invitation)?;
         Ok(MintedInvitation { invitation, secret })
     }
 }

@@ -6,7 +6,7 @@ use super::people::account_of;
 use crate::access::{Belong, OrganizationAccess, Own, Standing};
 use crate::entities::{Member, MemberRole, User};
 use crate::errors::OrganizationError;
-use crate::ports::Unit;
+use crate::ports::Transaction;
 use crate::values::AccountId;
 
 /// Members of organizations.
@@ -23,9 +23,9 @@ impl<'a> Members<'a> {
     /// [`OrganizationError::NoSuchMember`].
     pub fn get(&self, access: &OrganizationAccess<Belong>, name: &str) -> Result<Member, OrganizationError> {
         let missing = || OrganizationError::NoSuchMember(name.to_owned());
-        let mut unit = self.0.ports.metadata.read()?;
-        let account = account_of(unit.as_mut(), name)?.ok_or_else(missing)?;
-        unit.members().get(access.organization().id, account.id)?.ok_or_else(missing)
+        let mut tx = self.0.ports.metadata.read()?;
+        let account = account_of(tx.as_mut(), name)?.ok_or_else(missing)?;
+        tx.members().get(access.organization().id, account.id)?.ok_or_else(missing)
     }
 
     /// Members by lower-case name, after `after`.
@@ -51,15 +51,15 @@ impl<'a> Members<'a> {
         user: &User,
         role: MemberRole,
     ) -> Result<(Member, bool), OrganizationError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let organization = live(unit.as_mut(), access)?.id;
+        let mut tx = self.0.ports.metadata.write()?;
+        let organization = live(tx.as_mut(), access)?.id;
         if role < MemberRole::Owner {
-            keep_an_owner(unit.as_mut(), organization, user.id)?;
+            keep_an_owner(tx.as_mut(), organization, user.id)?;
         }
-        let added = unit.members().put(organization, user.id, role, self.0.now())?;
+        let added = tx.members().put(organization, user.id, role, self.0.now())?;
         let missing = || OrganizationError::NoSuchMember(user.name.to_string());
-        let member = unit.members().get(organization, user.id)?.ok_or_else(missing)?;
-        unit.save()?;
+        let member = tx.members().get(organization, user.id)?.ok_or_else(missing)?;
+        tx.save()?;
         self.0.revocations.announce();
         Ok((member, added))
     }
@@ -86,21 +86,21 @@ impl<'a> Members<'a> {
         user: AccountId,
         name: &str,
     ) -> Result<Member, OrganizationError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let organization = live(unit.as_mut(), access)?.id;
-        keep_an_owner(unit.as_mut(), organization, user)?;
-        let member = unit.members().remove(organization, user)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let organization = live(tx.as_mut(), access)?.id;
+        keep_an_owner(tx.as_mut(), organization, user)?;
+        let member = tx.members().remove(organization, user)?;
         let member = member.ok_or_else(|| OrganizationError::NoSuchMember(name.to_owned()))?;
-        unit.save()?;
+        tx.save()?;
         self.0.revocations.announce();
         Ok(member)
     }
 }
 
-/// Refuses when this user is the only owner. It holds until the unit is saved, because units that write exclude each other.
-fn keep_an_owner(unit: &mut dyn Unit, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
-    let is_owner = unit.members().get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
-    if is_owner && unit.members().count_owners(organization)? < 2 {
+/// Refuses when this user is the only owner. It holds until the transaction is saved, because transactions that write exclude each other.
+fn keep_an_owner(tx: &mut dyn Transaction, organization: AccountId, user: AccountId) -> Result<(), OrganizationError> {
+    let is_owner = tx.members().get(organization, user)?.is_some_and(|member| member.role == MemberRole::Owner);
+    if is_owner && tx.members().count_owners(organization)? < 2 {
         return Err(OrganizationError::NoOwnerLeft);
     }
     Ok(())

@@ -70,7 +70,7 @@ pub use uploaded::{ArrivedImport, Preview};
 pub use wake::Wake;
 
 use crate::errors::Fault;
-use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Unit, Vault};
+use crate::ports::{Blobs, Clock, Engine, Formats, Ids, Metadata, Payloads, Sender, Transaction, Vault};
 use crate::values::Timestamp;
 
 /// Limits with their defaults; all are documented in `docs/configuration.md`.
@@ -315,12 +315,12 @@ impl Hub {
     /// [`Fault::KeyTaken`] if another request saved its answer first.
     pub fn keep_answer<T>(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         once: Option<&Once<'_, T>>,
         value: &T,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        once::keep(&self.inner, unit, once, value, now)
+        once::keep(&self.inner, tx, once, value, now)
     }
 
     /// Whether the metadata store answers, and would take something to be saved.

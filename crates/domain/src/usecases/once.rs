@@ -2,7 +2,7 @@
 
 use super::Inner;
 use crate::errors::Fault;
-use crate::ports::{MetadataError, SavedAnswer, Unit};
+use crate::ports::{MetadataError, SavedAnswer, Transaction};
 use crate::values::{AccountId, Timestamp};
 
 /// Keeps the answer of a request under the caller's key, together with its effect.
@@ -22,14 +22,14 @@ pub struct Once<'a, T> {
 /// Saves the answer for `value`, when a key was given.
 pub(super) fn keep<T>(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     once: Option<&Once<'_, T>>,
     value: &T,
     now: Timestamp,
 ) -> Result<(), Fault> {
     let Some(once) = once else { return Ok(()) };
     // An expired answer is invisible, but would still stand in the way of a new one.
-    unit.idempotency().purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
+    tx.idempotency().purge(now.plus_seconds(-inner.limits.answer_retention_seconds))?;
     let answer = SavedAnswer {
         caller: once.caller,
         scope: once.scope.clone(),
@@ -38,7 +38,7 @@ pub(super) fn keep<T>(
         answer: (once.render)(value),
         created_at: now,
     };
-    match unit.idempotency().add(&answer) {
+    match tx.idempotency().add(&answer) {
         Err(MetadataError::Taken) => Err(Fault::KeyTaken),
         other => Ok(other?),
     }

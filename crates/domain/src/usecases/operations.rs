@@ -11,7 +11,7 @@ use super::{Inner, Once, once, revisions, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
-use crate::ports::{MetadataError, OperationBacklog, OperationFilter, Unit};
+use crate::ports::{MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
@@ -70,11 +70,11 @@ impl<'a> Operations<'a> {
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
         let missing = || OperationError::NoSuchBranch(wanted.from_branch.clone());
         let from = RefName::parse(&wanted.from_branch).map_err(|_| missing())?;
-        let from = unit.branches().get(database.id, &from)?.ok_or_else(missing)?;
+        let from = tx.branches().get(database.id, &from)?.ok_or_else(missing)?;
         let message = match wanted.message.filter(|text| !text.trim().is_empty()) {
             Some(text) => text,
             None if wanted.statements.is_empty() => format!("Merge {} into {}", from.name, wanted.to_branch),
@@ -86,7 +86,7 @@ impl<'a> Operations<'a> {
             statements: wanted.statements,
             message,
         };
-        self.accept(unit, &database, access.who(), work, now, once)
+        self.accept(tx, &database, access.who(), work, now, once)
     }
 
     /// Accepts a fork of the database to `owner`.
@@ -101,34 +101,34 @@ impl<'a> Operations<'a> {
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let owner = may_create_for(unit.as_mut(), access.who(), owner)?
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let owner = may_create_for(tx.as_mut(), access.who(), owner)?
             .ok_or_else(|| OperationError::MayNotCreateFor(owner.to_owned()))?;
         let name = &database.locator.name;
-        if unit.databases().by_name(&owner.name, name)?.is_some() || unit.operations().is_forking_to(owner.id, name)? {
+        if tx.databases().by_name(&owner.name, name)?.is_some() || tx.operations().is_forking_to(owner.id, name)? {
             return Err(OperationError::NameTaken(format!("{}/{name}", owner.name)));
         }
-        if let Err(limit) = has_room(self.0, unit.as_mut(), owner.id)? {
+        if let Err(limit) = has_room(self.0, tx.as_mut(), owner.id)? {
             return Err(OperationError::TooManyDatabases(limit));
         }
         let fork_id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
         let work = Work::Fork { owner_id: owner.id, owner: owner.name, fork_id };
-        self.accept(unit, &database, access.who(), work, now, once)
+        self.accept(tx, &database, access.who(), work, now, once)
     }
 
     fn accept(
         &self,
-        mut unit: Box<dyn Unit + '_>,
+        mut tx: Box<dyn Transaction + '_>,
         database: &Database,
         user: &User,
         work: Work,
         now: Timestamp,
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
-        let operation = enqueue(self.0, unit.as_mut(), database, user, work, now)?;
-        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        save_queued(self.0, unit)?;
+        let operation = enqueue(self.0, tx.as_mut(), database, user, work, now)?;
+        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        save_queued(self.0, tx)?;
         Ok(operation)
     }
 
@@ -185,15 +185,15 @@ impl<'a> Operations<'a> {
         if !user.name.as_str().eq_ignore_ascii_case(name) {
             return Err(OperationError::NotYours);
         }
-        let mut unit = self.0.ports.metadata.read()?;
-        let found = unit.operations().list_by(user.id, filter, before, limit)?;
+        let mut tx = self.0.ports.metadata.read()?;
+        let found = tx.operations().list_by(user.id, filter, before, limit)?;
         let mut deleted: HashMap<DatabaseId, bool> = HashMap::new();
         for operation in &found {
             if let Entry::Vacant(place) = deleted.entry(operation.database_id) {
-                place.insert(revisions::find_live(unit.as_mut(), operation.database_id)?.is_none());
+                place.insert(revisions::find_live(tx.as_mut(), operation.database_id)?.is_none());
             }
         }
-        drop(unit);
+        drop(tx);
         let is_deleted = |of: &Operation| deleted.get(&of.database_id).copied().unwrap_or(true);
         let shown = found.into_iter().map(|operation| {
             let is_deleted = is_deleted(&operation);
@@ -207,10 +207,10 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`OperationError::NoSuchOperation`], also when it is not for this caller.
     pub fn get(&self, caller: &Caller, id: OperationId) -> Result<Operation, OperationError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        let operation = readable(unit.as_mut(), caller.user().map(|user| user.id), id)?.0;
-        let is_deleted = revisions::find_live(unit.as_mut(), operation.database_id)?.is_none();
-        drop(unit);
+        let mut tx = self.0.ports.metadata.read()?;
+        let operation = readable(tx.as_mut(), caller.user().map(|user| user.id), id)?.0;
+        let is_deleted = revisions::find_live(tx.as_mut(), operation.database_id)?.is_none();
+        drop(tx);
         Ok(self.shown(operation, is_deleted)?)
     }
 
@@ -225,8 +225,8 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`OperationError::NoSuchOperation`], [`OperationError::Denied`].
     pub fn cancelable_by(&self, user: &User, id: OperationId) -> Result<Operation, OperationError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        let (operation, role) = readable(unit.as_mut(), Some(user.id), id)?;
+        let mut tx = self.0.ports.metadata.read()?;
+        let (operation, role) = readable(tx.as_mut(), Some(user.id), id)?;
         if operation.created_by != user.id && role < Some(Role::Write) {
             return Err(OperationError::Denied);
         }
@@ -240,9 +240,9 @@ impl<'a> Operations<'a> {
     pub fn sees_result(&self, caller: &Caller, operation: &Operation) -> Result<bool, OperationError> {
         let OperationStatus::Succeeded(outcome) = &operation.status else { return Ok(true) };
         let Some((made, _)) = &outcome.database else { return Ok(true) };
-        let mut unit = self.0.ports.metadata.read()?;
+        let mut tx = self.0.ports.metadata.read()?;
         let viewer = caller.user().map(|user| user.id);
-        Ok(super::databases::visible_locator(unit.as_mut(), viewer, *made)?.is_some())
+        Ok(super::databases::visible_locator(tx.as_mut(), viewer, *made)?.is_some())
     }
 
     /// How many rows an import has taken from its file so far; `None` unless this server is taking rows for it now. Scripts take none.
@@ -262,8 +262,8 @@ impl<'a> Operations<'a> {
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let (mut operation, role) = readable(unit.as_mut(), Some(user.id), id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let (mut operation, role) = readable(tx.as_mut(), Some(user.id), id)?;
         if operation.created_by != user.id && role < Some(Role::Write) {
             return Err(OperationError::Denied);
         }
@@ -273,11 +273,11 @@ impl<'a> Operations<'a> {
         operation.status =
             OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
         operation.finished_at = Some(now);
-        if !unit.operations().settle(&operation, None)? {
+        if !tx.operations().settle(&operation, None)? {
             return Err(OperationError::NotQueued);
         }
-        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        tx.save()?;
         self.0.settled.tell(&operation);
         Ok(operation)
     }
@@ -288,9 +288,9 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn recover(&self, node: &str) -> Result<u64, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.operations().recover(node)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let freed = tx.operations().recover(node)?;
+        tx.save()?;
         Ok(freed)
     }
 
@@ -360,11 +360,11 @@ impl<'a> Operations<'a> {
         if behind.is_empty() {
             return Ok(());
         }
-        let mut unit = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write()?;
         for holder in behind.iter() {
-            unit.operations().release(holder, false)?;
+            tx.operations().release(holder, false)?;
         }
-        unit.save()?;
+        tx.save()?;
         behind.clear();
         Ok(())
     }
@@ -379,14 +379,14 @@ impl<'a> Operations<'a> {
             return Ok(None);
         }
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write()?;
         let until = now.plus_seconds(LEASE_SECONDS);
-        let Some((operation, place)) = shares.take(|turn| unit.operations().lease(holder, now, until, turn))? else {
-            unit.leave();
+        let Some((operation, place)) = shares.take(|turn| tx.operations().lease(holder, now, until, turn))? else {
+            tx.leave();
             return Ok(None);
         };
         // Taken back, it is queued again, as if this process had ended, or was never accepted.
-        unit.save_and_leave()?;
+        tx.save_and_leave()?;
         if shares.has_missed_some() {
             self.0.wake.one();
         }
@@ -407,9 +407,9 @@ impl<'a> Operations<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let held = unit.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
-        unit.save_unsynced()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let held = tx.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
+        tx.save_unsynced()?;
         Ok(held)
     }
 
@@ -430,17 +430,17 @@ impl<'a> Operations<'a> {
     pub fn tidy(&self) -> Result<(), Fault> {
         let now = self.0.now();
         let limits = &self.0.limits;
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
-        unit.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
-        unit.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
-        let abandoned = unit.uploads().abandoned(now, 100)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.operations().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
+        tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
+        let abandoned = tx.uploads().abandoned(now, 100)?;
+        tx.save()?;
         for upload in abandoned {
             self.0.ports.blobs.remove(upload)?;
-            let mut unit = self.0.ports.metadata.write()?;
-            unit.uploads().remove(upload)?;
-            unit.save()?;
+            let mut tx = self.0.ports.metadata.write()?;
+            tx.uploads().remove(upload)?;
+            tx.save()?;
         }
         Ok(())
     }
@@ -449,20 +449,20 @@ impl<'a> Operations<'a> {
 /// Adds a queued operation.
 pub(super) fn enqueue(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     database: &Database,
     user: &User,
     work: Work,
     now: Timestamp,
 ) -> Result<Operation, OperationError> {
     let id = fresh_id(inner, now);
-    enqueue_as(inner, unit, id, database, user, work, now)
+    enqueue_as(inner, tx, id, database, user, work, now)
 }
 
-/// Saves a unit that queued an operation. A worker begins with it while it is still on its way to the disk: what that saves is durable only when
+/// Saves a transaction that queued an operation. A worker begins with it while it is still on its way to the disk: what that saves is durable only when
 /// this is.
-pub(super) fn save_queued(inner: &Inner, unit: Box<dyn Unit + '_>) -> Result<(), MetadataError> {
-    unit.save_telling(&mut || inner.wake.one())
+pub(super) fn save_queued(inner: &Inner, tx: Box<dyn Transaction + '_>) -> Result<(), MetadataError> {
+    tx.save_telling(&mut || inner.wake.one())
 }
 
 /// An id for an operation to be.
@@ -473,7 +473,7 @@ pub(super) fn fresh_id(inner: &Inner, now: Timestamp) -> OperationId {
 /// Adds a queued operation whose id had to be known before.
 pub(super) fn enqueue_as(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     id: OperationId,
     database: &Database,
     user: &User,
@@ -481,7 +481,7 @@ pub(super) fn enqueue_as(
     now: Timestamp,
 ) -> Result<Operation, OperationError> {
     let limit = inner.limits.queued_per_database;
-    if unit.operations().count_queued(database.id)? >= limit {
+    if tx.operations().count_queued(database.id)? >= limit {
         return Err(OperationError::QueueFull(limit));
     }
     let operation = Operation {
@@ -497,21 +497,21 @@ pub(super) fn enqueue_as(
         finished_at: None,
         attempts: 0,
     };
-    unit.operations().add(&operation)?;
+    tx.operations().add(&operation)?;
     Ok(operation)
 }
 
 fn readable(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     reader: Option<AccountId>,
     id: OperationId,
 ) -> Result<(Operation, Option<Role>), OperationError> {
-    let Some(operation) = unit.operations().get(id)? else {
-        deny_like_a_hidden_one(unit, reader)?;
+    let Some(operation) = tx.operations().get(id)? else {
+        deny_like_a_hidden_one(tx, reader)?;
         return Err(OperationError::NoSuchOperation);
     };
-    let role = match &revisions::find_live(unit, operation.database_id)? {
-        Some(database) => role_of(unit, reader, database)?,
+    let role = match &revisions::find_live(tx, operation.database_id)? {
+        Some(database) => role_of(tx, reader, database)?,
         None => None,
     };
     if Some(operation.created_by) != reader && role.is_none() {
@@ -521,9 +521,9 @@ fn readable(
 }
 
 /// What is asked for an operation of a database that is hidden, asked in vain: otherwise the time would tell that there is one.
-fn deny_like_a_hidden_one(unit: &mut dyn Unit, reader: Option<AccountId>) -> Result<(), Fault> {
-    unit.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
-    super::databases::deny_like_a_hidden_one(unit, reader)
+fn deny_like_a_hidden_one(tx: &mut dyn Transaction, reader: Option<AccountId>) -> Result<(), Fault> {
+    tx.databases().get(DatabaseId::from_uuid(uuid::Uuid::nil()))?;
+    super::databases::deny_like_a_hidden_one(tx, reader)
 }
 
 /// At most `bytes` bytes, cut on a character boundary.

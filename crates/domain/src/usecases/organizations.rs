@@ -5,7 +5,7 @@ use super::{Inner, Once, once};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
 use crate::errors::OrganizationError;
-use crate::ports::Unit;
+use crate::ports::Transaction;
 use crate::values::{AccountId, Description, DisplayName, OwnerName};
 
 /// An organization to be.
@@ -66,12 +66,12 @@ impl<'a> Organizations<'a> {
             return Err(OrganizationError::SignInRequired);
         }
         let name = OwnerName::parse(name).map_err(|_| OrganizationError::NoSuchOrganization)?;
-        let mut unit = self.0.ports.metadata.read()?;
-        let account = unit.accounts().by_name(&name)?.filter(|account| account.kind == AccountKind::Organization);
+        let mut tx = self.0.ports.metadata.read()?;
+        let account = tx.accounts().by_name(&name)?.filter(|account| account.kind == AccountKind::Organization);
         let account = account.ok_or(OrganizationError::NoSuchOrganization)?;
-        let organization = unit.organizations().get(account.id)?.ok_or(OrganizationError::NoSuchOrganization)?;
+        let organization = tx.organizations().get(account.id)?.ok_or(OrganizationError::NoSuchOrganization)?;
         let member = match caller.user() {
-            Some(user) => unit.members().get(organization.id, user.id)?,
+            Some(user) => tx.members().get(organization.id, user.id)?,
             None => None,
         };
         OrganizationAccess::grant(organization, caller, member.map(|member| member.role))
@@ -98,12 +98,12 @@ impl<'a> Organizations<'a> {
             base_role: wanted.base_role.unwrap_or(Role::Write),
             created_at: now,
         };
-        let mut unit = self.0.ports.metadata.write()?;
-        taken(unit.organizations().add(&organization), &organization.name)?;
-        unit.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        taken(tx.organizations().add(&organization), &organization.name)?;
+        tx.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
-        once::keep(self.0, unit.as_mut(), once, &view, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &view, now)?;
+        tx.save()?;
         Ok(view)
     }
 
@@ -137,8 +137,8 @@ impl<'a> Organizations<'a> {
         edit: EditOrganization,
         expected: Option<&dyn Fn(&OrganizationView) -> bool>,
     ) -> Result<OrganizationView, OrganizationError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut view = seen(unit.as_mut(), access, expected)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut view = seen(tx.as_mut(), access, expected)?;
         let organization = &mut view.organization;
         if let Some(text) = edit.display_name {
             organization.display_name = Some(text.into_string()).filter(|text| !text.is_empty());
@@ -149,8 +149,8 @@ impl<'a> Organizations<'a> {
         if let Some(role) = edit.base_role {
             organization.base_role = role;
         }
-        unit.organizations().update(organization)?;
-        unit.save()?;
+        tx.organizations().update(organization)?;
+        tx.save()?;
         self.0.revocations.announce();
         Ok(view)
     }
@@ -165,28 +165,28 @@ impl<'a> Organizations<'a> {
         access: &OrganizationAccess<Own>,
         expected: Option<&dyn Fn(&OrganizationView) -> bool>,
     ) -> Result<OrganizationView, OrganizationError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let owned = unit.databases().count(access.organization().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let owned = tx.databases().count(access.organization().id)?;
         if owned > 0 {
             return Err(OrganizationError::OwnsDatabases(owned));
         }
-        if let Some(what) = unit.organizations().owns_others(access.organization().id)? {
+        if let Some(what) = tx.organizations().owns_others(access.organization().id)? {
             return Err(OrganizationError::OwnsOthers(what));
         }
-        let view = seen(unit.as_mut(), access, expected)?;
-        unit.organizations().remove(view.organization.id, self.0.now())?;
-        unit.save()?;
+        let view = seen(tx.as_mut(), access, expected)?;
+        tx.organizations().remove(view.organization.id, self.0.now())?;
+        tx.save()?;
         Ok(view)
     }
 }
 
-/// The organization in the unit that changes it, which must be as `expected`.
+/// The organization in the transaction that changes it, which must be as `expected`.
 fn seen(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     access: &OrganizationAccess<Own>,
     expected: Option<&dyn Fn(&OrganizationView) -> bool>,
 ) -> Result<OrganizationView, OrganizationError> {
-    let view = OrganizationView { organization: live(unit, access)?, role: access.role() };
+    let view = OrganizationView { organization: live(tx, access)?, role: access.role() };
     match expected {
         Some(matches) if !matches(&view) => Err(OrganizationError::Changed),
         _ => Ok(view),
@@ -195,8 +195,8 @@ fn seen(
 
 /// The organization, if it is still there.
 pub(super) fn live<S: Standing>(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     access: &OrganizationAccess<S>,
 ) -> Result<Organization, OrganizationError> {
-    unit.organizations().get(access.organization().id)?.ok_or(OrganizationError::NoSuchOrganization)
+    tx.organizations().get(access.organization().id)?.ok_or(OrganizationError::NoSuchOrganization)
 }

@@ -5,7 +5,7 @@ use branchyard_auth::PasswordHash;
 use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{Fault, PeopleError};
-use crate::ports::{MetadataError, Unit};
+use crate::ports::{MetadataError, Transaction};
 use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
 
 /// A person to be.
@@ -54,9 +54,9 @@ impl<'a> People<'a> {
     pub fn create_user(&self, wanted: NewUser) -> Result<User, PeopleError> {
         refuse_reserved(self.0, &wanted.name)?;
         let user = new_user(self.0, wanted);
-        let mut unit = self.0.ports.metadata.write()?;
-        taken(unit.users().add(&user), &user.name)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        taken(tx.users().add(&user), &user.name)?;
+        tx.save()?;
         Ok(user)
     }
 
@@ -66,10 +66,10 @@ impl<'a> People<'a> {
     /// [`PeopleError::NoSuchUser`].
     pub fn find_user(&self, name: &OwnerName) -> Result<User, PeopleError> {
         let missing = || PeopleError::NoSuchUser(name.to_string());
-        let mut unit = self.0.ports.metadata.read()?;
-        let account = unit.accounts().by_name(name)?.ok_or_else(missing)?;
+        let mut tx = self.0.ports.metadata.read()?;
+        let account = tx.accounts().by_name(name)?.ok_or_else(missing)?;
         match account.kind {
-            AccountKind::User => unit.users().get(account.id)?.ok_or_else(missing),
+            AccountKind::User => tx.users().get(account.id)?.ok_or_else(missing),
             AccountKind::Organization => Err(missing()),
         }
     }
@@ -79,15 +79,15 @@ impl<'a> People<'a> {
     /// # Errors
     /// [`PeopleError::NoSuchUser`].
     pub fn edit_profile(&self, user: &User, profile: Profile) -> Result<User, PeopleError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         let said = |text: String| Some(text).filter(|text| !text.trim().is_empty());
         user.display_name = said(profile.display_name.into_string());
         user.bio = said(profile.bio.into_string());
         user.location = said(profile.location.into_string());
         user.website_url = profile.website.map(WebAddress::into_string);
-        unit.users().update(&user)?;
-        unit.save()?;
+        tx.users().update(&user)?;
+        tx.save()?;
         Ok(user)
     }
 
@@ -146,11 +146,11 @@ impl<'a> People<'a> {
         user: &User,
         edit: impl FnOnce(&mut Vec<Email>) -> Result<(), PeopleError>,
     ) -> Result<(), PeopleError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         edit(&mut user.emails)?;
-        unit.users().set_emails(user.id, &user.emails)?;
-        Ok(unit.save()?)
+        tx.users().set_emails(user.id, &user.emails)?;
+        Ok(tx.save()?)
     }
 
     /// Finds a user by a name as a path has it, which may be none at all.
@@ -188,9 +188,9 @@ pub(super) fn new_user(inner: &Inner, wanted: NewUser) -> User {
 }
 
 /// The account of a name as a path has it; `None` also where no name has that form.
-pub(super) fn account_of(unit: &mut dyn Unit, text: &str) -> Result<Option<Account>, Fault> {
+pub(super) fn account_of(tx: &mut dyn Transaction, text: &str) -> Result<Option<Account>, Fault> {
     match OwnerName::parse(text) {
-        Ok(name) => Ok(unit.accounts().by_name(&name)?),
+        Ok(name) => Ok(tx.accounts().by_name(&name)?),
         Err(_) => Ok(None),
     }
 }

@@ -12,7 +12,7 @@ use crate::entities::{
     object_changes,
 };
 use crate::errors::{AccessError, Fault, NotShown, OperationError, PullError};
-use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Unit};
+use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Transaction};
 use crate::values::{
     CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
 };
@@ -159,21 +159,21 @@ impl<'a> Pulls<'a> {
     ) -> Result<Pull, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut unit = self.0.ports.metadata.write()?;
-        let base = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let base = live(tx.as_mut(), access.database().id)?;
         if !is_called(&base, &wanted.to_database) {
             return Err(PullError::OtherTarget(base.locator.to_string()));
         }
         let ends =
-            self.ends(unit.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
+            self.ends(tx.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
         let Ends { source, from_branch, to_branch, opening } = ends;
         may_open(Opening { publish: true, ..opening })?;
-        if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
+        if let Some(open) = tx.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
         may_open(Opening { publish: wanted.publish, ..opening })?;
         let pull = new_pull(
-            unit.as_mut(),
+            tx.as_mut(),
             &base,
             &source,
             (&from_branch, &to_branch),
@@ -183,9 +183,9 @@ impl<'a> Pulls<'a> {
             wanted.description.map(LongText::into_string),
             now,
         )?;
-        self.emit_pull(unit.as_mut(), &pull, PullAction::Opened, user, now)?;
-        once::keep(self.0, unit.as_mut(), once, &pull, now)?;
-        unit.save()?;
+        self.emit_pull(tx.as_mut(), &pull, PullAction::Opened, user, now)?;
+        once::keep(self.0, tx.as_mut(), once, &pull, now)?;
+        tx.save()?;
         self.0.outbox.one();
         self.wake_for(&pull);
         Ok(pull)
@@ -256,12 +256,12 @@ impl<'a> Pulls<'a> {
         from_branch: &str,
         to_branch: &str,
     ) -> Result<(PreviewKey, bool), PullError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        let base = live(unit.as_mut(), access.database().id)?;
+        let mut tx = self.0.ports.metadata.read()?;
+        let base = live(tx.as_mut(), access.database().id)?;
         let Ends { source, from_branch, to_branch, opening } =
-            self.ends(unit.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
+            self.ends(tx.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
         may_open(Opening { publish: true, ..opening })?;
-        if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
+        if let Some(open) = tx.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
         let key = PreviewKey { base: base.id, source: source.id, ours: to_branch.head, theirs: from_branch.head };
@@ -271,7 +271,7 @@ impl<'a> Pulls<'a> {
     /// Source and branches of a pull to `base`, once they are found to fit.
     fn ends(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         user: &User,
         base: &Database,
         from_database: &(String, String),
@@ -284,13 +284,13 @@ impl<'a> Pulls<'a> {
         }
         let (source, role) = match within {
             true => (base.clone(), Role::Read),
-            false => self.visible_source(unit, user, from_database)?,
+            false => self.visible_source(tx, user, from_database)?,
         };
         if source.network_id != base.network_id {
             return Err(PullError::OtherNetwork(source.locator.to_string()));
         }
-        let from_branch = branch_of(unit, &source, from_branch, true)?;
-        let to_branch = branch_of(unit, base, to_branch, false)?;
+        let from_branch = branch_of(tx, &source, from_branch, true)?;
+        let to_branch = branch_of(tx, base, to_branch, false)?;
         let opening = Opening {
             is_within: within,
             source: source.visibility,
@@ -303,15 +303,15 @@ impl<'a> Pulls<'a> {
 
     fn visible_source(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         user: &User,
         (owner, name): &(String, String),
     ) -> Result<(Database, Role), PullError> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(PullError::NoSuchSource);
         };
-        let source = unit.databases().by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
-        let role = role_of(unit, Some(user.id), &source)?.ok_or(PullError::NoSuchSource)?;
+        let source = tx.databases().by_name(&owner, &name)?.ok_or(PullError::NoSuchSource)?;
+        let role = role_of(tx, Some(user.id), &source)?.ok_or(PullError::NoSuchSource)?;
         Ok((source, role))
     }
 
@@ -364,14 +364,14 @@ impl<'a> Pulls<'a> {
     ) -> Result<Pull, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut unit = self.0.ports.metadata.write()?;
-        let base = live(unit.as_mut(), access.database().id)?;
-        let mut pull = unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let base = live(tx.as_mut(), access.database().id)?;
+        let mut pull = tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         if pull.creator_id != user.id && access.role() < Role::Write {
             return Err(PullError::NotYours);
         }
         let seen = pull.clone();
-        let action = wanted_state(unit.as_mut(), (&base, user), &mut pull, (edit.state, edit.publish), now)?;
+        let action = wanted_state(tx.as_mut(), (&base, user), &mut pull, (edit.state, edit.publish), now)?;
         if expected.is_some_and(|matches| !matches(&seen)) {
             return Err(PullError::Changed);
         }
@@ -389,11 +389,11 @@ impl<'a> Pulls<'a> {
             return Ok(pull);
         }
         pull.updated_at = now;
-        update(unit.as_mut(), &mut pull)?;
+        update(tx.as_mut(), &mut pull)?;
         if let Some(action) = action {
-            self.emit_pull(unit.as_mut(), &pull, action, user, now)?;
+            self.emit_pull(tx.as_mut(), &pull, action, user, now)?;
         }
-        unit.save()?;
+        tx.save()?;
         self.0.outbox.one();
         self.wake_for(&pull);
         Ok(pull)
@@ -415,15 +415,15 @@ impl<'a> Pulls<'a> {
         let (Ok(owner), Ok(name)) = (OwnerName::parse(owner), DatabaseName::parse(name)) else {
             return Err(AccessError::NoSuchDatabase.into());
         };
-        let mut unit = self.0.ports.metadata.read()?;
-        let Some(base) = unit.databases().by_name(&owner, &name)? else {
-            super::databases::deny_like_a_hidden_one(unit.as_mut(), Some(user.id))?;
+        let mut tx = self.0.ports.metadata.read()?;
+        let Some(base) = tx.databases().by_name(&owner, &name)? else {
+            super::databases::deny_like_a_hidden_one(tx.as_mut(), Some(user.id))?;
             return Err(AccessError::NoSuchDatabase.into());
         };
-        let sees_base = role_of(unit.as_mut(), Some(user.id), &base)?.is_some();
-        let pull = unit.pulls().get(base.id, number)?;
+        let sees_base = role_of(tx.as_mut(), Some(user.id), &base)?.is_some();
+        let pull = tx.pulls().get(base.id, number)?;
         let is_admin = match &pull {
-            Some(pull) => administers_source(unit.as_mut(), user, pull)?,
+            Some(pull) => administers_source(tx.as_mut(), user, pull)?,
             None => false,
         };
         match (pull, sees_base) {
@@ -440,20 +440,20 @@ impl<'a> Pulls<'a> {
     /// [`PullError::State`] when it is merged; as [`Pulls::withdrawable`] when that has changed.
     pub fn withdraw(&self, of: &Withdrawable, once: Option<&Once<'_, Pull>>) -> Result<Pull, PullError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let base = live(unit.as_mut(), of.base.id)?;
-        let mut pull = unit.pulls().get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
-        if !administers_source(unit.as_mut(), &of.user, &pull)? {
+        let mut tx = self.0.ports.metadata.write()?;
+        let base = live(tx.as_mut(), of.base.id)?;
+        let mut pull = tx.pulls().get(base.id, of.number)?.ok_or(PullError::NoSuchPull)?;
+        if !administers_source(tx.as_mut(), &of.user, &pull)? {
             return Err(match of.sees_base {
                 true => PullError::NotSourceAdmin,
                 false => AccessError::NoSuchDatabase.into(),
             });
         }
         if pull.content.hidden.is_none() {
-            hide(self.0, unit.as_mut(), &mut pull, PullHidden::Withdrawn, &of.user, now)?;
+            hide(self.0, tx.as_mut(), &mut pull, PullHidden::Withdrawn, &of.user, now)?;
         }
-        once::keep(self.0, unit.as_mut(), once, &pull, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &pull, now)?;
+        tx.save()?;
         self.0.outbox.one();
         Ok(pull)
     }
@@ -481,10 +481,10 @@ impl<'a> Pulls<'a> {
         after: Option<(Timestamp, CommentId)>,
         limit: usize,
     ) -> Result<Vec<PullComment>, PullError> {
-        let mut unit = self.0.ports.metadata.read()?;
+        let mut tx = self.0.ports.metadata.read()?;
         let id = access.database().id;
-        unit.pulls().get(id, number)?.ok_or(PullError::NoSuchPull)?;
-        Ok(unit.pull_comments().list(id, number, after, limit)?)
+        tx.pulls().get(id, number)?.ok_or(PullError::NoSuchPull)?;
+        Ok(tx.pull_comments().list(id, number, after, limit)?)
     }
 
     /// Adds a comment; allowed in every state.
@@ -500,9 +500,9 @@ impl<'a> Pulls<'a> {
     ) -> Result<PullComment, PullError> {
         let now = self.0.now();
         let user = access.who();
-        let mut unit = self.0.ports.metadata.write()?;
-        let base = live(unit.as_mut(), access.database().id)?;
-        unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let base = live(tx.as_mut(), access.database().id)?;
+        tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
         let comment = PullComment {
             id: CommentId::from_uuid(self.0.ports.ids.uuid(now)),
             author: user.name.clone(),
@@ -510,9 +510,9 @@ impl<'a> Pulls<'a> {
             created_at: now,
             updated_at: now,
         };
-        unit.pull_comments().add(base.id, number, user.id, &comment)?;
-        once::keep(self.0, unit.as_mut(), once, &comment, now)?;
-        unit.save()?;
+        tx.pull_comments().add(base.id, number, user.id, &comment)?;
+        once::keep(self.0, tx.as_mut(), once, &comment, now)?;
+        tx.save()?;
         Ok(comment)
     }
 
@@ -528,17 +528,17 @@ impl<'a> Pulls<'a> {
         once: Option<&Once<'_, Operation>>,
     ) -> Result<Operation, PullError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let base = live(unit.as_mut(), access.database().id)?;
-        let pull = unit.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
-        if let Some(operation) = merging(unit.as_mut(), &pull)? {
+        let mut tx = self.0.ports.metadata.write()?;
+        let base = live(tx.as_mut(), access.database().id)?;
+        let pull = tx.pulls().get(base.id, number)?.ok_or(PullError::NoSuchPull)?;
+        if let Some(operation) = merging(tx.as_mut(), &pull)? {
             return Err(PullError::Merging(operation.id));
         }
         pull.clone().close(now)?;
         if matches!(pull.state, PullState::Closed { .. }) {
             return Err(crate::errors::PullStateError::Closed.into());
         }
-        heads(unit.as_mut(), &pull)?;
+        heads(tx.as_mut(), &pull)?;
         let message = how.message.map(LongText::into_string).filter(|m| !m.trim().is_empty());
         let work = Work::Merge {
             pull: number,
@@ -550,14 +550,13 @@ impl<'a> Pulls<'a> {
             message: message.unwrap_or_else(|| format!("Merge pull request #{number}: {}", pull.title)),
             resolve: how.resolve,
         };
-        let operation =
-            enqueue(self.0, unit.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
-                OperationError::QueueFull(limit) => PullError::QueueFull(limit),
-                OperationError::Fault(fault) => PullError::Fault(fault),
-                _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
-            })?;
-        once::keep(self.0, unit.as_mut(), once, &operation, now)?;
-        save_queued(self.0, unit)?;
+        let operation = enqueue(self.0, tx.as_mut(), &base, access.who(), work, now).map_err(|error| match error {
+            OperationError::QueueFull(limit) => PullError::QueueFull(limit),
+            OperationError::Fault(fault) => PullError::Fault(fault),
+            _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
+        })?;
+        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        save_queued(self.0, tx)?;
         Ok(operation)
     }
 
@@ -695,21 +694,21 @@ impl<'a> Pulls<'a> {
 
     fn emit_pull(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         pull: &Pull,
         action: PullAction,
         sender: &User,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        emit_pull(self.0, unit, pull, action, sender, now)
+        emit_pull(self.0, tx, pull, action, sender, now)
     }
 }
 
 /// Whether a user is an administrator of the database that a pull comes from.
-fn administers_source(unit: &mut dyn Unit, user: &User, pull: &Pull) -> Result<bool, Fault> {
-    let source = unit.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Result<bool, Fault> {
+    let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     let Some(source) = source else { return Ok(false) };
-    Ok(role_of(unit, Some(user.id), &source)? == Some(Role::Admin))
+    Ok(role_of(tx, Some(user.id), &source)? == Some(Role::Admin))
 }
 
 fn may_open(opening: Opening) -> Result<(), PullError> {
@@ -723,7 +722,7 @@ fn may_open(opening: Opening) -> Result<(), PullError> {
 /// Hides what a pull shows, closes it, and reports that it was open.
 fn hide(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     pull: &mut Pull,
     why: PullHidden,
     by: &User,
@@ -731,9 +730,9 @@ fn hide(
 ) -> Result<(), PullError> {
     let was_open = pull.hide(why, now)?;
     pull.updated_at = now;
-    update(unit, pull)?;
-    if was_open && live(unit, pull.database_id).is_ok() {
-        emit_pull(inner, unit, pull, PullAction::Closed, by, now)?;
+    update(tx, pull)?;
+    if was_open && live(tx, pull.database_id).is_ok() {
+        emit_pull(inner, tx, pull, PullAction::Closed, by, now)?;
     }
     Ok(())
 }
@@ -741,18 +740,18 @@ fn hide(
 /// Closes and hides the pulls to other databases from one that is deleted or made private.
 pub(super) fn end_with_source(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     source: DatabaseId,
     by: &User,
     now: Timestamp,
 ) -> Result<(), PullError> {
     let mut after = None;
     loop {
-        let page = unit.pulls().list_unmerged_from(source, after, CLOSED_AT_A_TIME)?;
+        let page = tx.pulls().list_unmerged_from(source, after, CLOSED_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some((last.database_id, last.number));
         for mut pull in page.into_iter().filter(rules::ends_with_source) {
-            hide(inner, unit, &mut pull, PullHidden::WithSource, by, now)?;
+            hide(inner, tx, &mut pull, PullHidden::WithSource, by, now)?;
         }
     }
 }
@@ -760,20 +759,20 @@ pub(super) fn end_with_source(
 /// Closes and hides the pulls of a database that is made public where their author did not agree that everybody may see their source.
 pub(super) fn end_with_public_base(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     base: DatabaseId,
     by: &User,
     now: Timestamp,
 ) -> Result<(), PullError> {
     let mut after = None;
     loop {
-        let page = unit.pulls().list_unmerged_to(base, after, CLOSED_AT_A_TIME)?;
+        let page = tx.pulls().list_unmerged_to(base, after, CLOSED_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.number);
         for mut pull in page {
-            let source = unit.databases().get(pull.from_database_id)?;
+            let source = tx.databases().get(pull.from_database_id)?;
             if source.is_none_or(|source| rules::ends_with_public_base(&pull, &source)) {
-                hide(inner, unit, &mut pull, PullHidden::WithSource, by, now)?;
+                hide(inner, tx, &mut pull, PullHidden::WithSource, by, now)?;
             }
         }
     }
@@ -781,19 +780,19 @@ pub(super) fn end_with_public_base(
 
 /// Opens a closed pull again, for which the caller needs what opening needs.
 fn reopen(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     (base, user): (&Database, &User),
     pull: &mut Pull,
     publish: bool,
     now: Timestamp,
 ) -> Result<(), PullError> {
-    let source = unit.databases().get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
+    let source = tx.databases().get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
     let opening = match source {
         None => None,
         Some(source) => Some(Opening {
             is_within: pull.is_within(),
             source: source.visibility,
-            role: role_of(unit, Some(user.id), &source)?,
+            role: role_of(tx, Some(user.id), &source)?,
             base: base.visibility,
             publish,
         }),
@@ -806,13 +805,13 @@ fn reopen(
             other => other,
         })?;
     }
-    let rival = unit.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+    let rival = tx.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
     if let Some(open) = rival {
         return Err(PullError::Duplicate(open.number));
     }
     pull.shown()?;
     opening.map_or(Ok(()), may_open)?;
-    let (to, from) = heads(unit, pull)?;
+    let (to, from) = heads(tx, pull)?;
     pull.content.is_published = publish;
     pull.show(PullHeads { from, to }, now);
     Ok(())
@@ -820,7 +819,7 @@ fn reopen(
 
 /// Puts a pull in the state asked for; gives what there is to report.
 fn wanted_state(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     on: (&Database, &User),
     pull: &mut Pull,
     (wanted, publish): (Option<WantedState>, bool),
@@ -831,11 +830,11 @@ fn wanted_state(
         WantedState::Closed => (pull.close(now)?, PullAction::Closed),
         WantedState::Open => (pull.reopen()?, PullAction::Reopened),
     };
-    if let Some(operation) = merging(unit, pull)? {
+    if let Some(operation) = merging(tx, pull)? {
         return Err(PullError::Merging(operation.id));
     }
     if changed && wanted == WantedState::Open {
-        reopen(unit, on, pull, publish, now)?;
+        reopen(tx, on, pull, publish, now)?;
     }
     Ok(changed.then_some(action))
 }
@@ -843,7 +842,7 @@ fn wanted_state(
 /// Reports what was done to a pull.
 pub(super) fn emit_pull(
     inner: &Inner,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     pull: &Pull,
     action: PullAction,
     sender: &User,
@@ -858,13 +857,13 @@ pub(super) fn emit_pull(
         author: pull.creator.clone(),
         sender: sender.name.clone(),
     };
-    emit(inner, unit, pull.database_id, sender.named(), now, kind)
+    emit(inner, tx, pull.database_id, sender.named(), now, kind)
 }
 
 /// Numbers and adds an open pull.
 #[expect(clippy::too_many_arguments, reason = "the fields of a pull, shared by people and imports")]
 pub(super) fn new_pull(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     base: &Database,
     source: &Database,
     (from_branch, to_branch): (&Branch, &Branch),
@@ -874,12 +873,12 @@ pub(super) fn new_pull(
     description: Option<String>,
     now: Timestamp,
 ) -> Result<Pull, PullError> {
-    if let Some(open) = unit.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
+    if let Some(open) = tx.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
         return Err(PullError::Duplicate(open.number));
     }
     let mut pull = Pull {
         database_id: base.id,
-        number: unit.pulls().next_number(base.id)?,
+        number: tx.pulls().next_number(base.id)?,
         title: title.into_string(),
         description: description.filter(|text| !text.is_empty()),
         state: PullState::Open,
@@ -895,13 +894,13 @@ pub(super) fn new_pull(
         version: 1,
     };
     pull.show(PullHeads { from: from_branch.head.clone(), to: to_branch.head.clone() }, now);
-    unit.pulls().add(&pull)?;
+    tx.pulls().add(&pull)?;
     Ok(pull)
 }
 
 /// Saves a changed pull.
-pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullError> {
-    match unit.pulls().update(pull) {
+pub(super) fn update(tx: &mut dyn Transaction, pull: &mut Pull) -> Result<(), PullError> {
+    match tx.pulls().update(pull) {
         Ok(true) => {
             pull.version += 1;
             Ok(())
@@ -909,7 +908,7 @@ pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullErr
         Ok(false) => Err(PullError::Changed),
         Err(MetadataError::Taken) => {
             let open =
-                unit.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
+                tx.pulls().find_open(pull.database_id, pull.from_database_id, &pull.from_branch, &pull.to_branch)?;
             Err(open.map_or(PullError::Changed, |open| PullError::Duplicate(open.number)))
         }
         Err(error) => Err(error.into()),
@@ -917,15 +916,15 @@ pub(super) fn update(unit: &mut dyn Unit, pull: &mut Pull) -> Result<(), PullErr
 }
 
 /// Heads of target and source.
-pub(super) fn heads(unit: &mut dyn Unit, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
-    let source = unit.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
+pub(super) fn heads(tx: &mut dyn Transaction, pull: &Pull) -> Result<(CommitHash, CommitHash), PullError> {
+    let source = tx.databases().get(pull.from_database_id)?.filter(|d| d.deleted_at.is_none());
     if source.is_none() {
         return Err(PullError::BranchMissing("the source database was deleted".to_owned()));
     }
     let missing = |name: &RefName| PullError::BranchGone(name.clone());
-    let ours = unit.branches().get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
+    let ours = tx.branches().get(pull.database_id, &pull.to_branch)?.ok_or_else(|| missing(&pull.to_branch))?;
     let theirs =
-        unit.branches().get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
+        tx.branches().get(pull.from_database_id, &pull.from_branch)?.ok_or_else(|| missing(&pull.from_branch))?;
     Ok((ours.head, theirs.head))
 }
 
@@ -945,8 +944,8 @@ pub(super) fn edges(
 }
 
 /// The unsettled operation that merges this pull.
-fn merging(unit: &mut dyn Unit, pull: &Pull) -> Result<Option<Operation>, Fault> {
-    let pending = unit.operations().pending(pull.database_id)?;
+fn merging(tx: &mut dyn Transaction, pull: &Pull) -> Result<Option<Operation>, Fault> {
+    let pending = tx.operations().pending(pull.database_id)?;
     Ok(pending.into_iter().find(|o| matches!(&o.work, Work::Merge { pull: number, .. } if *number == pull.number)))
 }
 
@@ -956,12 +955,12 @@ fn is_called(database: &Database, (owner, name): &(String, String)) -> bool {
     locator.owner.as_str().eq_ignore_ascii_case(owner) && locator.name.as_str().eq_ignore_ascii_case(name)
 }
 
-fn branch_of(unit: &mut dyn Unit, database: &Database, name: &str, is_source: bool) -> Result<Branch, PullError> {
+fn branch_of(tx: &mut dyn Transaction, database: &Database, name: &str, is_source: bool) -> Result<Branch, PullError> {
     let missing = |locator: &DatabaseLocator| PullError::NoSuchBranch {
         database: locator.to_string(),
         branch: name.to_owned(),
         is_source,
     };
     let parsed = RefName::parse(name).map_err(|_| missing(&database.locator))?;
-    unit.branches().get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))
+    tx.branches().get(database.id, &parsed)?.ok_or_else(|| missing(&database.locator))
 }

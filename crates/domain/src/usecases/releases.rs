@@ -5,7 +5,7 @@ use super::{Inner, Once, activities, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
-use crate::ports::{MetadataError, Unit};
+use crate::ports::{MetadataError, Transaction};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
 /// A release to be.
@@ -57,15 +57,15 @@ impl<'a> Releases<'a> {
             Err(_) => return Err(ReleaseError::NoSuchCommit(wanted.commit.to_string())),
         };
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        live(unit.as_mut(), database.id)?;
-        match unit.tags().get(database.id, &wanted.tag)? {
+        let mut tx = self.0.ports.metadata.write()?;
+        live(tx.as_mut(), database.id)?;
+        match tx.tags().get(database.id, &wanted.tag)? {
             Some(tag) if tag.commit != commit => return Err(ReleaseError::TagElsewhere(wanted.tag.to_string())),
             Some(_) => {}
             None if !wanted.create_tag => return Err(ReleaseError::NoSuchTag(wanted.tag.to_string())),
             None => {
                 let tag = Tag { name: wanted.tag.clone(), commit: commit.clone(), message: None, tagged_at: now };
-                unit.tags().add(database.id, &tag)?;
+                tx.tags().add(database.id, &tag)?;
             }
         }
         let id = self.0.ports.ids.uuid(now);
@@ -78,14 +78,14 @@ impl<'a> Releases<'a> {
             created_at: now,
             updated_at: now,
         };
-        match unit.releases().add(database.id, &release) {
+        match tx.releases().add(database.id, &release) {
             Err(MetadataError::Taken) => return Err(ReleaseError::Exists(release.tag.to_string())),
             other => other?,
         }
         let kind = ActivityKind::Released { tag: release.tag.clone() };
-        activities::note(unit.as_mut(), id, database.id, access.who().named(), now, kind)?;
-        once::keep(self.0, unit.as_mut(), once, &release, now)?;
-        unit.save()?;
+        activities::note(tx.as_mut(), id, database.id, access.who().named(), now, kind)?;
+        once::keep(self.0, tx.as_mut(), once, &release, now)?;
+        tx.save()?;
         Ok(release)
     }
 
@@ -121,9 +121,9 @@ impl<'a> Releases<'a> {
         edit: EditRelease,
         expected: Option<&dyn Fn(&Release) -> bool>,
     ) -> Result<Release, ReleaseError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let seen = seen(unit.as_mut(), database.id, tag, expected)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let seen = seen(tx.as_mut(), database.id, tag, expected)?;
         let mut release = seen.clone();
         if let Some(title) = edit.title {
             release.title = title.into_string();
@@ -135,8 +135,8 @@ impl<'a> Releases<'a> {
             return Ok(release);
         }
         release.updated_at = self.0.now();
-        unit.releases().update(database.id, &release)?;
-        unit.save()?;
+        tx.releases().update(database.id, &release)?;
+        tx.save()?;
         Ok(release)
     }
 
@@ -150,29 +150,29 @@ impl<'a> Releases<'a> {
         tag: &str,
         expected: Option<&dyn Fn(&Release) -> bool>,
     ) -> Result<Release, ReleaseError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let release = seen(unit.as_mut(), database.id, tag, expected)?;
-        unit.releases().remove(database.id, &release.tag)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let release = seen(tx.as_mut(), database.id, tag, expected)?;
+        tx.releases().remove(database.id, &release.tag)?;
+        tx.save()?;
         Ok(release)
     }
 }
 
-fn find(unit: &mut dyn Unit, database: DatabaseId, tag: &str) -> Result<Release, ReleaseError> {
+fn find(tx: &mut dyn Transaction, database: DatabaseId, tag: &str) -> Result<Release, ReleaseError> {
     let missing = || ReleaseError::NoSuchRelease(tag.to_owned());
     let name = RefName::parse(tag).map_err(|_| missing())?;
-    unit.releases().get(database, &name)?.ok_or_else(missing)
+    tx.releases().get(database, &name)?.ok_or_else(missing)
 }
 
-/// The release in the unit that changes it, which must be as `expected`.
+/// The release in the transaction that changes it, which must be as `expected`.
 fn seen(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     database: DatabaseId,
     tag: &str,
     expected: Option<&dyn Fn(&Release) -> bool>,
 ) -> Result<Release, ReleaseError> {
-    let release = find(unit, database, tag)?;
+    let release = find(tx, database, tag)?;
     match expected {
         Some(matches) if !matches(&release) => Err(ReleaseError::Changed),
         _ => Ok(release),

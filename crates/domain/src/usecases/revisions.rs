@@ -6,7 +6,7 @@ use super::Inner;
 use super::remembered::{LONGEST_NAME, Memo};
 use crate::entities::Database;
 use crate::errors::{Fault, RefError};
-use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Unit};
+use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
 use crate::values::{CommitHash, DatabaseId, RefName, Revision};
 
 /// How many named commits are fetched at a time when looking for one that holds a commit.
@@ -37,17 +37,17 @@ fn key(database: &Database, text: Option<&str>) -> Option<(DatabaseId, Option<St
 }
 
 fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Option<CommitHash>, Fault> {
-    let mut unit = inner.ports.metadata.read()?;
+    let mut tx = inner.ports.metadata.read()?;
     let Some(name) = text else {
-        return branch_head(unit.as_mut(), database, database.default_branch.as_str());
+        return branch_head(tx.as_mut(), database, database.default_branch.as_str());
     };
     let (base, steps) = split_expression(name);
     if let Ok(hash) = CommitHash::parse(base) {
-        drop(unit);
+        drop(tx);
         return if held(inner, database.id, &hash)? { walk(inner, database, hash, steps) } else { Ok(None) };
     }
-    let Some(start) = resolve_name(unit.as_mut(), database, base)? else { return Ok(None) };
-    drop(unit);
+    let Some(start) = resolve_name(tx.as_mut(), database, base)? else { return Ok(None) };
+    drop(tx);
     walk(inner, database, start, steps)
 }
 
@@ -55,8 +55,8 @@ fn look_up(inner: &Inner, database: &Database, text: Option<&str>) -> Result<Opt
 pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> Result<CommitHash, RefError> {
     match from {
         Revision::Branch(name) => {
-            let mut unit = inner.ports.metadata.read()?;
-            branch_head(unit.as_mut(), database, name)?.ok_or_else(|| RefError::NoSuchBranch(name.clone()))
+            let mut tx = inner.ports.metadata.read()?;
+            branch_head(tx.as_mut(), database, name)?.ok_or_else(|| RefError::NoSuchBranch(name.clone()))
         }
         Revision::Commit(hash) => match held(inner, database.id, hash)? {
             true => Ok(hash.clone()),
@@ -66,33 +66,33 @@ pub(super) fn revision(inner: &Inner, database: &Database, from: &Revision) -> R
 }
 
 /// The commit a name stands for that is no hash.
-fn resolve_name(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn resolve_name(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     if name == "HEAD" {
-        return branch_head(unit, database, database.default_branch.as_str());
+        return branch_head(tx, database, database.default_branch.as_str());
     }
-    if let Some(head) = branch_head(unit, database, name)? {
+    if let Some(head) = branch_head(tx, database, name)? {
         return Ok(Some(head));
     }
-    if let Some(commit) = tag_commit(unit, database, name)? {
+    if let Some(commit) = tag_commit(tx, database, name)? {
         return Ok(Some(commit));
     }
     if let Some(branch) = name.strip_prefix("refs/heads/") {
-        return branch_head(unit, database, branch);
+        return branch_head(tx, database, branch);
     }
     match name.strip_prefix("refs/tags/") {
-        Some(tag) => tag_commit(unit, database, tag),
+        Some(tag) => tag_commit(tx, database, tag),
         None => Ok(None),
     }
 }
 
-fn branch_head(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn branch_head(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
-    Ok(unit.branches().get(database.id, &name)?.map(|branch| branch.head))
+    Ok(tx.branches().get(database.id, &name)?.map(|branch| branch.head))
 }
 
-fn tag_commit(unit: &mut dyn Unit, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
+fn tag_commit(tx: &mut dyn Transaction, database: &Database, name: &str) -> Result<Option<CommitHash>, Fault> {
     let Ok(name) = RefName::parse(name) else { return Ok(None) };
-    Ok(unit.tags().get(database.id, &name)?.map(|tag| tag.commit))
+    Ok(tx.tags().get(database.id, &name)?.map(|tag| tag.commit))
 }
 
 /// Whether the database's own history holds a commit. The engine file may hold more: what deleted branches left, what was fetched for pulls,
@@ -123,8 +123,8 @@ pub(super) fn held_with(
 }
 
 /// A database, unless it was deleted.
-pub(super) fn find_live(unit: &mut dyn Unit, id: DatabaseId) -> Result<Option<Database>, Fault> {
-    Ok(unit.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
+pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Option<Database>, Fault> {
+    Ok(tx.databases().get(id)?.filter(|database| database.deleted_at.is_none()))
 }
 
 /// Which commits the refs, pulls and releases in the metadata store reach. What is reached is remembered until anything changes there; which

@@ -24,7 +24,7 @@ use crate::entities::{
     Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
 };
 use crate::errors::{Fault, PullError};
-use crate::ports::{EngineError, FormatError, MetadataError, Unit};
+use crate::ports::{EngineError, FormatError, MetadataError, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
 /// How often work is begun again after a ref moved under it.
@@ -146,8 +146,8 @@ impl Run<'_> {
     }
 
     /// The database and the creator, who must still be allowed to do this.
-    fn begin(&self, unit: &mut dyn Unit, needs: Role) -> Result<(Database, User), Stop> {
-        let database = unit.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
+    fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), Stop> {
+        let database = tx.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
         let denied = || {
             failed(
@@ -155,8 +155,8 @@ impl Run<'_> {
                 format!("{} may not do this any more", self.operation.created_by_name),
             )
         };
-        let user = unit.users().get(self.operation.created_by)?.ok_or_else(denied)?;
-        match role_of(unit, Some(user.id), &database)? {
+        let user = tx.users().get(self.operation.created_by)?.ok_or_else(denied)?;
+        match role_of(tx, Some(user.id), &database)? {
             Some(role) if role >= needs => Ok((database, user)),
             _ => Err(denied()),
         }
@@ -165,7 +165,7 @@ impl Run<'_> {
     /// Moves a branch to a commit, whose time is looked up where it is not given, or creates it at `created_from` first; with their events.
     fn move_branch(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         branch: &RefName,
         was: Option<&CommitHash>,
         created_from: &CommitHash,
@@ -183,12 +183,12 @@ impl Run<'_> {
             Some(was) => was,
             None => {
                 let new = Branch { name: branch.clone(), head: head.clone(), updated_at: at };
-                match unit.branches().add(database, &new) {
+                match tx.branches().add(database, &new) {
                     Err(MetadataError::Taken) => return Err(Stop::Moved),
                     other => other?,
                 }
-                emit(self.inner, unit, database, by, now, EventKind::BranchCreated { branch: branch.clone() })?;
-                self.note_moved(unit, branch, head, now)?;
+                emit(self.inner, tx, database, by, now, EventKind::BranchCreated { branch: branch.clone() })?;
+                self.note_moved(tx, branch, head, now)?;
                 created_from
             }
         };
@@ -196,36 +196,42 @@ impl Run<'_> {
             return Ok(());
         }
         if let Some(was) = was {
-            if !unit.branches().move_head(database, branch, was, head, at)? {
+            if !tx.branches().move_head(database, branch, was, head, at)? {
                 return Err(Stop::Moved);
             }
-            self.note_moved(unit, branch, head, now)?;
+            self.note_moved(tx, branch, head, now)?;
         }
         let size = i64::try_from(self.inner.ports.engine.size_bytes(database)?).unwrap_or(i64::MAX);
-        unit.databases().record_write(database, now, size)?;
+        tx.databases().record_write(database, now, size)?;
         let kind = EventKind::Push { branch: branch.clone(), head: head.clone(), previous: previous.clone() };
-        Ok(emit(self.inner, unit, database, by, now, kind)?)
+        Ok(emit(self.inner, tx, database, by, now, kind)?)
     }
 
     /// Has the open pulls from a branch follow it.
-    fn note_moved(&self, unit: &mut dyn Unit, branch: &RefName, head: &CommitHash, now: Timestamp) -> Result<(), Stop> {
+    fn note_moved(
+        &self,
+        tx: &mut dyn Transaction,
+        branch: &RefName,
+        head: &CommitHash,
+        now: Timestamp,
+    ) -> Result<(), Stop> {
         self.moved_branch.get_or_init(|| branch.clone());
-        if unit.pulls().record_source_move(self.operation.database_id, branch, head, now)? > 0 {
+        if tx.pulls().record_source_move(self.operation.database_id, branch, head, now)? > 0 {
             self.moved_pulls.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Settles as succeeded and saves everything done in `unit`.
-    fn succeed(&self, mut unit: Box<dyn Unit + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
+    /// Settles as succeeded and saves everything done in `tx`.
+    fn succeed(&self, mut tx: Box<dyn Transaction + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
         let settled =
             Operation { status: OperationStatus::Succeeded(outcome), finished_at: Some(now), ..self.operation.clone() };
-        if !unit.operations().settle(&settled, Some(self.holder))? {
+        if !tx.operations().settle(&settled, Some(self.holder))? {
             return Err(Stop::Lost);
         }
         // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
-        let has_hooks = unit.hooks().count(self.operation.database_id)? > 0;
-        unit.save()?;
+        let has_hooks = tx.hooks().count(self.operation.database_id)? > 0;
+        tx.save()?;
         self.inner.settled.tell(&settled);
         if has_hooks {
             self.inner.outbox.one();
@@ -242,11 +248,11 @@ impl Run<'_> {
     fn settle_failed(&mut self, failure: Failure) -> Result<Ended, Fault> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
-        let mut unit = self.inner.ports.metadata.write()?;
-        if !unit.operations().settle(&self.operation, Some(self.holder))? {
+        let mut tx = self.inner.ports.metadata.write()?;
+        if !tx.operations().settle(&self.operation, Some(self.holder))? {
             return Ok(Ended::Unsettled);
         }
-        unit.save()?;
+        tx.save()?;
         self.inner.settled.tell(&self.operation);
         Ok(Ended::Failed)
     }
@@ -271,10 +277,10 @@ impl Run<'_> {
         // A passing trouble gets time to pass, longer each time.
         std::thread::sleep(Duration::from_millis(100 * u64::from(self.operation.attempts)));
         // What is not saved here is made up for when the worker asks again, who is told of the first fault in any case.
-        if let Ok(mut unit) = self.inner.ports.metadata.write()
-            && unit.operations().release(self.holder, true).is_ok()
+        if let Ok(mut tx) = self.inner.ports.metadata.write()
+            && tx.operations().release(self.holder, true).is_ok()
         {
-            let _ = unit.save();
+            let _ = tx.save();
         }
         Err(fault)
     }

@@ -5,7 +5,7 @@ use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
 use super::Inner;
 use crate::entities::{LastUse, Session, User};
 use crate::errors::{Fault, SignInError};
-use crate::ports::Unit;
+use crate::ports::Transaction;
 use crate::values::{OwnerName, SessionId, Timestamp};
 
 /// A fresh session: the secret is known only now.
@@ -56,9 +56,9 @@ impl<'a> Sessions<'a> {
         let Ok(password) = PlainPassword::new(password.to_owned()) else { return Err(SignInError::Wrong) };
         let user = match OwnerName::parse(name) {
             Ok(name) => {
-                let mut unit = self.0.ports.metadata.read()?;
-                match unit.accounts().by_name(&name)? {
-                    Some(account) => unit.users().get(account.id)?,
+                let mut tx = self.0.ports.metadata.read()?;
+                match tx.accounts().by_name(&name)? {
+                    Some(account) => tx.users().get(account.id)?,
                     None => None,
                 }
             }
@@ -86,13 +86,13 @@ impl<'a> Sessions<'a> {
             expires_at: now.plus_seconds(self.0.limits.session_seconds),
             last_use: from.at(now),
         };
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.sessions().purge(now)?;
-        for old in unit.sessions().list(user.id)?.iter().skip(Self::PER_USER - 1) {
-            unit.sessions().remove(user.id, old.id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.sessions().purge(now)?;
+        for old in tx.sessions().list(user.id)?.iter().skip(Self::PER_USER - 1) {
+            tx.sessions().remove(user.id, old.id)?;
         }
-        unit.sessions().add(&session)?;
-        unit.save()?;
+        tx.sessions().add(&session)?;
+        tx.save()?;
         Ok(OpenedSession { session, secret, user })
     }
 
@@ -115,9 +115,9 @@ impl<'a> Sessions<'a> {
         if session.last_use.at.plus_seconds(Self::NOTED_EVERY_SECONDS) > now {
             return Ok(());
         }
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.sessions().touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.sessions().touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
+        tx.save()?;
         Ok(())
     }
 
@@ -137,9 +137,9 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn end(&self, user: &User, id: SessionId) -> Result<bool, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let ended = unit.sessions().remove(user.id, id)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let ended = tx.sessions().remove(user.id, id)?;
+        tx.save()?;
         Ok(ended)
     }
 
@@ -148,9 +148,9 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn end_all(&self, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        end_sessions(unit.as_mut(), user, but)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        end_sessions(tx.as_mut(), user, but)?;
+        tx.save()?;
         Ok(())
     }
 
@@ -159,13 +159,13 @@ impl<'a> Sessions<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn reset_password(&self, user: &User, new: &PasswordHash) -> Result<(), Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write()?;
         let gone = || Fault::Unsettled("a user whose password was reset is gone");
-        let mut user = unit.users().get(user.id)?.ok_or_else(gone)?;
+        let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         user.password_hash = Some(new.as_phc().to_owned());
-        unit.users().update(&user)?;
-        end_sessions(unit.as_mut(), &user, None)?;
-        unit.save()?;
+        tx.users().update(&user)?;
+        end_sessions(tx.as_mut(), &user, None)?;
+        tx.save()?;
         Ok(())
     }
 
@@ -188,23 +188,23 @@ impl<'a> Sessions<'a> {
                 return Err(SignInError::Wrong);
             }
         }
-        let mut unit = self.0.ports.metadata.write()?;
-        let mut user = unit.users().get(user.id)?.ok_or_else(gone)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let mut user = tx.users().get(user.id)?.ok_or_else(gone)?;
         if user.password_hash != before.password_hash {
             return Err(SignInError::Wrong);
         }
         user.password_hash = Some(new.as_phc().to_owned());
-        unit.users().update(&user)?;
-        end_sessions(unit.as_mut(), &user, keep)?;
-        unit.save()?;
+        tx.users().update(&user)?;
+        end_sessions(tx.as_mut(), &user, keep)?;
+        tx.save()?;
         Ok(())
     }
 }
 
-fn end_sessions(unit: &mut dyn Unit, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
-    for session in unit.sessions().list(user.id)? {
+fn end_sessions(tx: &mut dyn Transaction, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
+    for session in tx.sessions().list(user.id)? {
         if Some(session.id) != but {
-            unit.sessions().remove(user.id, session.id)?;
+            tx.sessions().remove(user.id, session.id)?;
         }
     }
     Ok(())

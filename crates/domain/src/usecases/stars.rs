@@ -19,10 +19,10 @@ impl<'a> Stars<'a> {
     /// # Errors
     /// [`DatabaseError::Access`] when it was deleted meanwhile; [`DatabaseError::Fault`].
     pub fn add(&self, access: &DatabaseAccess<Participate>) -> Result<(), DatabaseError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        unit.stars().add(database.id, access.who().id, self.0.now())?;
-        Ok(unit.save()?)
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        tx.stars().add(database.id, access.who().id, self.0.now())?;
+        Ok(tx.save()?)
     }
 
     /// Takes the star away; gives whether there was one.
@@ -30,9 +30,9 @@ impl<'a> Stars<'a> {
     /// # Errors
     /// [`DatabaseError::Fault`].
     pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let removed = unit.stars().remove(access.database().id, access.who().id)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let removed = tx.stars().remove(access.database().id, access.who().id)?;
+        tx.save()?;
         Ok(removed)
     }
 

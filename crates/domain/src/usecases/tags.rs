@@ -5,7 +5,7 @@ use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::Tag;
 use crate::errors::RefError;
-use crate::ports::{MetadataError, Unit};
+use crate::ports::{MetadataError, Transaction};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
 
 /// A tag to be.
@@ -41,14 +41,14 @@ impl<'a> Tags<'a> {
         let commit = revisions::revision(self.0, database, &wanted.from)?;
         let now = self.0.now();
         let tag = Tag { name: wanted.name, commit, message: wanted.message.map(LongText::into_string), tagged_at: now };
-        let mut unit = self.0.ports.metadata.write()?;
-        live(unit.as_mut(), database.id)?;
-        match unit.tags().add(database.id, &tag) {
+        let mut tx = self.0.ports.metadata.write()?;
+        live(tx.as_mut(), database.id)?;
+        match tx.tags().add(database.id, &tag) {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
-        once::keep(self.0, unit.as_mut(), once, &tag, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &tag, now)?;
+        tx.save()?;
         Ok(tag)
     }
 
@@ -84,23 +84,23 @@ impl<'a> Tags<'a> {
         name: &str,
         expected: Option<&dyn Fn(&Tag) -> bool>,
     ) -> Result<Tag, RefError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?;
-        let tag = find(unit.as_mut(), database.id, name)?;
-        if unit.releases().get(database.id, &tag.name)?.is_some() {
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?;
+        let tag = find(tx.as_mut(), database.id, name)?;
+        if tx.releases().get(database.id, &tag.name)?.is_some() {
             return Err(RefError::ReleaseUsesTag(tag.name.to_string()));
         }
         if expected.is_some_and(|matches| !matches(&tag)) {
             return Err(RefError::Changed);
         }
-        unit.tags().remove(database.id, &tag.name)?;
-        unit.save()?;
+        tx.tags().remove(database.id, &tag.name)?;
+        tx.save()?;
         Ok(tag)
     }
 }
 
-fn find(unit: &mut dyn Unit, database: DatabaseId, name: &str) -> Result<Tag, RefError> {
+fn find(tx: &mut dyn Transaction, database: DatabaseId, name: &str) -> Result<Tag, RefError> {
     let missing = || RefError::NoSuchTag(name.to_owned());
     let parsed = RefName::parse(name).map_err(|_| missing())?;
-    unit.tags().get(database, &parsed)?.ok_or_else(missing)
+    tx.tags().get(database, &parsed)?.ok_or_else(missing)
 }

@@ -49,15 +49,15 @@ impl<'a> Tokens<'a> {
             expires_at: now.plus_seconds(i64::from(expiry.days()) * 86_400),
             last_use: None,
         };
-        let mut unit = self.0.ports.metadata.write()?;
-        let live = unit.tokens().count_live(user.id, now)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let live = tx.tokens().count_live(user.id, now)?;
         if live >= self.0.limits.tokens_per_user {
             return Err(TokenError::TooMany(live));
         }
-        unit.tokens().add(&token)?;
+        tx.tokens().add(&token)?;
         let minted = MintedToken { token, secret };
-        once::keep(self.0, unit.as_mut(), once, &minted, now)?;
-        unit.save()?;
+        once::keep(self.0, tx.as_mut(), once, &minted, now)?;
+        tx.save()?;
         Ok(minted)
     }
 
@@ -79,9 +79,9 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`TokenError::NoSuchToken`], also for somebody else's.
     pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let token = unit.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let token = tx.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
+        tx.save()?;
         self.0.revocations.announce();
         Ok(token)
     }
@@ -115,9 +115,9 @@ impl<'a> Tokens<'a> {
     /// # Errors
     /// [`Fault`] when the store fails.
     pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        unit.tokens().touch(id, last_use)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        tx.tokens().touch(id, last_use)?;
+        tx.save()?;
         Ok(())
     }
 }

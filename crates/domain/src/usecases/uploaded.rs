@@ -72,17 +72,17 @@ impl Imports<'_> {
             return Err(ImportError::Fields(vec![("file_type", "this server cannot read that format".to_owned())]));
         }
         let session = Upload { file_type, ..file.session(access.database().id, access.who().id, now) };
-        let mut unit = self.0.ports.metadata.write()?;
-        super::databases::live(unit.as_mut(), session.database_id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        super::databases::live(tx.as_mut(), session.database_id)?;
         let limit = self.0.limits.open_uploads_per_user;
-        if unit.uploads().count_open(session.user_id, now)? >= limit {
+        if tx.uploads().count_open(session.user_id, now)? >= limit {
             return Err(ImportError::TooManyUploads(limit));
         }
-        unit.uploads().add(&Upload { parts: Vec::new(), ..session.clone() })?;
+        tx.uploads().add(&Upload { parts: Vec::new(), ..session.clone() })?;
         for part in &session.parts {
-            unit.uploads().put_part(session.id, part)?;
+            tx.uploads().put_part(session.id, part)?;
         }
-        unit.save()?;
+        tx.save()?;
         file.taken = true;
         Ok(session)
     }

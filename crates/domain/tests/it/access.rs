@@ -75,11 +75,11 @@ fn members_have_the_base_role_and_owners_everything() {
         base_role: Role::Read,
         created_at: world.hub.now(),
     };
-    let mut unit = world.fakes.metadata.write().unwrap();
-    unit.organizations().add(&organization).unwrap();
-    unit.members().put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
-    unit.members().put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
-    unit.save().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
+    tx.organizations().add(&organization).unwrap();
+    tx.members().put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
+    tx.members().put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
+    tx.save().unwrap();
     let locator = ("works", "plans");
     create(&world.hub, &world.ada, locator, Visibility::Private);
     assert_eq!(check(&world, &world.ada, locator), ["Admin"; 4]);
@@ -97,9 +97,9 @@ fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
     let world = world();
     let wanted = NewOrganization::named(OwnerName::parse("works").unwrap());
     let works = world.hub.organizations().create(user(&world.ada), wanted, None).unwrap().organization;
-    let mut unit = world.fakes.metadata.write().unwrap();
-    unit.members().put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
-    unit.save().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
+    tx.members().put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
+    tx.save().unwrap();
     create(&world.hub, &world.ada, ("works", "hers"), Visibility::Private);
     create(&world.hub, &world.ben, ("works", "his"), Visibility::Private);
     assert_eq!(check(&world, &world.ben, ("works", "hers")), ["Write", "Write", "Write", "needs admin"]);

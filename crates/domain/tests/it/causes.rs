@@ -141,7 +141,7 @@ const CAUSES: &[Cause] = &[
             w.hub.operations().fork(&w.access::<Participate>(&w.ben), "ben", None).unwrap();
             w.work();
             let fork = w.access_to::<Participate>(&w.ben, ("ben", DB.1)).database().id;
-            assert_eq!(w.unit().events().list(fork, None, 9).unwrap(), []);
+            assert_eq!(w.transaction().events().list(fork, None, 9).unwrap(), []);
         },
         &[],
     ),
@@ -229,7 +229,7 @@ fn merge(world: &World) {
 }
 
 fn pull_is_open(world: &World) -> bool {
-    let pull = world.unit().pulls().get(world.db, PullNumber::FIRST).unwrap().unwrap();
+    let pull = world.transaction().pulls().get(world.db, PullNumber::FIRST).unwrap().unwrap();
     pull.state == branchyard_domain::entities::PullState::Open
 }
 
@@ -238,10 +238,10 @@ fn every_cause_has_its_events_in_order() {
     for (cause, prepare, act, expected) in CAUSES {
         let world = world();
         prepare(&world);
-        let before = world.unit().events().list(world.db, None, 1_000).unwrap();
+        let before = world.transaction().events().list(world.db, None, 1_000).unwrap();
         let main = world.head("main").unwrap();
         act(&world);
-        let mut events = world.unit().events().list(world.db, None, 1_000).unwrap();
+        let mut events = world.transaction().events().list(world.db, None, 1_000).unwrap();
         events.retain(|event| !before.contains(event));
         let told: Vec<String> = events.iter().map(|event| tell(&world, event, &main)).collect();
         assert_eq!(told, *expected, "{cause}");
@@ -258,7 +258,7 @@ fn pushes_form_a_chain() {
     merge(&world);
     write(&world, "work", "main", INSERT);
     let mut at = std::collections::BTreeMap::<RefName, _>::new();
-    for event in world.unit().events().list(world.db, None, 1_000).unwrap() {
+    for event in world.transaction().events().list(world.db, None, 1_000).unwrap() {
         if let EventKind::Push { branch, head, previous } = event.kind {
             assert_ne!(head, previous);
             if let Some(last) = at.insert(branch, head) {
@@ -285,7 +285,7 @@ fn senders_and_authors() {
         _ => None,
     };
     let people: Vec<_> =
-        world.unit().events().list(world.db, None, 99).unwrap().into_iter().filter_map(people).collect();
+        world.transaction().events().list(world.db, None, 99).unwrap().into_iter().filter_map(people).collect();
     let pair = |author: &str, sender: &str| (author.to_owned(), sender.to_owned());
     assert_eq!(people, [pair("carl", "carl"), pair("carl", "ada")]);
 }

@@ -46,7 +46,7 @@ fn a_store_that_is_away_for_long_costs_no_attempt() {
             world.fakes.metadata.fail_after(saves, 12, fault);
             world.work();
             assert!(!world.fakes.metadata.no_more_faults(), "save {saves} on is {fault:?}");
-            let done = world.unit().operations().get(operation.id).unwrap().unwrap();
+            let done = world.transaction().operations().get(operation.id).unwrap().unwrap();
             assert!(matches!(done.status, OperationStatus::Succeeded(_)), "save {saves} on is {fault:?}: {done:?}");
             assert!(done.attempts <= 2, "save {saves} on is {fault:?}: {done:?}");
         }
@@ -100,7 +100,7 @@ fn a_fork() {
         |world| fork(world).id,
         |world, told| {
             assert_eq!(world.rows_in(("ben", DB.1), "main"), ["1|one"], "{told}");
-            assert_eq!(world.unit().databases().count_forks(None, world.db).unwrap(), 1, "{told}");
+            assert_eq!(world.transaction().databases().count_forks(None, world.db).unwrap(), 1, "{told}");
             assert_eq!(world.fakes.engine.list().unwrap().len(), 2, "{told}: a file of no database stays");
         },
     );
@@ -124,8 +124,8 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
     let (hub, engine, metadata) = (world.hub.clone(), world.fakes.engine.clone(), world.fakes.metadata.clone());
     let (db, author) = (world.db, crate::world::user(&world.ada).signature(world.hub.now()));
     world.fakes.engine.meanwhile(move || {
-        let mut unit = metadata.write().unwrap();
-        let base = unit.branches().get(db, &name("main")).unwrap().unwrap().head;
+        let mut tx = metadata.write().unwrap();
+        let base = tx.branches().get(db, &name("main")).unwrap().unwrap().head;
         let job = branchyard_domain::ports::WriteJob {
             base: &base,
             statements: "INSERT INTO t VALUES (9,'meanwhile')",
@@ -137,8 +137,8 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
         let branchyard_domain::ports::MergeOutcome::Head(head) = engine.write(db, &job).unwrap().outcome else {
             panic!("a head")
         };
-        assert!(unit.branches().move_head(db, &name("main"), &base, &head, hub.now()).unwrap());
-        unit.save().unwrap();
+        assert!(tx.branches().move_head(db, &name("main"), &base, &head, hub.now()).unwrap());
+        tx.save().unwrap();
     });
     world.work();
     assert_eq!(world.outcome(operation.id).commit, world.head("main"));

@@ -43,7 +43,7 @@ fn a_file_lands_on_a_branch_of_its_own_with_a_pull() {
     let outcome = world.outcome(operation.id);
     assert_eq!((outcome.previous, outcome.commit), (world.head("main"), world.head(&branch)));
     assert_eq!(world.rows(&branch), ["1|eins", "2|zwei"]);
-    let pull = world.unit().pulls().get(world.db, outcome.pull.unwrap()).unwrap().unwrap();
+    let pull = world.transaction().pulls().get(world.db, outcome.pull.unwrap()).unwrap().unwrap();
     assert_eq!(
         (pull.from_branch.as_str(), pull.to_branch.as_str(), pull.state),
         (branch.as_str(), "main", PullState::Open)

@@ -564,7 +564,7 @@ fn a_deleted_database_takes_its_hooks_along() {
     world.branches(&["b"]);
     world.hub.databases().delete(&world.admin(), None).unwrap();
     assert_eq!(world.deliver(), 0);
-    assert!(world.unit().hooks().list(world.db, None, 9).unwrap().is_empty());
+    assert!(world.transaction().hooks().list(world.db, None, 9).unwrap().is_empty());
     assert_eq!(world.events(), [""; 0]);
 }
 
@@ -586,13 +586,13 @@ fn hooks_that_fail_leave_places_to_those_that_work() {
     let hooks: Vec<HookId> = (0..6)
         .map(|n| world.hook_to(&format!("https://h{n}.test/"), &[HookEvent::Branch]).unwrap().view.hook.id)
         .collect();
-    let mut unit = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
     for id in &hooks[..5] {
-        let mut hook = unit.hooks().get(world.db, *id).unwrap().unwrap();
+        let mut hook = tx.hooks().get(world.db, *id).unwrap().unwrap();
         hook.failed(Timestamp::from_seconds(0), false, i64::MAX);
-        unit.hooks().update(&hook).unwrap();
+        tx.hooks().update(&hook).unwrap();
     }
-    unit.save().unwrap();
+    tx.save().unwrap();
     world.branches(&["a"]);
     world.hub.dispatch().fan_out().unwrap();
     let leases = world.hub.dispatch().turn("w", &[], room(4, 2)).unwrap().leases;

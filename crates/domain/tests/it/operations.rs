@@ -73,9 +73,9 @@ fn where_a_write_starts_must_exist() {
         assert!(matches!(refused, Err(OperationError::NoSuchBranch(branch)) if branch == from));
     }
     let queued = world.queue("main", "new", ADD);
-    let mut unit = world.fakes.metadata.write().unwrap();
-    unit.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
-    unit.save().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
+    tx.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
+    tx.save().unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::NotFound);
 }
@@ -86,9 +86,9 @@ fn whoever_lost_the_role_meanwhile_changes_nothing() {
     world.invite(&world.ben, Role::Write);
     let access = world.access::<Write>(&world.ben);
     let queued = world.hub.operations().sql_write(&access, write("main", "main", ADD), None).unwrap();
-    let mut unit = world.fakes.metadata.write().unwrap();
-    unit.collaborators().remove(world.db, user(&world.ben).id).unwrap();
-    unit.save().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
+    tx.collaborators().remove(world.db, user(&world.ben).id).unwrap();
+    tx.save().unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::PermissionDenied);
     assert_eq!(world.rows("main"), ["1|one"]);
@@ -184,10 +184,10 @@ fn a_fork_takes_its_name_while_it_waits() {
 fn leases_of_a_former_process_of_the_node_end_at_once() {
     let world = world();
     let queued = world.queue("main", "main", ADD);
-    let mut unit = world.fakes.metadata.write().unwrap();
+    let mut tx = world.fakes.metadata.write().unwrap();
     let (now, turn) = (world.hub.now(), LeaseTurn::default());
-    unit.operations().lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
-    unit.save().unwrap();
+    tx.operations().lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
+    tx.save().unwrap();
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());
     assert_eq!(world.hub.operations().recover("elsewhere").unwrap(), 0, "another server that starts");
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());
@@ -204,7 +204,7 @@ fn what_is_old_goes() {
     world.fakes.clock.advance_seconds(world.hub.limits().operation_retention_seconds + 1);
     let waiting = world.queue("main", "main", ADD);
     world.hub.operations().tidy().unwrap();
-    assert_eq!(world.unit().operations().get(done.id).unwrap(), None);
+    assert_eq!(world.transaction().operations().get(done.id).unwrap(), None);
     assert_eq!(world.status(waiting.id), OperationStatus::Queued);
 }
 

@@ -62,9 +62,9 @@ impl Forked {
     }
 
     fn share(&self, with: &Caller, role: Role) {
-        let mut unit = self.fakes.metadata.write().unwrap();
-        unit.collaborators().put(self.fork, user(with).id, role, self.hub.now()).unwrap();
-        unit.save().unwrap();
+        let mut tx = self.fakes.metadata.write().unwrap();
+        tx.collaborators().put(self.fork, user(with).id, role, self.hub.now()).unwrap();
+        tx.save().unwrap();
     }
 
     fn offer(&self, by: &Caller, publish: bool) -> Result<Pull, PullError> {

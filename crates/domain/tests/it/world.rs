@@ -6,7 +6,7 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
-use branchyard_domain::ports::{Metadata as _, ReadQuery, Unit};
+use branchyard_domain::ports::{Metadata as _, ReadQuery, Transaction};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
 use branchyard_domain_testing::fakes::{self, Collected, FakeHub};
@@ -73,14 +73,14 @@ impl World {
         self.hub.databases().access(caller, owner, name).unwrap()
     }
 
-    pub(crate) fn unit(&self) -> Box<dyn Unit + '_> {
+    pub(crate) fn tx(&self) -> Box<dyn Transaction + '_> {
         self.fakes.metadata.read().unwrap()
     }
 
     pub(crate) fn invite(&self, who: &Caller, role: Role) {
-        let mut unit = self.fakes.metadata.write().unwrap();
-        unit.collaborators().put(self.db, user(who).id, role, self.hub.now()).unwrap();
-        unit.save().unwrap();
+        let mut tx = self.fakes.metadata.write().unwrap();
+        tx.collaborators().put(self.db, user(who).id, role, self.hub.now()).unwrap();
+        tx.save().unwrap();
     }
 
     /// Queues a write to `to`, starting from `from`.
@@ -115,7 +115,7 @@ impl World {
     }
 
     pub(crate) fn status(&self, id: OperationId) -> OperationStatus {
-        self.unit().operations().get(id).unwrap().unwrap().status
+        self.transaction().operations().get(id).unwrap().unwrap().status
     }
 
     pub(crate) fn outcome(&self, id: OperationId) -> Outcome {
@@ -140,7 +140,7 @@ impl World {
     }
 
     pub(crate) fn head(&self, branch: &str) -> Option<CommitHash> {
-        self.unit().branches().get(self.db, &name(branch)).unwrap().map(|branch| branch.head)
+        self.transaction().branches().get(self.db, &name(branch)).unwrap().map(|branch| branch.head)
     }
 
     pub(crate) fn rows(&self, revision: &str) -> Vec<String> {
@@ -168,7 +168,7 @@ impl World {
             EventKind::Pull { number, action, sender, .. } => format!("pull {number} {action:?} by {sender}"),
             EventKind::Ping { hook } => format!("ping {hook}"),
         };
-        let events = self.unit().events().list(database, None, 1_000).unwrap();
+        let events = self.transaction().events().list(database, None, 1_000).unwrap();
         events.iter().map(|event| told(&event.kind)).collect()
     }
 

@@ -29,12 +29,12 @@ fn lines(dump: &[u8]) -> Vec<serde_json::Value> {
 
 /// The suite removes all parts of uploads in the end.
 fn add_parts(home: &Home, store: &Store) {
-    let mut unit = store.write().unwrap();
+    let mut tx = store.write().unwrap();
     for id in home.lines("SELECT id AS line FROM uploads") {
         let part = UploadPart { number: 1, size: 3, md5: [0xab; 16] };
-        unit.uploads().put_part(UploadId::parse(&id).unwrap(), &part).unwrap();
+        tx.uploads().put_part(UploadId::parse(&id).unwrap(), &part).unwrap();
     }
-    unit.save().unwrap();
+    tx.save().unwrap();
 }
 
 type Check = Box<dyn Fn(&Store)>;
@@ -90,9 +90,9 @@ fn what_pulls_show_comes_through_a_dump() {
         let source = from.ready();
         metadata::pull_content(&source);
         let pulls = |store: &Store| -> Vec<Pull> {
-            let mut unit = store.read().unwrap();
-            let ids = unit.databases().ids(None, 1_000).unwrap();
-            let of = |id| unit.pulls().list(id, &PullFilter::default(), None, 1_000).unwrap();
+            let mut tx = store.read().unwrap();
+            let ids = tx.databases().ids(None, 1_000).unwrap();
+            let of = |id| tx.pulls().list(id, &PullFilter::default(), None, 1_000).unwrap();
             ids.into_iter().flat_map(of).collect()
         };
         let mut unmerged = pulls(&source).into_iter().filter(|pull| pull.content.hidden.is_none() && !pull.is_within());
@@ -101,9 +101,9 @@ fn what_pulls_show_comes_through_a_dump() {
         let hash = |digit: &str| CommitHash::parse(&digit.repeat(40)).unwrap();
         agreed.content.is_published = true;
         agreed.show(PullHeads { from: hash("a"), to: hash("b") }, agreed.created_at);
-        let mut unit = source.write().unwrap();
-        assert!(unit.pulls().update(&withdrawn).unwrap() && unit.pulls().update(&agreed).unwrap());
-        unit.save().unwrap();
+        let mut tx = source.write().unwrap();
+        assert!(tx.pulls().update(&withdrawn).unwrap() && tx.pulls().update(&agreed).unwrap());
+        tx.save().unwrap();
         let before = pulls(&source);
         for needed in [
             |content: &PullContent| content.hidden == Some(PullHidden::Withdrawn) && content.heads.is_none(),

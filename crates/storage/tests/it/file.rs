@@ -50,13 +50,13 @@ fn a_busy_store_is_unavailable_within_the_wait() {
     let options = Options { wait: std::time::Duration::from_millis(200), ..Options::default() };
     let store = Store::open(&home.url(), &options).unwrap();
     let other = Store::open(&home.url(), &options).unwrap();
-    let unit = store.write().unwrap();
+    let tx = store.write().unwrap();
     let unavailable =
         |store: &Store| matches!(store.write().err(), Some(branchyard_domain::ports::MetadataError::Unavailable(_)));
     assert!(unavailable(&store), "the connection is in use");
     assert!(unavailable(&other), "another process holds the lock");
     other.read().unwrap();
-    drop(unit);
+    drop(tx);
     drop(store.write().unwrap());
     drop(other.write().unwrap());
 }
@@ -65,10 +65,10 @@ fn a_busy_store_is_unavailable_within_the_wait() {
 fn a_unit_that_reads_cannot_write() {
     for home in Home::each() {
         let store = home.ready();
-        let mut unit = store.read().unwrap();
+        let mut tx = store.read().unwrap();
         let before = branchyard_domain::values::Timestamp::from_micros(i64::MAX);
-        assert!(unit.events().purge().is_err() || unit.idempotency().purge(before).is_err());
-        assert!(unit.save().is_err(), "a failed step spoils the unit");
+        assert!(tx.events().purge().is_err() || tx.idempotency().purge(before).is_err());
+        assert!(tx.save().is_err(), "a failed step spoils the transaction");
         drop(store.read().unwrap());
         drop(store.write().unwrap());
     }
@@ -84,14 +84,14 @@ fn two_processes_write_without_interfering() {
         let ann = OwnerName::parse("ann").unwrap();
         let add = |store: &Store| {
             for _ in 0..EACH {
-                let mut unit = store.write().unwrap();
-                let owner = unit.accounts().by_name(&ann).unwrap().unwrap().id;
-                let n = unit.idempotency().purge(Timestamp::from_micros(i64::MIN)).unwrap();
+                let mut tx = store.write().unwrap();
+                let owner = tx.accounts().by_name(&ann).unwrap().unwrap().id;
+                let n = tx.idempotency().purge(Timestamp::from_micros(i64::MIN)).unwrap();
                 assert_eq!(n, 0);
-                let seen = unit.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap();
+                let seen = tx.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap();
                 let count = seen.as_ref().map_or(0, |answer| answer.created_at.as_micros());
-                unit.idempotency().purge(Timestamp::from_micros(i64::MAX)).unwrap();
-                unit.idempotency()
+                tx.idempotency().purge(Timestamp::from_micros(i64::MAX)).unwrap();
+                tx.idempotency()
                     .add(&SavedAnswer {
                         caller: owner,
                         scope: "count".to_owned(),
@@ -101,7 +101,7 @@ fn two_processes_write_without_interfering() {
                         created_at: Timestamp::from_micros(count + 1),
                     })
                     .unwrap();
-                unit.save().unwrap();
+                tx.save().unwrap();
             }
         };
         std::thread::scope(|scope| {
@@ -109,9 +109,9 @@ fn two_processes_write_without_interfering() {
                 scope.spawn(move || add(store));
             }
         });
-        let mut unit = first.read().unwrap();
-        let owner = unit.accounts().by_name(&ann).unwrap().unwrap().id;
-        let answer = unit.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap().unwrap();
+        let mut tx = first.read().unwrap();
+        let owner = tx.accounts().by_name(&ann).unwrap().unwrap().id;
+        let answer = tx.idempotency().get(owner, "count", "n", Timestamp::from_micros(0)).unwrap().unwrap();
         assert_eq!(usize::try_from(answer.created_at.as_micros()).unwrap(), 4 * EACH);
     }
 }

@@ -22,13 +22,13 @@ fn connections_that_died_are_replaced() {
 fn a_connection_that_dies_in_a_unit_makes_it_unavailable() {
     let Some(home) = Home::postgres() else { return };
     let store = home.ready();
-    let mut unit = store.write().unwrap();
+    let mut tx = store.write().unwrap();
     home.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
     );
-    let result = unit.databases().ids(None, 1);
+    let result = tx.databases().ids(None, 1);
     assert!(matches!(result, Err(MetadataError::Unavailable(_))), "{result:?}");
-    drop(unit);
+    drop(tx);
     drop(store.write().unwrap());
 }
 
@@ -39,10 +39,10 @@ fn waiting_for_another_node_ends() {
     let options = Options { wait: std::time::Duration::from_millis(300), ..Options::default() };
     let here = Store::open(&home.url(), &options).unwrap();
     let there = Store::open(&home.url(), &options).unwrap();
-    let unit = here.write().unwrap();
+    let tx = here.write().unwrap();
     assert!(matches!(there.write().err(), Some(MetadataError::Unavailable(_))));
     drop(there.read().unwrap());
-    drop(unit);
+    drop(tx);
     drop(there.write().unwrap());
 }
 

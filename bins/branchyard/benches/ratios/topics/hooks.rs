@@ -138,7 +138,7 @@ fn long_queue(flags: &Flags) -> Row {
     let now = stores.hub.now();
     let event_id = stores.metadata.read().unwrap().deliveries().list(hook_id, None, None, 1).unwrap()[0].event_id;
     for batch in 0..pending.div_ceil(1_000) {
-        let mut unit = stores.metadata.write().unwrap();
+        let mut tx = stores.metadata.write().unwrap();
         for _ in 0..1_000.min(pending - batch * 1_000) {
             let delivery = Delivery {
                 id: DeliveryId::from_uuid(stores.hub.fresh_id()),
@@ -150,9 +150,9 @@ fn long_queue(flags: &Flags) -> Row {
                 attempt_count: 0,
                 run_attempts: 0,
             };
-            unit.deliveries().add(&[delivery]).unwrap();
+            tx.deliveries().add(&[delivery]).unwrap();
         }
-        unit.save().unwrap();
+        tx.save().unwrap();
     }
     drop(stores);
     let server = start(&yard);

@@ -93,9 +93,9 @@ fn generate(yard: &Yard, flags: &Flags) {
         let step = (rows / flags.count("--changes")).max(2);
         let after = write(&stores, &bench, id, &before, &format!("update t set value = -1 where id % {step} = 1"));
         advance(&stores, id, &first, &after);
-        let mut unit = stores.metadata.write().unwrap();
-        unit.branches().add(id, &branch("before", &before)).unwrap();
-        unit.save().unwrap();
+        let mut tx = stores.metadata.write().unwrap();
+        tx.branches().add(id, &branch("before", &before)).unwrap();
+        tx.save().unwrap();
     }
 }
 
@@ -123,10 +123,10 @@ fn write(stores: &Stores, bench: &User, id: DatabaseId, base: &CommitHash, state
 }
 
 fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) {
-    let mut unit = stores.metadata.write().unwrap();
+    let mut tx = stores.metadata.write().unwrap();
     let main = RefName::parse("main").unwrap();
-    assert!(unit.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
-    unit.save().unwrap();
+    assert!(tx.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
+    tx.save().unwrap();
 }
 
 fn branch(name: &str, head: &CommitHash) -> Branch {
@@ -138,12 +138,12 @@ fn branch(name: &str, head: &CommitHash) -> Branch {
 fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash, items: u64) {
     let locator = stores.metadata.read().unwrap().databases().get(id).unwrap().unwrap().locator;
     for batch in (0..items).collect::<Vec<_>>().chunks(5_000) {
-        let mut unit = stores.metadata.write().unwrap();
+        let mut tx = stores.metadata.write().unwrap();
         for n in batch {
             let branch = branch(&format!("topic/{n:07}"), head);
-            unit.branches().add(id, &branch).unwrap();
-            let number = unit.pulls().next_number(id).unwrap();
-            unit.pulls()
+            tx.branches().add(id, &branch).unwrap();
+            let number = tx.pulls().next_number(id).unwrap();
+            tx.pulls()
                 .add(&Pull {
                     database_id: id,
                     number,
@@ -163,6 +163,6 @@ fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash,
                 })
                 .unwrap();
         }
-        unit.save().unwrap();
+        tx.save().unwrap();
     }
 }

@@ -15,8 +15,8 @@ impl Supervisor<'_> {
     pub(super) fn bring_down(&self, deployment: &Deployment, instance: &Instance) -> Result<Stepped, Fault> {
         if let Some(handle) = &instance.handle {
             self.0.ports.provisioner.stop(handle, DRAIN)?;
-            self.change(instance, |unit, _, instance| {
-                metering::close(unit, instance, Metered::Compute, self.0.now())?;
+            self.change(instance, |tx, _, instance| {
+                metering::close(tx, instance, Metered::Compute, self.0.now())?;
                 instance.handle = None;
                 instance.draining = false;
                 Ok(())
@@ -33,9 +33,9 @@ impl Supervisor<'_> {
             return self.final_backup(deployment, instance);
         }
         self.0.ports.provisioner.remove(instance.id)?;
-        self.change(instance, |unit, deployment, instance| {
+        self.change(instance, |tx, deployment, instance| {
             shutdown::go(deployment, instance, RunState::Stopped)?;
-            metering::close(unit, instance, Metered::Storage, self.0.now())?;
+            metering::close(tx, instance, Metered::Storage, self.0.now())?;
             instance.shutdown = None;
             instance.host = None;
             instance.prepared = false;

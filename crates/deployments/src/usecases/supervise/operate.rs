@@ -44,9 +44,9 @@ impl Supervisor<'_> {
 
     fn settle(&self, operation: DeploymentOperation, progress: DeploymentProgress) -> Result<bool, Fault> {
         let updated_at = Some(self.0.now());
-        let mut unit = self.0.ports.store.write_deployments()?;
-        unit.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
-        unit.save()?;
+        let mut tx = self.0.ports.store.write_deployments()?;
+        tx.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
+        tx.save()?;
         Ok(true)
     }
 
@@ -69,12 +69,12 @@ impl Supervisor<'_> {
         match (&operation.progress, is_up) {
             (DeploymentProgress::Queued, false) => self.wait_to_begin(operation),
             (DeploymentProgress::Queued, true) => {
-                let begun = self.change(instance, |unit, deployment, instance| {
+                let begun = self.change(instance, |tx, deployment, instance| {
                     shutdown::go(deployment, instance, RunState::Starting)?;
                     instance.draining = true;
                     let running = DeploymentProgress::Running;
                     let operation = DeploymentOperation { progress: running, updated_at: Some(now), ..operation };
-                    unit.deployment_operations().update(&operation)?;
+                    tx.deployment_operations().update(&operation)?;
                     Ok(())
                 })?;
                 self.0.wake.one();
@@ -104,9 +104,9 @@ impl Supervisor<'_> {
         if operation.progress == DeploymentProgress::Queued {
             operation.progress = DeploymentProgress::Running;
             operation.updated_at = Some(self.0.now());
-            let mut unit = self.0.ports.store.write_deployments()?;
-            unit.deployment_operations().update(&operation)?;
-            unit.save()?;
+            let mut tx = self.0.ports.store.write_deployments()?;
+            tx.deployment_operations().update(&operation)?;
+            tx.save()?;
         }
         match take(self.0, deployment, instance, BackupKind::Manual) {
             Ok(backup) => self.settle(operation, DeploymentProgress::Succeeded(Some(backup.id))),
@@ -122,21 +122,21 @@ impl Supervisor<'_> {
         for backup in &backups {
             self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }
-        let mut unit = self.0.ports.store.write_deployments()?;
+        let mut tx = self.0.ports.store.write_deployments()?;
         for backup in backups {
-            unit.backups().remove(deployment.id, backup.id)?;
+            tx.backups().remove(deployment.id, backup.id)?;
         }
-        unit.samples().clear(deployment.id)?;
-        let Some(mut deployment) = unit.deployments().get(deployment.id)? else { return Ok(false) };
+        tx.samples().clear(deployment.id)?;
+        let Some(mut deployment) = tx.deployments().get(deployment.id)? else { return Ok(false) };
         deployment.deleted_at = Some(now);
-        update(unit.as_mut(), &mut deployment)?;
+        update(tx.as_mut(), &mut deployment)?;
         let done = DeploymentProgress::Succeeded(None);
-        unit.deployment_operations().update(&DeploymentOperation {
+        tx.deployment_operations().update(&DeploymentOperation {
             progress: done,
             updated_at: Some(now),
             ..operation
         })?;
-        unit.save()?;
+        tx.save()?;
         Ok(true)
     }
 

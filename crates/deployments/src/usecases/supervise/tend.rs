@@ -39,20 +39,20 @@ impl Supervisor<'_> {
         if proven.plus_seconds(PROOF_SECONDS) <= now {
             // The settings go with the proof: a change that could not be told at once is told now.
             self.0.ports.provisioner.apply(handle, &deployment.settings)?;
-            let mut unit = self.0.ports.store.write_deployments()?;
-            unit.ledger().prove(instance.id, now)?;
-            unit.save()?;
+            let mut tx = self.0.ports.store.write_deployments()?;
+            tx.ledger().prove(instance.id, now)?;
+            tx.save()?;
         }
         let slot = slot(now, Resolution::Fine);
         if self.sample_at(instance, Resolution::Fine, slot)?.is_none() {
             let sample = self.0.ports.provisioner.sample(handle)?;
             let coarse = self.coarse_sample(instance, now)?;
-            let mut unit = self.0.ports.store.write_deployments()?;
-            unit.samples().put(instance.id, Resolution::Fine, slot, &sample)?;
+            let mut tx = self.0.ports.store.write_deployments()?;
+            tx.samples().put(instance.id, Resolution::Fine, slot, &sample)?;
             if let Some((at, sample)) = coarse {
-                unit.samples().put(instance.id, Resolution::Coarse, at, &sample)?;
+                tx.samples().put(instance.id, Resolution::Coarse, at, &sample)?;
             }
-            unit.save()?;
+            tx.save()?;
         }
         Ok(())
     }

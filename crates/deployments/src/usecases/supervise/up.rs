@@ -36,8 +36,8 @@ impl Supervisor<'_> {
     /// Ends the process of a planned restart.
     fn drain(&self, instance: &Instance, handle: &InstanceHandle) -> Result<Stepped, Fault> {
         self.0.ports.provisioner.stop(handle, DRAIN)?;
-        self.change(instance, |unit, _, instance| {
-            metering::close(unit, instance, Metered::Compute, self.0.now())?;
+        self.change(instance, |tx, _, instance| {
+            metering::close(tx, instance, Metered::Compute, self.0.now())?;
             instance.handle = None;
             instance.draining = false;
             instance.restarts = instance.restarts.saturating_add(1);
@@ -79,13 +79,13 @@ impl Supervisor<'_> {
         version: &str,
     ) -> Result<(), Fault> {
         let now = self.0.now();
-        let settings = self.change(instance, |unit, deployment, instance| {
+        let settings = self.change(instance, |tx, deployment, instance| {
             // An adopted process says so too; it was started long ago.
             if instance.state == RunState::Starting {
                 shutdown::go(deployment, instance, RunState::Started)?;
                 instance.started_at = Some(now);
             }
-            metering::open(unit, deployment, instance, Metered::Compute, now)?;
+            metering::open(tx, deployment, instance, Metered::Compute, now)?;
             instance.was_ready = true;
             instance.host = Some(host.to_owned());
             instance.attempts.failed = 0;
@@ -108,9 +108,9 @@ impl Supervisor<'_> {
         let mut jitter = [0];
         self.0.ports.ids.fill(&mut jitter);
         let said = if stderr.trim().is_empty() { cause.to_owned() } else { format!("{cause}: {}", stderr.trim()) };
-        let became_loop = self.change(instance, |unit, deployment, instance| {
+        let became_loop = self.change(instance, |tx, deployment, instance| {
             let was_ready = instance.state == RunState::Started;
-            metering::close(unit, instance, Metered::Compute, now)?;
+            metering::close(tx, instance, Metered::Compute, now)?;
             if was_ready {
                 shutdown::go(deployment, instance, RunState::Starting)?;
             }

@@ -1,13 +1,13 @@
 //! Users and organizations.
 
-use super::{MemoryUnit, Result, missing, page};
+use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Account, AccountKind, Email, MemberRole, Organization, User};
 use branchyard_domain::ports::{
     AccountRepository, MetadataError, OrganizationRepository, Repositories, UserRepository,
 };
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
-impl AccountRepository for MemoryUnit<'_> {
+impl AccountRepository for MemoryTransaction<'_> {
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>> {
         let users = self.state.users.values().map(|u| (u.id, &u.name, AccountKind::User));
         let organizations = self.state.organizations.values().map(|o| (o.id, &o.name, AccountKind::Organization));
@@ -16,7 +16,7 @@ impl AccountRepository for MemoryUnit<'_> {
     }
 }
 
-impl UserRepository for MemoryUnit<'_> {
+impl UserRepository for MemoryTransaction<'_> {
     fn add(&mut self, user: &User) -> Result<()> {
         if self.accounts().by_name(&user.name)?.is_some() {
             return Err(MetadataError::Taken);
@@ -54,7 +54,7 @@ impl UserRepository for MemoryUnit<'_> {
     }
 }
 
-impl OrganizationRepository for MemoryUnit<'_> {
+impl OrganizationRepository for MemoryTransaction<'_> {
     fn add(&mut self, organization: &Organization) -> Result<()> {
         if self.accounts().by_name(&organization.name)?.is_some() {
             return Err(MetadataError::Taken);

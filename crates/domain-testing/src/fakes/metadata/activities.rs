@@ -1,17 +1,17 @@
 //! What happened.
 
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Activity, ActivityKind};
 use branchyard_domain::ports::ActivityRepository;
 use branchyard_domain::values::{DatabaseId, PullNumber, Timestamp};
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn activities(&self, wanted: impl Fn(&Activity) -> bool, limit: usize) -> Vec<Activity> {
         page(self.state.activities.values().rev().filter(|activity| wanted(activity)).cloned(), limit)
     }
 }
 
-impl ActivityRepository for MemoryUnit<'_> {
+impl ActivityRepository for MemoryTransaction<'_> {
     fn add(&mut self, activity: &Activity) -> Result<()> {
         let Some(user) = self.state.users.get(&activity.by) else { return Err(missing("note an activity")) };
         let named = Activity { by_name: user.name.clone(), ..activity.clone() };

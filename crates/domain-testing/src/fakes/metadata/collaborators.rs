@@ -1,12 +1,12 @@
 //! Collaborators.
 
-use super::{MemoryUnit, Result, missing, page};
+use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Collaborator, Role};
 use branchyard_domain::ports::CollaboratorRepository;
 use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
-impl CollaboratorRepository for MemoryUnit<'_> {
+impl CollaboratorRepository for MemoryTransaction<'_> {
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool> {
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("put a collaborator"));

@@ -1,11 +1,11 @@
 //! Databases.
 
-use super::{MemoryUnit, Result, count, page};
+use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Database, Visibility};
 use branchyard_domain::ports::{DatabaseFilter, DatabaseRepository, MetadataError, Ranking};
 use branchyard_domain::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn sees(&self, viewer: Option<AccountId>, database: &Database) -> bool {
         database.visibility == Visibility::Public || viewer.is_some_and(|user| self.has_role(user, database))
     }
@@ -44,7 +44,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl DatabaseRepository for MemoryUnit<'_> {
+impl DatabaseRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: &Database) -> Result<()> {
         let locator = &database.locator;
         if self.state.live(&locator.owner.key(), &locator.name.key()).is_some() {

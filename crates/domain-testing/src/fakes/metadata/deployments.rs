@@ -1,16 +1,15 @@
 //! Deployments, instances, collaborators.
 
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_deployments::entities::{Deployment, DeploymentCollaborator, DeploymentRole, Instance, RunState};
 use branchyard_deployments::ports::{
-    DeploymentCollaboratorRepository, DeploymentOperationRepository as _, DeploymentRepositories, DeploymentRepository,
-    InstanceRepository,
+    DeploymentCollaboratorRepository, DeploymentRepositories, DeploymentRepository, InstanceRepository,
 };
 use branchyard_deployments::values::{DeploymentId, DeploymentName, InstanceId};
 use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
-impl DeploymentRepository for MemoryUnit<'_> {
+impl DeploymentRepository for MemoryTransaction<'_> {
     fn add(&mut self, deployment: &Deployment) -> Result<()> {
         let locator = &deployment.locator;
         if self.deployments().by_name(&locator.owner, &locator.name)?.is_some() {
@@ -79,7 +78,7 @@ impl DeploymentRepository for MemoryUnit<'_> {
     }
 }
 
-impl DeploymentCollaboratorRepository for MemoryUnit<'_> {
+impl DeploymentCollaboratorRepository for MemoryTransaction<'_> {
     fn put(&mut self, deployment: DeploymentId, user: AccountId, role: DeploymentRole, at: Timestamp) -> Result<bool> {
         if !self.state.deployments.contains_key(&deployment) || !self.state.users.contains_key(&user) {
             return Err(missing("put a collaborator of a deployment"));
@@ -120,7 +119,7 @@ impl DeploymentCollaboratorRepository for MemoryUnit<'_> {
     }
 }
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn port_is_taken(&self, instance: &Instance) -> bool {
         let holds = |other: &&Instance| other.id != instance.id && other.port == instance.port;
         let live = |other: &&Instance| other.state != RunState::Stopped;
@@ -128,7 +127,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl InstanceRepository for MemoryUnit<'_> {
+impl InstanceRepository for MemoryTransaction<'_> {
     fn add(&mut self, instance: &Instance) -> Result<()> {
         if self.port_is_taken(instance) {
             return Err(MetadataError::Taken);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{MemoryUnit, Result, count, page};
+use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::Event;
 use branchyard_domain::ports::{EventRepository, IdempotencyRepository, MetadataError, SavedAnswer};
 use branchyard_domain::values::{AccountId, DatabaseId, EventId, Timestamp};
 
-impl IdempotencyRepository for MemoryUnit<'_> {
+impl IdempotencyRepository for MemoryTransaction<'_> {
     fn add(&mut self, answer: &SavedAnswer) -> Result<()> {
         let key = (answer.caller, answer.scope.clone(), answer.key.clone());
         if self.state.answers.contains_key(&key) {
@@ -30,7 +30,7 @@ impl IdempotencyRepository for MemoryUnit<'_> {
     }
 }
 
-impl EventRepository for MemoryUnit<'_> {
+impl EventRepository for MemoryTransaction<'_> {
     fn add(&mut self, event: &Event) -> Result<()> {
         self.change()?.events.push((event.clone(), false));
         Ok(())

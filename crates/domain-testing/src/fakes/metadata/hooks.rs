@@ -1,10 +1,10 @@
 //! Hooks, their deliveries, and who holds them.
 
 use super::state::{Held, Logged};
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Attempt, Delivery, DeliveryStatus, Hook, HookEvent, Request};
 use branchyard_domain::ports::{
-    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState as _, HookRepository, Lease, MetadataError,
+    AttemptRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, HookRepository, Lease, MetadataError,
     Places, Repositories,
 };
 use branchyard_domain::values::{DatabaseId, DeliveryId, HookId, Timestamp};
@@ -29,7 +29,7 @@ fn is_held_back(hook: &Hook, places: Places<'_>) -> bool {
     hook.failing_since.is_some() || places.slow.contains(&hook.id)
 }
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn deliveries_of(&self, hook: HookId) -> impl DoubleEndedIterator<Item = &Delivery> {
         self.state.deliveries.values().map(|logged| &logged.delivery).filter(move |d| d.hook_id == hook)
     }
@@ -48,7 +48,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl HookRepository for MemoryUnit<'_> {
+impl HookRepository for MemoryTransaction<'_> {
     fn add(&mut self, hook: &Hook) -> Result<()> {
         if self.state.hooks.contains_key(&hook.id) {
             return Err(MetadataError::Taken);
@@ -106,7 +106,7 @@ impl HookRepository for MemoryUnit<'_> {
     }
 }
 
-impl DeliveryRepository for MemoryUnit<'_> {
+impl DeliveryRepository for MemoryTransaction<'_> {
     fn add(&mut self, deliveries: &[Delivery]) -> Result<()> {
         for delivery in deliveries {
             let known = self.state.hooks.contains_key(&delivery.hook_id)
@@ -239,7 +239,7 @@ impl DeliveryRepository for MemoryUnit<'_> {
     }
 }
 
-impl AttemptRepository for MemoryUnit<'_> {
+impl AttemptRepository for MemoryTransaction<'_> {
     fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>> {
         Ok(self.state.deliveries.get(&delivery).map(|logged| logged.attempts.clone()).unwrap_or_default())
     }

@@ -1,6 +1,6 @@
 //! The ledger, backups, samples and operations of deployments.
 
-use super::{MemoryUnit, Result, count, page};
+use super::{MemoryTransaction, Result, count, page};
 use branchyard_deployments::entities::{Backup, DeploymentOperation, Interval, Metered};
 use branchyard_deployments::ports::{
     BackupRepository, DeploymentOperationFilter, DeploymentOperationRepository, LedgerRepository, Resolution, Sample,
@@ -10,7 +10,7 @@ use branchyard_deployments::values::{BackupId, DeploymentId, InstanceId};
 use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::{AccountId, OperationId, Timestamp};
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn current(&mut self, instance: InstanceId, kind: Metered) -> Result<Option<&mut Interval>> {
         let open = |i: &&mut Interval| i.instance_id == instance && i.kind == kind && i.closed_at.is_none();
         Ok(self.change()?.intervals.iter_mut().find(open))
@@ -25,7 +25,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl LedgerRepository for MemoryUnit<'_> {
+impl LedgerRepository for MemoryTransaction<'_> {
     fn open(&mut self, interval: &Interval) -> Result<()> {
         if self.current(interval.instance_id, interval.kind)?.is_some() {
             return Err(MetadataError::Taken);
@@ -69,7 +69,7 @@ impl LedgerRepository for MemoryUnit<'_> {
     }
 }
 
-impl BackupRepository for MemoryUnit<'_> {
+impl BackupRepository for MemoryTransaction<'_> {
     fn add(&mut self, backup: &Backup) -> Result<()> {
         let key = (backup.deployment_id, backup.id);
         if self.state.backups.contains_key(&key) {
@@ -93,7 +93,7 @@ impl BackupRepository for MemoryUnit<'_> {
     }
 }
 
-impl SampleRepository for MemoryUnit<'_> {
+impl SampleRepository for MemoryTransaction<'_> {
     fn put(&mut self, instance: InstanceId, resolution: Resolution, at: Timestamp, sample: &Sample) -> Result<()> {
         self.change()?.samples.insert((instance, resolution, at), sample.clone());
         Ok(())
@@ -128,7 +128,7 @@ impl SampleRepository for MemoryUnit<'_> {
     }
 }
 
-impl DeploymentOperationRepository for MemoryUnit<'_> {
+impl DeploymentOperationRepository for MemoryTransaction<'_> {
     fn add(&mut self, operation: &DeploymentOperation) -> Result<()> {
         self.change()?.deployment_operations.insert(operation.id, operation.clone());
         Ok(())

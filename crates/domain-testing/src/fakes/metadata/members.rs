@@ -1,12 +1,12 @@
 //! Memberships in organizations.
 
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{Member, MemberRole};
 use branchyard_domain::ports::MemberRepository;
 use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::values::{AccountId, Timestamp};
 
-impl MemberRepository for MemoryUnit<'_> {
+impl MemberRepository for MemoryTransaction<'_> {
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool> {
         if !self.state.organizations.contains_key(&organization) || !self.state.users.contains_key(&user) {
             return Err(missing("put a member"));

@@ -1,6 +1,6 @@
 //! The metadata port in memory.
 //!
-//! The store is one immutable state. A unit holds the state it began with; one that writes changes a copy of its own while it
+//! The store is one immutable state. A transaction holds the state it began with; one that writes changes a copy of its own while it
 //! keeps every other writer out, and saving puts the copy in place of the state.
 
 mod accounts;
@@ -27,8 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::{Refused, lock};
-use branchyard_deployments::ports::{DeploymentStore, DeploymentUnit};
-use branchyard_domain::ports::{Metadata, MetadataError, Unit};
+use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
+use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
 use state::State;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -64,13 +64,13 @@ impl MemoryMetadata {
         !std::mem::take(&mut *lock(&self.faults)).is_empty()
     }
 
-    fn reading(&self) -> MemoryUnit<'_> {
-        MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: None }
+    fn reading(&self) -> MemoryTransaction<'_> {
+        MemoryTransaction { state: Arc::clone(&lock(&self.state)), writer: None }
     }
 
-    fn writing(&self) -> MemoryUnit<'_> {
+    fn writing(&self) -> MemoryTransaction<'_> {
         let writer = self.seize();
-        MemoryUnit { state: Arc::clone(&lock(&self.state)), writer: Some(writer) }
+        MemoryTransaction { state: Arc::clone(&lock(&self.state)), writer: Some(writer) }
     }
 
     fn seize(&self) -> Writer<'_> {
@@ -92,11 +92,11 @@ impl Drop for Writer<'_> {
 }
 
 impl Metadata for MemoryMetadata {
-    fn read(&self) -> Result<Box<dyn Unit + '_>> {
+    fn read(&self) -> Result<Box<dyn Transaction + '_>> {
         Ok(Box::new(self.reading()))
     }
 
-    fn write(&self) -> Result<Box<dyn Unit + '_>> {
+    fn write(&self) -> Result<Box<dyn Transaction + '_>> {
         Ok(Box::new(self.writing()))
     }
 
@@ -106,32 +106,35 @@ impl Metadata for MemoryMetadata {
 }
 
 impl DeploymentStore for MemoryMetadata {
-    fn read_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>> {
+    fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>> {
         Ok(Box::new(self.reading()))
     }
 
-    fn write_deployments(&self) -> Result<Box<dyn DeploymentUnit + '_>> {
+    fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>> {
         Ok(Box::new(self.writing()))
     }
 }
 
-/// A unit of work: a state, and the right to write unless it only reads.
-struct MemoryUnit<'a> {
+/// A transaction: a state, and the right to write unless it only reads.
+struct MemoryTransaction<'a> {
     state: Arc<State>,
     writer: Option<Writer<'a>>,
 }
 
-impl MemoryUnit<'_> {
-    /// The unit's own copy of the state.
+impl MemoryTransaction<'_> {
+    /// The transaction's own copy of the state.
     fn change(&mut self) -> Result<&mut State> {
         if self.writer.is_none() {
-            return Err(MetadataError::Fault { context: "write", source: Box::new(Refused("the unit only reads")) });
+            return Err(MetadataError::Fault {
+                context: "write",
+                source: Box::new(Refused("the transaction only reads")),
+            });
         }
         Ok(Arc::make_mut(&mut self.state))
     }
 }
 
-impl Unit for MemoryUnit<'_> {
+impl Transaction for MemoryTransaction<'_> {
     fn save(self: Box<Self>) -> Result<()> {
         self.save_telling(&mut || ())
     }

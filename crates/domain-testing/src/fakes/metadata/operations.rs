@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::Leased;
-use super::{MemoryUnit, Result, count, page};
+use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Operation, OperationStatus, Work};
 use branchyard_domain::ports::{
     LeaseTurn, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
@@ -33,7 +33,7 @@ impl Leased {
     }
 }
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn listed(
         &self,
         wanted: impl Fn(&Operation) -> bool,
@@ -55,7 +55,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl OperationRepository for MemoryUnit<'_> {
+impl OperationRepository for MemoryTransaction<'_> {
     fn add(&mut self, operation: &Operation) -> Result<()> {
         if self.state.operations.contains_key(&operation.id) {
             return Err(MetadataError::Taken);

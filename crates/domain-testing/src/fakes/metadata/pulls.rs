@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{MemoryUnit, Result, missing, page};
+use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Pull, PullComment, PullHeads, PullHidden, PullState};
 use branchyard_domain::ports::{
     FetchBacklog, FetchEnd, MetadataError, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter,
@@ -23,7 +23,7 @@ fn is_elsewhere(pull: &Pull) -> bool {
     !pull.is_within() && !matches!(pull.state, PullState::Merged { .. }) && pull.content.hidden.is_none()
 }
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     /// Has an open pull show a head of its source. Returns how many fetches are due for it.
     fn follow(&mut self, pull: Pull, head: &CommitHash, now: Timestamp) -> Result<u64> {
         let key = (pull.database_id, pull.number);
@@ -44,7 +44,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl PullRepository for MemoryUnit<'_> {
+impl PullRepository for MemoryTransaction<'_> {
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber> {
         if !self.state.databases.contains_key(&database) {
             return Err(missing("number a pull"));
@@ -164,7 +164,7 @@ impl PullRepository for MemoryUnit<'_> {
     }
 }
 
-impl PullFetchRepository for MemoryUnit<'_> {
+impl PullFetchRepository for MemoryTransaction<'_> {
     fn due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>> {
         let is_due = |pull: &&Pull| pull.content.fetch_due_at.is_some_and(|due| due <= now);
         let mut due = Vec::new();
@@ -268,7 +268,7 @@ impl PullFetchRepository for MemoryUnit<'_> {
     }
 }
 
-impl PullCommentRepository for MemoryUnit<'_> {
+impl PullCommentRepository for MemoryTransaction<'_> {
     fn add(
         &mut self,
         database: DatabaseId,

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{MemoryUnit, Result, missing, page};
+use super::{MemoryTransaction, Result, missing, page};
 use branchyard_domain::entities::{Branch, PullState, Tag};
 use branchyard_domain::ports::{BranchRepository, MetadataError, RefRepository, Repositories, TagRepository};
 use branchyard_domain::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn known(&self, database: DatabaseId, context: &'static str) -> Result<()> {
         self.state.databases.contains_key(&database).then_some(()).ok_or_else(|| missing(context))
     }
 }
 
-impl BranchRepository for MemoryUnit<'_> {
+impl BranchRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()> {
         self.known(database, "add a branch")?;
         let key = (database, branch.name.clone());
@@ -56,7 +56,7 @@ impl BranchRepository for MemoryUnit<'_> {
     }
 }
 
-impl TagRepository for MemoryUnit<'_> {
+impl TagRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()> {
         self.known(database, "add a tag")?;
         let key = (database, tag.name.clone());
@@ -81,7 +81,7 @@ impl TagRepository for MemoryUnit<'_> {
     }
 }
 
-impl RefRepository for MemoryUnit<'_> {
+impl RefRepository for MemoryTransaction<'_> {
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()> {
         self.known(to, "copy branches and tags")?;
         for branch in self.branches().list(from, None, usize::MAX)? {

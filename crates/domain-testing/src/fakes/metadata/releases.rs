@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 
-use super::{MemoryUnit, Result, page};
+use super::{MemoryTransaction, Result, page};
 use branchyard_domain::entities::Release;
 use branchyard_domain::ports::{MetadataError, ReleaseRepository};
 use branchyard_domain::values::{DatabaseId, RefName, Timestamp};
 
-impl ReleaseRepository for MemoryUnit<'_> {
+impl ReleaseRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()> {
         let key = (database, release.tag.clone());
         if self.state.releases.contains_key(&key) {

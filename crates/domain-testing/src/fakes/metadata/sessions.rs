@@ -2,12 +2,12 @@
 
 use branchyard_auth::HashedToken;
 
-use super::{MemoryUnit, Result, count, missing};
+use super::{MemoryTransaction, Result, count, missing};
 use branchyard_domain::entities::{Invitation, LastUse, Session, User};
 use branchyard_domain::ports::{InvitationRepository, MetadataError, SessionRepository};
 use branchyard_domain::values::{AccountId, InvitationId, SessionId, Timestamp};
 
-impl SessionRepository for MemoryUnit<'_> {
+impl SessionRepository for MemoryTransaction<'_> {
     fn add(&mut self, session: &Session) -> Result<()> {
         if !self.state.users.contains_key(&session.user_id) {
             return Err(missing("add a session"));
@@ -51,7 +51,7 @@ impl SessionRepository for MemoryUnit<'_> {
     }
 }
 
-impl InvitationRepository for MemoryUnit<'_> {
+impl InvitationRepository for MemoryTransaction<'_> {
     fn add(&mut self, invitation: &Invitation) -> Result<()> {
         if invitation.created_by.is_some_and(|user| !self.state.users.contains_key(&user)) {
             return Err(missing("add an invitation"));

@@ -1,12 +1,12 @@
 //! Stars.
 
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::Star;
 use branchyard_domain::ports::Repositories as _;
 use branchyard_domain::ports::StarRepository;
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 
-impl MemoryUnit<'_> {
+impl MemoryTransaction<'_> {
     fn count_stars(&mut self, database: DatabaseId) -> Result<()> {
         let stars = count(self.state.stars.keys().filter(|(id, _)| *id == database).count());
         if let Some(stored) = self.change()?.databases.get_mut(&database) {
@@ -16,7 +16,7 @@ impl MemoryUnit<'_> {
     }
 }
 
-impl StarRepository for MemoryUnit<'_> {
+impl StarRepository for MemoryTransaction<'_> {
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool> {
         if !self.state.databases.contains_key(&database) || !self.state.users.contains_key(&user) {
             return Err(missing("add a star"));

@@ -2,12 +2,12 @@
 
 use branchyard_auth::HashedToken;
 
-use super::{MemoryUnit, Result, count, missing, page};
+use super::{MemoryTransaction, Result, count, missing, page};
 use branchyard_domain::entities::{LastUse, Token, User};
 use branchyard_domain::ports::{MetadataError, TokenRepository};
 use branchyard_domain::values::{AccountId, Timestamp, TokenId};
 
-impl TokenRepository for MemoryUnit<'_> {
+impl TokenRepository for MemoryTransaction<'_> {
     fn add(&mut self, token: &Token) -> Result<()> {
         if !self.state.users.contains_key(&token.user_id) {
             return Err(missing("add a token"));

@@ -1,11 +1,11 @@
 //! Upload sessions.
 
-use super::{MemoryUnit, Result, count, page};
+use super::{MemoryTransaction, Result, count, page};
 use branchyard_domain::entities::{Upload, UploadPart};
 use branchyard_domain::ports::{MetadataError, UploadRepository};
 use branchyard_domain::values::{AccountId, OperationId, Timestamp, UploadId};
 
-impl UploadRepository for MemoryUnit<'_> {
+impl UploadRepository for MemoryTransaction<'_> {
     fn add(&mut self, upload: &Upload) -> Result<()> {
         if self.state.uploads.contains_key(&upload.id) {
             return Err(MetadataError::Taken);

@@ -31,40 +31,40 @@ pub fn activities(store: &dyn Metadata) {
     ];
     let all: Vec<Activity> =
         (1_u128..).zip(kinds).map(|(n, kind)| activity(n, &menu, if n < 4 { &ann } else { &bob }, kind)).collect();
-    write(store, |unit| {
-        unit.users().add(&zoe).unwrap();
-        unit.organizations().add(&acme).unwrap();
-        unit.members().put(acme.id, ann.id, MemberRole::Member, at(0)).unwrap();
-        unit.databases().add(&others).unwrap();
-        unit.databases().add(&ours).unwrap();
-        unit.collaborators().put(others.id, zoe.id, Role::Read, at(0)).unwrap();
+    write(store, |tx| {
+        tx.users().add(&zoe).unwrap();
+        tx.organizations().add(&acme).unwrap();
+        tx.members().put(acme.id, ann.id, MemberRole::Member, at(0)).unwrap();
+        tx.databases().add(&others).unwrap();
+        tx.databases().add(&ours).unwrap();
+        tx.collaborators().put(others.id, zoe.id, Role::Read, at(0)).unwrap();
         for one in &all {
             // The name is that of the account, whatever is said here.
-            unit.activities().add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
+            tx.activities().add(&Activity { by_name: OwnerName::parse("nobody").unwrap(), ..one.clone() }).unwrap();
         }
-        unit.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
-        unit.databases().record_write(ours.id, at(50), 1).unwrap();
+        tx.activities().add(&activity(20, &others, &bob, all[0].kind.clone())).unwrap();
+        tx.databases().record_write(ours.id, at(50), 1).unwrap();
     });
     let newest: Vec<Activity> = all.iter().rev().cloned().collect();
-    read(store, |unit| {
-        assert_eq!(unit.activities().list(menu.id, 100).unwrap(), newest);
-        assert_eq!(unit.activities().list(menu.id, 2).unwrap(), newest[..2]);
-        assert_eq!(unit.activities().list_of_pull(menu.id, one, 100).unwrap(), newest[3..6]);
-        assert_eq!(unit.activities().list_of_pull(menu.id, one, 1).unwrap(), newest[3..4]);
+    read(store, |tx| {
+        assert_eq!(tx.activities().list(menu.id, 100).unwrap(), newest);
+        assert_eq!(tx.activities().list(menu.id, 2).unwrap(), newest[..2]);
+        assert_eq!(tx.activities().list_of_pull(menu.id, one, 100).unwrap(), newest[3..6]);
+        assert_eq!(tx.activities().list_of_pull(menu.id, one, 1).unwrap(), newest[3..4]);
         let names = |found: Vec<Database>| found.iter().map(|d| d.locator.name.to_string()).collect::<Vec<_>>();
-        assert_eq!(names(unit.databases().list_of_user(ann.id, 10).unwrap()), ["ours", menu.locator.name.as_str()]);
-        assert_eq!(names(unit.databases().list_of_user(ann.id, 1).unwrap()), ["ours"]);
-        assert_eq!(names(unit.databases().list_of_user(bob.id, 10).unwrap()), ["others"]);
-        assert_eq!(names(unit.databases().list_of_user(zoe.id, 10).unwrap()), ["others"]);
+        assert_eq!(names(tx.databases().list_of_user(ann.id, 10).unwrap()), ["ours", menu.locator.name.as_str()]);
+        assert_eq!(names(tx.databases().list_of_user(ann.id, 1).unwrap()), ["ours"]);
+        assert_eq!(names(tx.databases().list_of_user(bob.id, 10).unwrap()), ["others"]);
+        assert_eq!(names(tx.databases().list_of_user(zoe.id, 10).unwrap()), ["others"]);
     });
-    write(store, |unit| {
-        assert_eq!(unit.activities().purge(at(1)).unwrap(), 0);
-        assert_eq!(unit.activities().purge(at(8)).unwrap(), 3, "what happened to pulls stays");
+    write(store, |tx| {
+        assert_eq!(tx.activities().purge(at(1)).unwrap(), 0);
+        assert_eq!(tx.activities().purge(at(8)).unwrap(), 3, "what happened to pulls stays");
     });
-    read(store, |unit| assert_eq!(unit.activities().list(menu.id, 100).unwrap().len(), 5));
-    write(store, |unit| unit.activities().clear(menu.id).unwrap());
-    read(store, |unit| {
-        assert!(unit.activities().list(menu.id, 100).unwrap().is_empty());
-        assert_eq!(unit.activities().list(others.id, 100).unwrap().len(), 1);
+    read(store, |tx| assert_eq!(tx.activities().list(menu.id, 100).unwrap().len(), 5));
+    write(store, |tx| tx.activities().clear(menu.id).unwrap());
+    read(store, |tx| {
+        assert!(tx.activities().list(menu.id, 100).unwrap().is_empty());
+        assert_eq!(tx.activities().list(others.id, 100).unwrap().len(), 1);
     });
 }

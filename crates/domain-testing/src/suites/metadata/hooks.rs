@@ -7,7 +7,7 @@ use branchyard_domain::entities::{
     Attempt, AttemptError, Database, Delivery, DeliveryStatus, DisabledReason, Event, EventKind, EventName, Hook,
     HookEvent, PreviousSecret, Request, Sealed,
 };
-use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Unit};
+use branchyard_domain::ports::{DeliveryBacklog, DeliveryState, Metadata, Places, Transaction};
 use branchyard_domain::values::{AttemptId, DeliveryId, EventId, HookId};
 
 fn hook_id(n: u128) -> HookId {
@@ -75,15 +75,15 @@ pub fn hooks(store: &dyn Metadata) {
     let (_, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
     let both = [HookEvent::Push, HookEvent::Branch];
-    write(store, |unit| {
-        unit.databases().add(&other).unwrap();
+    write(store, |tx| {
+        tx.databases().add(&other).unwrap();
         for n in [1, 3, 2] {
-            unit.hooks().add(&hook(n, &menu, &both)).unwrap();
+            tx.hooks().add(&hook(n, &menu, &both)).unwrap();
         }
-        unit.hooks().add(&hook(4, &other, &[HookEvent::PullRequest])).unwrap();
-        assert_eq!(unit.hooks().get(menu.id, hook_id(1)).unwrap(), Some(hook(1, &menu, &both)));
-        assert_eq!(unit.hooks().get(other.id, hook_id(1)).unwrap(), None, "of another database");
-        assert_eq!(unit.hooks().count(menu.id).unwrap(), 3);
+        tx.hooks().add(&hook(4, &other, &[HookEvent::PullRequest])).unwrap();
+        assert_eq!(tx.hooks().get(menu.id, hook_id(1)).unwrap(), Some(hook(1, &menu, &both)));
+        assert_eq!(tx.hooks().get(other.id, hook_id(1)).unwrap(), None, "of another database");
+        assert_eq!(tx.hooks().count(menu.id).unwrap(), 3);
     });
     let mut changed = hook(2, &menu, &[HookEvent::PullRequest]);
     changed.url = "https://elsewhere.test/".to_owned();
@@ -94,88 +94,85 @@ pub fn hooks(store: &dyn Metadata) {
     changed.failing_since = Some(at(5));
     changed.exhausted = true;
     changed.updated_at = at(6);
-    write(store, |unit| {
-        assert!(unit.hooks().update(&changed).unwrap());
-        assert!(!unit.hooks().update(&hook(9, &menu, &both)).unwrap());
-        assert_eq!(unit.hooks().get(menu.id, changed.id).unwrap(), Some(changed.clone()));
-        unit.events().add(&event(1, &menu)).unwrap();
-        unit.deliveries().add(&[delivery(7, 1, 1, 0)]).unwrap();
-        unit.deliveries().add(&[delivery(8, 1, 1, 0)]).unwrap();
-        let listed = unit.hooks().list(menu.id, None, 2).unwrap();
+    write(store, |tx| {
+        assert!(tx.hooks().update(&changed).unwrap());
+        assert!(!tx.hooks().update(&hook(9, &menu, &both)).unwrap());
+        assert_eq!(tx.hooks().get(menu.id, changed.id).unwrap(), Some(changed.clone()));
+        tx.events().add(&event(1, &menu)).unwrap();
+        tx.deliveries().add(&[delivery(7, 1, 1, 0)]).unwrap();
+        tx.deliveries().add(&[delivery(8, 1, 1, 0)]).unwrap();
+        let listed = tx.hooks().list(menu.id, None, 2).unwrap();
         assert_eq!(listed[0], (hook(1, &menu, &both), Some(delivery(8, 1, 1, 0))));
         assert_eq!(listed[1], (changed.clone(), None));
-        assert_eq!(unit.hooks().list(menu.id, Some(changed.id), 9).unwrap(), [(hook(3, &menu, &both), None)]);
-        let wanting = |unit: &mut dyn Unit, event| unit.hooks().list_subscribed(menu.id, event).unwrap();
-        assert_eq!(wanting(unit, HookEvent::Push), [(hook_id(1), Some(delivery_id(8))), (hook_id(3), None)]);
-        assert_eq!(wanting(unit, HookEvent::Branch).len(), 2);
-        assert_eq!(wanting(unit, HookEvent::PullRequest), [], "it is not active");
+        assert_eq!(tx.hooks().list(menu.id, Some(changed.id), 9).unwrap(), [(hook(3, &menu, &both), None)]);
+        let wanting = |tx: &mut dyn Transaction, event| tx.hooks().list_subscribed(menu.id, event).unwrap();
+        assert_eq!(wanting(tx, HookEvent::Push), [(hook_id(1), Some(delivery_id(8))), (hook_id(3), None)]);
+        assert_eq!(wanting(tx, HookEvent::Branch).len(), 2);
+        assert_eq!(wanting(tx, HookEvent::PullRequest), [], "it is not active");
     });
-    write(store, |unit| {
-        assert!(unit.hooks().remove(hook_id(1)).unwrap());
-        assert!(!unit.hooks().remove(hook_id(1)).unwrap());
-        assert_eq!(unit.deliveries().get(hook_id(1), delivery_id(7)).unwrap(), None);
-        unit.events().add(&event(2, &other)).unwrap();
-        unit.deliveries().add(&[delivery(9, 4, 2, 0)]).unwrap();
-        unit.hooks().clear(menu.id).unwrap();
-        assert_eq!((unit.hooks().count(menu.id).unwrap(), unit.hooks().count(other.id).unwrap()), (0, 1));
-        assert_eq!(unit.events().list(menu.id, None, 9).unwrap(), []);
-        assert_eq!(unit.events().list_waiting(9).unwrap(), [event(2, &other)]);
-        unit.hooks().clear(other.id).unwrap();
-        assert_eq!(unit.events().list_waiting(9).unwrap(), []);
+    write(store, |tx| {
+        assert!(tx.hooks().remove(hook_id(1)).unwrap());
+        assert!(!tx.hooks().remove(hook_id(1)).unwrap());
+        assert_eq!(tx.deliveries().get(hook_id(1), delivery_id(7)).unwrap(), None);
+        tx.events().add(&event(2, &other)).unwrap();
+        tx.deliveries().add(&[delivery(9, 4, 2, 0)]).unwrap();
+        tx.hooks().clear(menu.id).unwrap();
+        assert_eq!((tx.hooks().count(menu.id).unwrap(), tx.hooks().count(other.id).unwrap()), (0, 1));
+        assert_eq!(tx.events().list(menu.id, None, 9).unwrap(), []);
+        assert_eq!(tx.events().list_waiting(9).unwrap(), [event(2, &other)]);
+        tx.hooks().clear(other.id).unwrap();
+        assert_eq!(tx.events().list_waiting(9).unwrap(), []);
     });
 }
 
 /// Deliveries: lists by state, giving up, and what retention removes.
 pub fn deliveries(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
-    write(store, |unit| {
+    write(store, |tx| {
         for n in [1, 2] {
-            unit.hooks().add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
-            unit.events().add(&event(n, &menu)).unwrap();
+            tx.hooks().add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
+            tx.events().add(&event(n, &menu)).unwrap();
         }
         for n in [3, 5, 4, 6] {
-            unit.deliveries().add(&[delivery(n, 1, 1, 0)]).unwrap();
+            tx.deliveries().add(&[delivery(n, 1, 1, 0)]).unwrap();
         }
-        unit.deliveries().add(&[delivery(7, 2, 2, 0)]).unwrap();
+        tx.deliveries().add(&[delivery(7, 2, 2, 0)]).unwrap();
         for n in [1, 2] {
-            unit.events().mark_dispatched(EventId::from_uuid(id(n)), at(1)).unwrap();
+            tx.events().mark_dispatched(EventId::from_uuid(id(n)), at(1)).unwrap();
         }
-        assert_eq!(unit.events().list_waiting(9).unwrap(), []);
+        assert_eq!(tx.events().list_waiting(9).unwrap(), []);
     });
     let failed = DeliveryStatus::Failed { finished_at: at(20) };
-    write(store, |unit| {
-        assert!(unit.deliveries().update(&finished(delivery(4, 1, 1, 0), 10)).unwrap());
-        assert!(!unit.deliveries().update(&delivery(9, 1, 1, 0)).unwrap());
-        assert_eq!(
-            unit.deliveries().get(hook_id(1), delivery_id(4)).unwrap(),
-            Some(finished(delivery(4, 1, 1, 0), 10))
-        );
-        assert_eq!(unit.deliveries().get(hook_id(2), delivery_id(4)).unwrap(), None, "of another hook");
-        let mut both = unit.deliveries().get_all(&[delivery_id(7), delivery_id(8), delivery_id(4)]).unwrap();
+    write(store, |tx| {
+        assert!(tx.deliveries().update(&finished(delivery(4, 1, 1, 0), 10)).unwrap());
+        assert!(!tx.deliveries().update(&delivery(9, 1, 1, 0)).unwrap());
+        assert_eq!(tx.deliveries().get(hook_id(1), delivery_id(4)).unwrap(), Some(finished(delivery(4, 1, 1, 0), 10)));
+        assert_eq!(tx.deliveries().get(hook_id(2), delivery_id(4)).unwrap(), None, "of another hook");
+        let mut both = tx.deliveries().get_all(&[delivery_id(7), delivery_id(8), delivery_id(4)]).unwrap();
         both.sort_by_key(|delivery| delivery.id);
         assert_eq!(ids(&both), [4, 7], "and no word of one that is not there");
-        assert_eq!(unit.deliveries().get_all(&[]).unwrap(), []);
-        let list = |unit: &mut dyn Unit, state, before, limit| {
-            ids(&unit.deliveries().list(hook_id(1), state, before, limit).unwrap())
+        assert_eq!(tx.deliveries().get_all(&[]).unwrap(), []);
+        let list = |tx: &mut dyn Transaction, state, before, limit| {
+            ids(&tx.deliveries().list(hook_id(1), state, before, limit).unwrap())
         };
-        assert_eq!(list(unit, None, None, 9), [6, 5, 4, 3]);
-        assert_eq!(list(unit, None, Some(delivery_id(5)), 1), [4]);
-        assert_eq!(list(unit, Some(DeliveryState::Delivered), None, 9), [4]);
-        assert_eq!(list(unit, Some(DeliveryState::Pending), None, 2), [6, 5]);
-        assert_eq!(unit.deliveries().give_up(hook_id(1), at(20)).unwrap(), 3);
-        assert_eq!(unit.deliveries().give_up(hook_id(1), at(21)).unwrap(), 0);
-        assert_eq!(list(unit, Some(DeliveryState::Failed), None, 9), [6, 5, 3]);
-        assert_eq!(unit.deliveries().get(hook_id(1), delivery_id(3)).unwrap().unwrap().status, failed);
-        assert!(unit.deliveries().get(hook_id(2), delivery_id(7)).unwrap().unwrap().is_pending());
+        assert_eq!(list(tx, None, None, 9), [6, 5, 4, 3]);
+        assert_eq!(list(tx, None, Some(delivery_id(5)), 1), [4]);
+        assert_eq!(list(tx, Some(DeliveryState::Delivered), None, 9), [4]);
+        assert_eq!(list(tx, Some(DeliveryState::Pending), None, 2), [6, 5]);
+        assert_eq!(tx.deliveries().give_up(hook_id(1), at(20)).unwrap(), 3);
+        assert_eq!(tx.deliveries().give_up(hook_id(1), at(21)).unwrap(), 0);
+        assert_eq!(list(tx, Some(DeliveryState::Failed), None, 9), [6, 5, 3]);
+        assert_eq!(tx.deliveries().get(hook_id(1), delivery_id(3)).unwrap().unwrap().status, failed);
+        assert!(tx.deliveries().get(hook_id(2), delivery_id(7)).unwrap().unwrap().is_pending());
     });
-    write(store, |unit| {
-        assert_eq!(unit.deliveries().purge(at(10), 9).unwrap(), 0, "finished at that moment, it stays");
-        assert_eq!(unit.deliveries().purge(at(11), 9).unwrap(), 1);
-        assert_eq!(unit.events().purge().unwrap(), 0, "others still need it");
-        assert_eq!(unit.deliveries().purge(at(1_000), 2).unwrap(), 2);
-        assert_eq!(unit.deliveries().purge(at(1_000), 2).unwrap(), 1, "a pending one is never old");
-        assert_eq!(unit.events().purge().unwrap(), 1);
-        assert_eq!(unit.events().list(menu.id, None, 9).unwrap(), [event(2, &menu)]);
+    write(store, |tx| {
+        assert_eq!(tx.deliveries().purge(at(10), 9).unwrap(), 0, "finished at that moment, it stays");
+        assert_eq!(tx.deliveries().purge(at(11), 9).unwrap(), 1);
+        assert_eq!(tx.events().purge().unwrap(), 0, "others still need it");
+        assert_eq!(tx.deliveries().purge(at(1_000), 2).unwrap(), 2);
+        assert_eq!(tx.deliveries().purge(at(1_000), 2).unwrap(), 1, "a pending one is never old");
+        assert_eq!(tx.events().purge().unwrap(), 1);
+        assert_eq!(tx.events().list(menu.id, None, 9).unwrap(), [event(2, &menu)]);
     });
 }
 
@@ -204,17 +201,17 @@ pub fn delivery_log(store: &dyn Metadata) {
         AttemptError::Redirect,
         AttemptError::Connection,
     ];
-    write(store, |unit| {
-        unit.hooks().add(&hook(1, &menu, &[HookEvent::Push])).unwrap();
-        unit.events().add(&event(1, &menu)).unwrap();
-        unit.deliveries().add(&[delivery(1, 1, 1, 0)]).unwrap();
-        unit.deliveries().add(&[delivery(2, 1, 1, 0)]).unwrap();
-        assert_eq!(unit.deliveries().request(delivery_id(1)).unwrap(), Some((None, "body 1".to_owned())));
-        assert_eq!(unit.deliveries().request(delivery_id(9)).unwrap(), None);
+    write(store, |tx| {
+        tx.hooks().add(&hook(1, &menu, &[HookEvent::Push])).unwrap();
+        tx.events().add(&event(1, &menu)).unwrap();
+        tx.deliveries().add(&[delivery(1, 1, 1, 0)]).unwrap();
+        tx.deliveries().add(&[delivery(2, 1, 1, 0)]).unwrap();
+        assert_eq!(tx.deliveries().request(delivery_id(1)).unwrap(), Some((None, "body 1".to_owned())));
+        assert_eq!(tx.deliveries().request(delivery_id(9)).unwrap(), None);
         for n in 1..=5 {
             let delivery = Delivery { attempt_count: n.into(), ..finished(delivery(1, 1, 1, 0), 9) };
-            unit.attempts().add(&delivery, &attempt(n), &request(n.into()), 3).unwrap();
-            assert_eq!(unit.deliveries().get(hook_id(1), delivery_id(1)).unwrap(), Some(delivery));
+            tx.attempts().add(&delivery, &attempt(n), &request(n.into()), 3).unwrap();
+            assert_eq!(tx.deliveries().get(hook_id(1), delivery_id(1)).unwrap(), Some(delivery));
         }
         for (n, error) in (1..).zip(errors) {
             let delivery = Delivery { attempt_count: n, ..delivery(2, 1, 1, 0) };
@@ -225,13 +222,13 @@ pub fn delivery_log(store: &dyn Metadata) {
                 error: Some(error),
                 ..attempt(u8::try_from(20 + n).unwrap())
             };
-            unit.attempts().add(&delivery, &silent, &request(0), 50).unwrap();
+            tx.attempts().add(&delivery, &silent, &request(0), 50).unwrap();
         }
     });
-    write(store, |unit| {
-        assert_eq!(unit.attempts().list(delivery_id(1)).unwrap(), [attempt(3), attempt(4), attempt(5)]);
-        assert_eq!(unit.deliveries().request(delivery_id(1)).unwrap(), Some((Some(request(5)), "body 1".to_owned())));
-        let kept = unit.attempts().list(delivery_id(2)).unwrap();
+    write(store, |tx| {
+        assert_eq!(tx.attempts().list(delivery_id(1)).unwrap(), [attempt(3), attempt(4), attempt(5)]);
+        assert_eq!(tx.deliveries().request(delivery_id(1)).unwrap(), Some((Some(request(5)), "body 1".to_owned())));
+        let kept = tx.attempts().list(delivery_id(2)).unwrap();
         assert_eq!(kept.iter().filter_map(|attempt| attempt.error).collect::<Vec<_>>(), errors);
         assert_eq!((kept[0].response_status, &kept[0].response_body), (None, &None));
     });
@@ -242,53 +239,50 @@ pub fn delivery_leases(store: &dyn Metadata) {
     let (_, _, menu) = scene(store);
     let places = |hooks, held_back| Places { hooks, held_back, run: 2, slow: &[] };
     let any = places(1, 1);
-    let lease = |unit: &mut dyn Unit, holder: &str, now: i64, hooks, failing| {
-        let found = unit.deliveries().lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
+    let lease = |tx: &mut dyn Transaction, holder: &str, now: i64, hooks, failing| {
+        let found = tx.deliveries().lease(holder, at(now), at(now + 30), places(hooks, failing)).unwrap();
         let firsts = found.iter().map(|lease| lease.deliveries[0].0.id.as_uuid().as_u128());
         firsts.collect::<Vec<_>>()
     };
-    let held = |unit: &mut dyn Unit, holder: &str, until: i64| {
+    let held = |tx: &mut dyn Transaction, holder: &str, until: i64| {
         let of_two = [(hook_id(1), at(until)), (hook_id(9), at(until))];
-        let mut held = unit.deliveries().held(holder, &of_two).unwrap();
+        let mut held = tx.deliveries().held(holder, &of_two).unwrap();
         assert!(held.iter().all(|(_, end)| *end == at(until)));
         let first = held.pop().map(|(hook, _)| hook);
         assert!(held.is_empty());
         first
     };
-    write(store, |unit| {
+    write(store, |tx| {
         for n in 1..=3 {
-            unit.hooks().add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
+            tx.hooks().add(&hook(n, &menu, &[HookEvent::Push])).unwrap();
         }
-        unit.events().add(&event(1, &menu)).unwrap();
-        assert!(!unit.deliveries().is_due(at(1_000), any).unwrap());
+        tx.events().add(&event(1, &menu)).unwrap();
+        assert!(!tx.deliveries().is_due(at(1_000), any).unwrap());
         // Hook 1: the oldest event waits for its next attempt, and does not hold back the newer ones.
-        unit.deliveries().add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
-        unit.deliveries().add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
-        unit.deliveries().add(&[]).unwrap();
-        assert!(!unit.deliveries().is_due(at(4), any).unwrap());
-        assert!(unit.deliveries().is_due(at(5), any).unwrap());
-        assert_eq!(lease(unit, "a", 4, 9, 9), [0_u128; 0]);
-        assert_eq!(lease(unit, "a", 10, 2, 9), [20, 30], "who waits longest first");
-        let leased = unit.deliveries().lease("b", at(10), at(40), places(9, 9)).unwrap();
+        tx.deliveries().add(&[delivery(10, 1, 1, 50), delivery(12, 1, 1, 8), delivery(11, 1, 1, 9)]).unwrap();
+        tx.deliveries().add(&[delivery(13, 1, 1, 7), delivery(20, 2, 1, 5), delivery(30, 3, 1, 6)]).unwrap();
+        tx.deliveries().add(&[]).unwrap();
+        assert!(!tx.deliveries().is_due(at(4), any).unwrap());
+        assert!(tx.deliveries().is_due(at(5), any).unwrap());
+        assert_eq!(lease(tx, "a", 4, 9, 9), [0_u128; 0]);
+        assert_eq!(lease(tx, "a", 10, 2, 9), [20, 30], "who waits longest first");
+        let leased = tx.deliveries().lease("b", at(10), at(40), places(9, 9)).unwrap();
         assert_eq!(leased.len(), 1);
         assert_eq!(leased[0].hook, hook(1, &menu, &[HookEvent::Push]));
         let run = [(delivery(11, 1, 1, 9), "body 1".to_owned()), (delivery(12, 1, 1, 8), "body 1".to_owned())];
         assert_eq!(leased[0].deliveries, run, "the first by event, not by time, and no more than asked for");
         assert_eq!(leased[0].until, at(40));
         let backlog = DeliveryBacklog { events: 1, due: 5, oldest_due_at: Some(at(5)) };
-        assert_eq!(unit.deliveries().backlog(at(10)).unwrap(), backlog, "with what is being attempted");
-        assert_eq!(unit.deliveries().backlog(at(5)).unwrap().due, 1);
-        assert_eq!(
-            unit.deliveries().backlog(at(4)).unwrap(),
-            DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog }
-        );
-        assert!(!unit.deliveries().is_due(at(39), any).unwrap(), "all are held");
-        assert!(unit.deliveries().is_due(at(40), any).unwrap(), "leases end");
+        assert_eq!(tx.deliveries().backlog(at(10)).unwrap(), backlog, "with what is being attempted");
+        assert_eq!(tx.deliveries().backlog(at(5)).unwrap().due, 1);
+        assert_eq!(tx.deliveries().backlog(at(4)).unwrap(), DeliveryBacklog { due: 0, oldest_due_at: None, ..backlog });
+        assert!(!tx.deliveries().is_due(at(39), any).unwrap(), "all are held");
+        assert!(tx.deliveries().is_due(at(40), any).unwrap(), "leases end");
     });
-    write(store, |unit| {
-        assert_eq!(held(unit, "a", 40), None, "it is b's");
-        assert_eq!(held(unit, "b", 41), None, "another lease");
-        assert_eq!(held(unit, "b", 40), Some(hook(1, &menu, &[HookEvent::Push])));
+    write(store, |tx| {
+        assert_eq!(held(tx, "a", 40), None, "it is b's");
+        assert_eq!(held(tx, "b", 41), None, "another lease");
+        assert_eq!(held(tx, "b", 40), Some(hook(1, &menu, &[HookEvent::Push])));
         for n in [11, 12, 13] {
             let told = Delivery { attempt_count: 1, ..finished(delivery(n, 1, 1, 9), 11) };
             let attempt = Attempt {
@@ -301,50 +295,50 @@ pub fn delivery_leases(store: &dyn Metadata) {
                 error: None,
             };
             let request = Request { url: "https://hook.test/".to_owned(), headers: Vec::new() };
-            unit.attempts().add(&told, &attempt, &request, 9).unwrap();
+            tx.attempts().add(&told, &attempt, &request, 9).unwrap();
         }
-        unit.deliveries().release(&[hook_id(1), hook_id(9)]).unwrap();
-        assert_eq!(held(unit, "b", 40), None);
-        assert!(!unit.deliveries().is_due(at(39), any).unwrap(), "nothing of hook 1 is due before 50");
-        assert_eq!(unit.deliveries().recover("a").unwrap(), 2);
-        assert_eq!(unit.deliveries().recover("a").unwrap(), 0);
+        tx.deliveries().release(&[hook_id(1), hook_id(9)]).unwrap();
+        assert_eq!(held(tx, "b", 40), None);
+        assert!(!tx.deliveries().is_due(at(39), any).unwrap(), "nothing of hook 1 is due before 50");
+        assert_eq!(tx.deliveries().recover("a").unwrap(), 2);
+        assert_eq!(tx.deliveries().recover("a").unwrap(), 0);
         let mut failing = hook(2, &menu, &[HookEvent::Push]);
         failing.failing_since = Some(at(1));
-        assert!(unit.hooks().update(&failing).unwrap());
-        assert_eq!(lease(unit, "c", 12, 9, 0), [30]);
-        unit.deliveries().add(&[delivery(21, 2, 1, 5)]).unwrap();
-        let alone = unit.deliveries().lease("c", at(12), at(42), places(1, 1)).unwrap();
+        assert!(tx.hooks().update(&failing).unwrap());
+        assert_eq!(lease(tx, "c", 12, 9, 0), [30]);
+        tx.deliveries().add(&[delivery(21, 2, 1, 5)]).unwrap();
+        let alone = tx.deliveries().lease("c", at(12), at(42), places(1, 1)).unwrap();
         let ids: Vec<_> = alone[0].deliveries.iter().map(|(delivery, _)| delivery.id).collect();
         assert_eq!(ids, [delivery_id(20)], "a hook that fails is tried with one");
         // All leases ended: the oldest event of hook 1 is due by now.
-        assert_eq!(lease(unit, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));
-        assert_eq!(unit.deliveries().give_up(hook_id(3), at(61)).unwrap(), 1);
-        assert_eq!(unit.deliveries().recover("d").unwrap(), 3);
-        assert_eq!(lease(unit, "d", 61, 9, 9).len(), 2, "what was given up is not due");
-        unit.deliveries().add(&[delivery(31, 3, 1, 61)]).unwrap();
-        assert_eq!(lease(unit, "d", 61, 9, 9), [31], "and what is added is");
-        assert!(unit.hooks().remove(hook_id(1)).unwrap(), "also while it is held");
-        assert_eq!(held(unit, "d", 91), None);
+        assert_eq!(lease(tx, "d", 60, 9, 9).into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([10, 20, 30]));
+        assert_eq!(tx.deliveries().give_up(hook_id(3), at(61)).unwrap(), 1);
+        assert_eq!(tx.deliveries().recover("d").unwrap(), 3);
+        assert_eq!(lease(tx, "d", 61, 9, 9).len(), 2, "what was given up is not due");
+        tx.deliveries().add(&[delivery(31, 3, 1, 61)]).unwrap();
+        assert_eq!(lease(tx, "d", 61, 9, 9), [31], "and what is added is");
+        assert!(tx.hooks().remove(hook_id(1)).unwrap(), "also while it is held");
+        assert_eq!(held(tx, "d", 91), None);
     });
     slow_hooks(store, &menu);
 }
 
 /// Slow hooks have the places of those that fail.
 fn slow_hooks(store: &dyn Metadata, menu: &Database) {
-    write(store, |unit| {
-        unit.deliveries().recover("d").unwrap();
+    write(store, |tx| {
+        tx.deliveries().recover("d").unwrap();
         for n in 4..=6 {
-            unit.hooks().add(&hook(n, menu, &[HookEvent::Push])).unwrap();
-            unit.deliveries().add(&[delivery(n * 10, n, 1, 100), delivery(n * 10 + 1, n, 1, 100)]).unwrap();
+            tx.hooks().add(&hook(n, menu, &[HookEvent::Push])).unwrap();
+            tx.deliveries().add(&[delivery(n * 10, n, 1, 100), delivery(n * 10 + 1, n, 1, 100)]).unwrap();
         }
     });
     let slow = [hook_id(4), hook_id(5)];
     // As it would be leased, and is not: the hook of each, and how many deliveries.
     let leased = |hooks, held_back| {
-        let mut unit = store.write().unwrap();
+        let mut tx = store.write().unwrap();
         let places = Places { hooks, held_back, run: 2, slow: &slow };
-        let is_due = unit.deliveries().is_due(at(200), places).unwrap();
-        let found = unit.deliveries().lease("e", at(200), at(230), places).unwrap();
+        let is_due = tx.deliveries().is_due(at(200), places).unwrap();
+        let found = tx.deliveries().lease("e", at(200), at(230), places).unwrap();
         assert_eq!(is_due, !found.is_empty());
         let each = found.iter().map(|lease| (lease.hook.id, lease.deliveries.len()));
         each.filter(|(hook, _)| *hook >= hook_id(3)).collect::<Vec<_>>()

@@ -12,89 +12,89 @@ pub fn organizations(store: &dyn Metadata) {
     changed.display_name = Some("Acme, Inc. ☂".to_owned());
     changed.description = None;
     changed.base_role = Role::Admin;
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.users().add(&bob).unwrap();
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.users().add(&bob).unwrap();
         for organization in [&works, &acme, &organization(5, "Beta")] {
-            unit.organizations().add(organization).unwrap();
-            unit.members().put(organization.id, ann.id, MemberRole::Owner, at(7)).unwrap();
+            tx.organizations().add(organization).unwrap();
+            tx.members().put(organization.id, ann.id, MemberRole::Owner, at(7)).unwrap();
         }
-        unit.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap();
-        assert!(unit.organizations().update(&changed).unwrap());
-        assert!(!unit.organizations().update(&organization(6, "none")).unwrap());
+        tx.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap();
+        assert!(tx.organizations().update(&changed).unwrap());
+        assert!(!tx.organizations().update(&organization(6, "none")).unwrap());
     });
     let names = |list: Vec<(Organization, MemberRole)>| {
         list.into_iter().map(|(organization, role)| format!("{} {role:?}", organization.name)).collect::<Vec<_>>()
     };
-    write(store, |unit| {
-        assert_eq!(unit.organizations().get(acme.id).unwrap().unwrap(), changed);
-        let listed = unit.organizations().list(bob.id, None, 10).unwrap();
+    write(store, |tx| {
+        assert_eq!(tx.organizations().get(acme.id).unwrap().unwrap(), changed);
+        let listed = tx.organizations().list(bob.id, None, 10).unwrap();
         assert_eq!(listed, [(changed.clone(), MemberRole::Member)]);
-        assert_eq!(names(unit.organizations().list(ann.id, None, 2).unwrap()), ["Acme Owner", "Beta Owner"]);
-        assert_eq!(names(unit.organizations().list(ann.id, Some("beta"), 2).unwrap()), ["works Owner"]);
+        assert_eq!(names(tx.organizations().list(ann.id, None, 2).unwrap()), ["Acme Owner", "Beta Owner"]);
+        assert_eq!(names(tx.organizations().list(ann.id, Some("beta"), 2).unwrap()), ["works Owner"]);
         // A deleted database goes on naming its owner.
         let of_acme = User { id: acme.id, name: acme.name.clone(), ..user(3, "Acme") };
         let mut gone = database(10, &of_acme, "gone");
-        unit.databases().add(&gone).unwrap();
+        tx.databases().add(&gone).unwrap();
         gone.deleted_at = Some(at(9));
-        assert!(unit.databases().update(&gone).unwrap());
-        unit.organizations().remove(acme.id, at(10)).unwrap();
+        assert!(tx.databases().update(&gone).unwrap());
+        tx.organizations().remove(acme.id, at(10)).unwrap();
     });
-    write(store, |unit| {
-        assert_eq!(unit.organizations().get(acme.id).unwrap(), None);
-        assert_eq!(unit.accounts().by_name(&acme.name).unwrap(), None);
-        assert_eq!(unit.members().get(acme.id, ann.id).unwrap(), None);
-        assert!(unit.organizations().list(bob.id, None, 10).unwrap().is_empty());
-        assert_eq!(unit.databases().get(database_id(10)).unwrap().unwrap().owner_id, acme.id);
-        unit.users().add(&user(7, "ACME")).unwrap();
-        assert_eq!(unit.accounts().by_name(&acme.name).unwrap().unwrap().id, account_id(7));
+    write(store, |tx| {
+        assert_eq!(tx.organizations().get(acme.id).unwrap(), None);
+        assert_eq!(tx.accounts().by_name(&acme.name).unwrap(), None);
+        assert_eq!(tx.members().get(acme.id, ann.id).unwrap(), None);
+        assert!(tx.organizations().list(bob.id, None, 10).unwrap().is_empty());
+        assert_eq!(tx.databases().get(database_id(10)).unwrap().unwrap().owner_id, acme.id);
+        tx.users().add(&user(7, "ACME")).unwrap();
+        assert_eq!(tx.accounts().by_name(&acme.name).unwrap().unwrap().id, account_id(7));
     });
 }
 
-/// Members: roles, pages, and that the count of owners holds for a whole unit.
+/// Members: roles, pages, and that the count of owners holds for a whole transaction.
 pub fn members(store: &dyn Metadata) {
     let (ann, bob, zoe) = (user(1, "Ann"), user(2, "bob"), user(3, "Zoe"));
     let acme = organization(4, "Acme");
-    write(store, |unit| {
+    write(store, |tx| {
         for user in [&zoe, &bob, &ann] {
-            unit.users().add(user).unwrap();
+            tx.users().add(user).unwrap();
         }
-        unit.organizations().add(&acme).unwrap();
-        assert!(unit.members().put(acme.id, ann.id, MemberRole::Owner, at(7)).unwrap());
-        assert!(unit.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap());
-        assert!(!unit.members().put(acme.id, bob.id, MemberRole::Owner, at(9)).unwrap());
-        assert!(unit.members().put(acme.id, zoe.id, MemberRole::Member, at(9)).unwrap());
+        tx.organizations().add(&acme).unwrap();
+        assert!(tx.members().put(acme.id, ann.id, MemberRole::Owner, at(7)).unwrap());
+        assert!(tx.members().put(acme.id, bob.id, MemberRole::Member, at(8)).unwrap());
+        assert!(!tx.members().put(acme.id, bob.id, MemberRole::Owner, at(9)).unwrap());
+        assert!(tx.members().put(acme.id, zoe.id, MemberRole::Member, at(9)).unwrap());
     });
     let names = |list: Vec<Member>| list.iter().map(|member| member.username.to_string()).collect::<Vec<_>>();
-    read(store, |unit| {
-        let member = unit.members().get(acme.id, bob.id).unwrap().unwrap();
+    read(store, |tx| {
+        let member = tx.members().get(acme.id, bob.id).unwrap().unwrap();
         assert_eq!((member.user_id, member.username, member.role), (bob.id, bob.name.clone(), MemberRole::Owner));
         assert_eq!(member.added_at, at(8), "a changed role does not change since when");
-        assert_eq!(unit.members().get(acme.id, account_id(9)).unwrap(), None);
-        assert_eq!(names(unit.members().list(acme.id, None, 10).unwrap()), ["Ann", "bob", "Zoe"]);
-        assert_eq!(names(unit.members().list(acme.id, None, 1).unwrap()), ["Ann"]);
-        assert_eq!(names(unit.members().list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
-        assert_eq!(unit.members().count_owners(acme.id).unwrap(), 2);
-        assert_eq!(unit.members().count_owners(account_id(9)).unwrap(), 0);
+        assert_eq!(tx.members().get(acme.id, account_id(9)).unwrap(), None);
+        assert_eq!(names(tx.members().list(acme.id, None, 10).unwrap()), ["Ann", "bob", "Zoe"]);
+        assert_eq!(names(tx.members().list(acme.id, None, 1).unwrap()), ["Ann"]);
+        assert_eq!(names(tx.members().list(acme.id, Some("ann"), 1).unwrap()), ["bob"]);
+        assert_eq!(tx.members().count_owners(acme.id).unwrap(), 2);
+        assert_eq!(tx.members().count_owners(account_id(9)).unwrap(), 0);
     });
-    write(store, |unit| {
-        let found = unit.members().get(acme.id, zoe.id).unwrap();
+    write(store, |tx| {
+        let found = tx.members().get(acme.id, zoe.id).unwrap();
         assert!(found.is_some());
-        assert_eq!(unit.members().remove(acme.id, zoe.id).unwrap(), found);
-        assert_eq!(unit.members().remove(acme.id, zoe.id).unwrap(), None);
+        assert_eq!(tx.members().remove(acme.id, zoe.id).unwrap(), found);
+        assert_eq!(tx.members().remove(acme.id, zoe.id).unwrap(), None);
     });
     // Both owners go at once, each only while the other stays.
     std::thread::scope(|scope| {
         for leaving in [ann.id, bob.id] {
             scope.spawn(move || {
-                write(store, |unit| {
-                    if unit.members().count_owners(acme.id).unwrap() > 1 {
+                write(store, |tx| {
+                    if tx.members().count_owners(acme.id).unwrap() > 1 {
                         std::thread::yield_now();
-                        unit.members().remove(acme.id, leaving).unwrap();
+                        tx.members().remove(acme.id, leaving).unwrap();
                     }
                 });
             });
         }
     });
-    assert_eq!(read(store, |unit| unit.members().count_owners(acme.id).unwrap()), 1);
+    assert_eq!(read(store, |tx| tx.members().count_owners(acme.id).unwrap()), 1);
 }

@@ -21,37 +21,37 @@ fn session(n: u8, of: &User, expires_at: Timestamp) -> Session {
 /// Sessions: found by their hash with their user, touched, ended, purged.
 pub fn sessions(store: &dyn Metadata) {
     let (ann, bob, _) = scene(store);
-    write(store, |unit| {
+    write(store, |tx| {
         for n in 1..=3 {
-            unit.sessions().add(&session(n, &ann, at(i64::from(n) * 10))).unwrap();
+            tx.sessions().add(&session(n, &ann, at(i64::from(n) * 10))).unwrap();
         }
-        unit.sessions().add(&session(4, &bob, at(100))).unwrap();
+        tx.sessions().add(&session(4, &bob, at(100))).unwrap();
     });
     let hash = |n: u8| HashedToken::from_bytes([n; 32]);
-    read(store, |unit| {
-        let (found, whose) = unit.sessions().by_hash(&hash(2)).unwrap().unwrap();
+    read(store, |tx| {
+        let (found, whose) = tx.sessions().by_hash(&hash(2)).unwrap().unwrap();
         assert_eq!((found, whose), (session(2, &ann, at(20)), ann.clone()));
-        assert!(unit.sessions().by_hash(&hash(9)).unwrap().is_none());
-        let list = unit.sessions().list(ann.id).unwrap();
+        assert!(tx.sessions().by_hash(&hash(9)).unwrap().is_none());
+        let list = tx.sessions().list(ann.id).unwrap();
         assert_eq!(list, [3, 2, 1].map(|n| session(n, &ann, at(i64::from(n) * 10))));
     });
     let later = LastUse { at: at(7), address: "2001:db8::1".to_owned(), user_agent: String::new() };
-    write(store, |unit| {
-        unit.sessions().touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
-        unit.sessions().touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
-        assert!(!unit.sessions().remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
-        assert!(unit.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
-        assert!(!unit.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+    write(store, |tx| {
+        tx.sessions().touch(SessionId::from_uuid(id(3)), &later, at(500)).unwrap();
+        tx.sessions().touch(SessionId::from_uuid(id(99)), &later, at(500)).unwrap();
+        assert!(!tx.sessions().remove(bob.id, SessionId::from_uuid(id(2))).unwrap(), "not bob's");
+        assert!(tx.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
+        assert!(!tx.sessions().remove(ann.id, SessionId::from_uuid(id(2))).unwrap());
     });
-    read(store, |unit| {
+    read(store, |tx| {
         let expected = Session { last_use: later.clone(), ..session(3, &ann, at(500)) };
-        assert_eq!(unit.sessions().by_hash(&hash(3)).unwrap().unwrap().0, expected);
-        assert!(unit.sessions().by_hash(&hash(2)).unwrap().is_none());
+        assert_eq!(tx.sessions().by_hash(&hash(3)).unwrap().unwrap().0, expected);
+        assert!(tx.sessions().by_hash(&hash(2)).unwrap().is_none());
     });
-    write(store, |unit| assert_eq!(unit.sessions().purge(at(100)).unwrap(), 2, "at its end a session has ended"));
-    read(store, |unit| {
-        assert_eq!(unit.sessions().list(ann.id).unwrap().len(), 1);
-        assert_eq!(unit.sessions().list(bob.id).unwrap(), []);
+    write(store, |tx| assert_eq!(tx.sessions().purge(at(100)).unwrap(), 2, "at its end a session has ended"));
+    read(store, |tx| {
+        assert_eq!(tx.sessions().list(ann.id).unwrap().len(), 1);
+        assert_eq!(tx.sessions().list(bob.id).unwrap(), []);
     });
 }
 
@@ -66,33 +66,33 @@ pub fn invitations(store: &dyn Metadata) {
         created_at: at(0),
         expires_at: at(i64::from(n) * 10),
     };
-    write(store, |unit| {
-        unit.invitations().add(&invitation(1, true)).unwrap();
-        unit.invitations().add(&invitation(2, false)).unwrap();
-        unit.invitations().add(&invitation(3, false)).unwrap();
+    write(store, |tx| {
+        tx.invitations().add(&invitation(1, true)).unwrap();
+        tx.invitations().add(&invitation(2, false)).unwrap();
+        tx.invitations().add(&invitation(3, false)).unwrap();
     });
     let hash = |n: u8| HashedToken::from_bytes([n; 32]);
-    read(store, |unit| {
-        assert_eq!(unit.invitations().by_hash(&hash(1)).unwrap(), Some(invitation(1, true)));
-        assert_eq!(unit.invitations().by_hash(&hash(9)).unwrap(), None);
+    read(store, |tx| {
+        assert_eq!(tx.invitations().by_hash(&hash(1)).unwrap(), Some(invitation(1, true)));
+        assert_eq!(tx.invitations().by_hash(&hash(9)).unwrap(), None);
         let all = [invitation(3, false), invitation(2, false), invitation(1, true)];
-        assert_eq!(unit.invitations().list().unwrap(), all);
+        assert_eq!(tx.invitations().list().unwrap(), all);
     });
-    write(store, |unit| {
-        assert!(unit.invitations().remove(invitation(3, false).id).unwrap());
-        assert!(!unit.invitations().remove(invitation(3, false).id).unwrap());
-        assert_eq!(unit.invitations().purge(at(10)).unwrap(), 1);
-        assert_eq!(unit.invitations().list().unwrap(), [invitation(2, false)]);
+    write(store, |tx| {
+        assert!(tx.invitations().remove(invitation(3, false).id).unwrap());
+        assert!(!tx.invitations().remove(invitation(3, false).id).unwrap());
+        assert_eq!(tx.invitations().purge(at(10)).unwrap(), 1);
+        assert_eq!(tx.invitations().list().unwrap(), [invitation(2, false)]);
     });
 }
 
 /// A user changes; name, addresses and creation stay.
 pub fn profiles(store: &dyn Metadata) {
-    read(store, |unit| assert!(!unit.users().any().unwrap()));
+    read(store, |tx| assert!(!tx.users().any().unwrap()));
     let before = user(1, "ann");
-    write(store, |unit| {
-        unit.users().add(&before).unwrap();
-        assert!(unit.users().any().unwrap());
+    write(store, |tx| {
+        tx.users().add(&before).unwrap();
+        assert!(tx.users().any().unwrap());
     });
     let after = User {
         display_name: None,
@@ -104,15 +104,15 @@ pub fn profiles(store: &dyn Metadata) {
         is_admin: false,
         ..before
     };
-    write(store, |unit| {
+    write(store, |tx| {
         let other = User { emails: Vec::new(), created_at: at(9), ..after.clone() };
-        assert!(unit.users().update(&other).unwrap());
-        assert!(!unit.users().update(&User { id: account_id(99), ..after.clone() }).unwrap());
+        assert!(tx.users().update(&other).unwrap());
+        assert!(!tx.users().update(&User { id: account_id(99), ..after.clone() }).unwrap());
     });
-    read(store, |unit| assert_eq!(unit.users().get(after.id).unwrap(), Some(after.clone())));
+    read(store, |tx| assert_eq!(tx.users().get(after.id).unwrap(), Some(after.clone())));
     let address = |text: &str, is_primary| Email { address: text.to_owned(), is_primary, is_verified: !is_primary };
     let emails = vec![address("new@example.org", true), address("old@example.org", false)];
-    write(store, |unit| unit.users().set_emails(after.id, &emails).unwrap());
+    write(store, |tx| tx.users().set_emails(after.id, &emails).unwrap());
     assert!(store.write().unwrap().users().set_emails(account_id(99), &emails).is_err(), "nobody has that id");
-    read(store, |unit| assert_eq!(unit.users().get(after.id).unwrap().unwrap().emails, emails));
+    read(store, |tx| assert_eq!(tx.users().get(after.id).unwrap().unwrap().emails, emails));
 }

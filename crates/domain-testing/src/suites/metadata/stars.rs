@@ -8,23 +8,22 @@ use branchyard_domain::ports::{DatabaseFilter, Metadata, Ranking};
 pub fn stars(store: &dyn Metadata) {
     let (ann, bob, menu) = scene(store);
     let other = database(11, &bob, "other");
-    write(store, |unit| {
-        unit.databases().add(&other).unwrap();
-        assert!(unit.stars().add(menu.id, ann.id, at(1)).unwrap());
-        assert!(unit.stars().add(menu.id, bob.id, at(2)).unwrap());
-        assert!(!unit.stars().add(menu.id, bob.id, at(3)).unwrap(), "it is there already");
-        assert!(unit.stars().add(other.id, bob.id, at(4)).unwrap());
+    write(store, |tx| {
+        tx.databases().add(&other).unwrap();
+        assert!(tx.stars().add(menu.id, ann.id, at(1)).unwrap());
+        assert!(tx.stars().add(menu.id, bob.id, at(2)).unwrap());
+        assert!(!tx.stars().add(menu.id, bob.id, at(3)).unwrap(), "it is there already");
+        assert!(tx.stars().add(other.id, bob.id, at(4)).unwrap());
     });
-    let count =
-        |database: &Database| read(store, |unit| unit.databases().get(database.id).unwrap().unwrap().star_count);
+    let count = |database: &Database| read(store, |tx| tx.databases().get(database.id).unwrap().unwrap().star_count);
     assert_eq!((count(&menu), count(&other)), (2, 1));
-    read(store, |unit| {
-        let star = unit.stars().get(menu.id, bob.id).unwrap().unwrap();
+    read(store, |tx| {
+        let star = tx.stars().get(menu.id, bob.id).unwrap().unwrap();
         assert_eq!((star.user_id, star.username.as_str(), star.starred_at), (bob.id, "bob", at(2)));
-        assert_eq!(unit.stars().get(other.id, ann.id).unwrap(), None);
-        assert_eq!(unit.databases().get(menu.id).unwrap().unwrap().version, menu.version, "no new version");
+        assert_eq!(tx.stars().get(other.id, ann.id).unwrap(), None);
+        assert_eq!(tx.databases().get(menu.id).unwrap().unwrap().version, menu.version, "no new version");
         let names = |after, limit| {
-            let found = unit.stars().list(menu.id, after, limit).unwrap();
+            let found = tx.stars().list(menu.id, after, limit).unwrap();
             found.into_iter().map(|star| star.username.key()).collect::<Vec<_>>()
         };
         let mut names = names;
@@ -32,14 +31,14 @@ pub fn stars(store: &dyn Metadata) {
         assert_eq!(names(None, 1), ["ann"]);
         assert_eq!(names(Some("ann"), 10), ["bob"]);
     });
-    write(store, |unit| {
-        assert!(unit.stars().remove(menu.id, ann.id).unwrap());
-        assert!(!unit.stars().remove(menu.id, ann.id).unwrap());
+    write(store, |tx| {
+        assert!(tx.stars().remove(menu.id, ann.id).unwrap());
+        assert!(!tx.stars().remove(menu.id, ann.id).unwrap());
     });
     assert_eq!((count(&menu), count(&other)), (1, 1));
-    write(store, |unit| unit.stars().clear(menu.id).unwrap());
+    write(store, |tx| tx.stars().clear(menu.id).unwrap());
     assert_eq!((count(&menu), count(&other)), (0, 1));
-    read(store, |unit| assert!(unit.stars().list(menu.id, None, 10).unwrap().is_empty()));
+    read(store, |tx| assert!(tx.stars().list(menu.id, None, 10).unwrap().is_empty()));
 }
 
 /// Rankings: each order, pages, equals by id, who sees what, the same filters as lists by name.
@@ -53,25 +52,25 @@ pub fn rankings(store: &dyn Metadata) {
             one
         })
         .collect();
-    write(store, |unit| {
-        unit.users().add(&ann).unwrap();
-        unit.users().add(&bob).unwrap();
+    write(store, |tx| {
+        tx.users().add(&ann).unwrap();
+        tx.users().add(&bob).unwrap();
         for one in &all {
-            unit.databases().add(one).unwrap();
+            tx.databases().add(one).unwrap();
         }
         let mut hidden = all[4].clone();
         hidden.visibility = Visibility::Private;
-        assert!(unit.databases().update(&hidden).unwrap());
-        unit.stars().add(database_id(11), ann.id, at(1)).unwrap();
-        unit.stars().add(database_id(11), bob.id, at(1)).unwrap();
-        unit.stars().add(database_id(12), bob.id, at(1)).unwrap();
-        unit.stars().add(database_id(14), bob.id, at(1)).unwrap();
+        assert!(tx.databases().update(&hidden).unwrap());
+        tx.stars().add(database_id(11), ann.id, at(1)).unwrap();
+        tx.stars().add(database_id(11), bob.id, at(1)).unwrap();
+        tx.stars().add(database_id(12), bob.id, at(1)).unwrap();
+        tx.stars().add(database_id(14), bob.id, at(1)).unwrap();
     });
-    read(store, |unit| {
+    read(store, |tx| {
         let mut paged = |viewer, filter: &DatabaseFilter, ranking: Ranking| {
             let (mut seen, mut after) = (Vec::new(), None);
             loop {
-                let page = unit.databases().list_ranked(viewer, filter, ranking, after, 2).unwrap();
+                let page = tx.databases().list_ranked(viewer, filter, ranking, after, 2).unwrap();
                 let Some(last) = page.last() else { return seen };
                 after = Some((ranking.of(last), last.id));
                 seen.extend(page.iter().map(|d| d.locator.name.to_string()));
@@ -85,12 +84,12 @@ pub fn rankings(store: &dyn Metadata) {
         let of_bob = DatabaseFilter { starred_by: Some(bob.id), ..DatabaseFilter::default() };
         assert_eq!(paged(None, &of_bob, Ranking::Creation), ["d2", "d1"], "what is hidden is not listed");
         assert_eq!(paged(Some(bob.id), &of_bob, Ranking::Creation), ["d2", "d1"], "a star opens nothing");
-        let mut named = |filter: &DatabaseFilter| unit.databases().list(None, filter, None, 10).unwrap().len();
+        let mut named = |filter: &DatabaseFilter| tx.databases().list(None, filter, None, 10).unwrap().len();
         assert_eq!(named(&of_bob), 2);
         assert_eq!(named(&DatabaseFilter { owner: Some(owner("bob")), ..of_bob.clone() }), 0);
         let found = DatabaseFilter { contains: Some("D2".to_owned()), ..DatabaseFilter::default() };
-        assert_eq!(unit.databases().list_ranked(None, &found, Ranking::Stars, None, 10).unwrap().len(), 1);
+        assert_eq!(tx.databases().list_ranked(None, &found, Ranking::Stars, None, 10).unwrap().len(), 1);
         let long = DatabaseFilter { contains: Some("x".repeat(100_000)), ..DatabaseFilter::default() };
-        assert!(unit.databases().list_ranked(None, &long, Ranking::Stars, None, 10).unwrap().is_empty());
+        assert!(tx.databases().list_ranked(None, &long, Ranking::Stars, None, 10).unwrap().is_empty());
     });
 }

@@ -7,7 +7,7 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{Canceled, DeliveryBacklog, Lease, Parcel, Places, Sent, Unit};
+use crate::ports::{Canceled, DeliveryBacklog, Lease, Parcel, Places, Sent, Transaction};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
@@ -98,12 +98,12 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn is_due(&self, room: Room<'_>) -> Result<bool, Fault> {
-        let mut unit = self.0.ports.metadata.read()?;
-        Ok(!unit.events().list_waiting(1)?.is_empty() || unit.deliveries().is_due(self.0.now(), room.places())?)
+        let mut tx = self.0.ports.metadata.read()?;
+        Ok(!tx.events().list_waiting(1)?.is_empty() || tx.deliveries().is_due(self.0.now(), room.places())?)
     }
 
     /// Makes the deliveries of the next events, in the order in which they were recorded; gives what these were. What an
-    /// event becomes is decided as a whole: no other unit sees some of its deliveries only.
+    /// event becomes is decided as a whole: no other transaction sees some of its deliveries only.
     ///
     /// # Errors
     /// [`Fault`]; then nothing was made.
@@ -111,13 +111,13 @@ impl<'a> Dispatch<'a> {
         if self.0.ports.metadata.read()?.events().list_waiting(1)?.is_empty() {
             return Ok(Vec::new());
         }
-        let mut unit = self.0.ports.metadata.write()?;
-        let FannedOut { events, deliveries } = fan_out(self.0, unit.as_mut())?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let FannedOut { events, deliveries } = fan_out(self.0, tx.as_mut())?;
         match deliveries {
             // Nobody wanted any of it, which would be found again.
-            0 => unit.save_unsynced()?,
+            0 => tx.save_unsynced()?,
             // The ids of deliveries stay the same from here on: receivers know by them what they have already.
-            _ => unit.save()?,
+            _ => tx.save()?,
         }
         Ok(events)
     }
@@ -128,14 +128,14 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`Fault`]; then neither was done, and both can be asked for again.
     pub fn turn(&self, holder: &str, done: &[Run], room: Room<'_>) -> Result<Turn, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
+        let mut tx = self.0.ports.metadata.write()?;
         let (mut released, mut disabled) = (Vec::with_capacity(done.len()), Vec::new());
         let (mut delivered, mut failed) = (0, 0);
         let leases: Vec<_> = done.iter().map(|run| (run.lease.hook.id, run.lease.until)).collect();
-        let held = unit.deliveries().held(holder, &leases)?.into_iter();
+        let held = tx.deliveries().held(holder, &leases)?.into_iter();
         let mut held: HashMap<_, _> = held.map(|(hook, until)| ((hook.id, until), hook)).collect();
         let ids: Vec<_> = done.iter().flat_map(|run| &run.attempted).map(|attempted| attempted.delivery).collect();
-        let known = unit.deliveries().get_all(&ids)?.into_iter();
+        let known = tx.deliveries().get_all(&ids)?.into_iter();
         let mut known: HashMap<_, _> = known.map(|delivery| (delivery.id, delivery)).collect();
         for Run { lease, attempted } in done {
             // Who lost the lease has nothing to say: the attempts are made again by somebody else. So it is when the hook is gone.
@@ -143,34 +143,34 @@ impl<'a> Dispatch<'a> {
             let before = hook.clone();
             for attempted in attempted {
                 let Some(delivery) = known.remove(&attempted.delivery) else { continue };
-                match self.record(unit.as_mut(), &mut hook, delivery, attempted)? {
+                match self.record(tx.as_mut(), &mut hook, delivery, attempted)? {
                     DeliveryStatus::Delivered { .. } => delivered += 1,
                     DeliveryStatus::Failed { .. } => failed += 1,
                     DeliveryStatus::Pending { .. } => {}
                 }
             }
             if hook != before {
-                unit.hooks().update(&hook)?;
+                tx.hooks().update(&hook)?;
             }
             if let (true, false, Some(last)) = (before.active, hook.active, attempted.last()) {
-                failed += unit.deliveries().give_up(hook.id, last.ended_at)?;
+                failed += tx.deliveries().give_up(hook.id, last.ended_at)?;
                 disabled.extend(hook.disabled_reason.map(|reason| (hook.id, reason)));
             }
             released.push(hook.id);
         }
-        unit.deliveries().release(&released)?;
+        tx.deliveries().release(&released)?;
         let leases = match room.hooks {
             0 => Vec::new(),
             _ => {
                 let now = self.0.now();
                 let until = now.plus_millis(self.0.limits.hook_timeout_ms).plus_seconds(LEASE_MARGIN_SECONDS);
-                unit.deliveries().lease(holder, now, until, room.places())?
+                tx.deliveries().lease(holder, now, until, room.places())?
             }
         };
         match done {
             // Only leases, and deliveries that are due as before when they are taken back.
-            [] => unit.save_unsynced()?,
-            _ => unit.save()?,
+            [] => tx.save_unsynced()?,
+            _ => tx.save()?,
         }
         Ok(Turn { leases, disabled, delivered, failed })
     }
@@ -228,7 +228,7 @@ impl<'a> Dispatch<'a> {
     /// Gives what became of the delivery.
     fn record(
         &self,
-        unit: &mut dyn Unit,
+        tx: &mut dyn Transaction,
         hook: &mut Hook,
         mut delivery: Delivery,
         attempted: &Attempted,
@@ -245,7 +245,7 @@ impl<'a> Dispatch<'a> {
         } else if delivery.is_pending() {
             delivery.status = self.after_failure(&delivery.event, delivery.run_attempts, *ended_at, sent);
         }
-        unit.attempts().add(&delivery, &attempt, &request, ATTEMPTS_KEPT)?;
+        tx.attempts().add(&delivery, &attempt, &request, ATTEMPTS_KEPT)?;
         if delivery.event != EventName::Ping {
             self.judge(hook, !delivery.is_pending(), *ended_at, sent);
         }
@@ -282,9 +282,9 @@ impl<'a> Dispatch<'a> {
     /// # Errors
     /// [`Fault`].
     pub fn recover(&self, holder: &str) -> Result<u64, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let freed = unit.deliveries().recover(holder)?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let freed = tx.deliveries().recover(holder)?;
+        tx.save()?;
         Ok(freed)
     }
 
@@ -295,14 +295,14 @@ impl<'a> Dispatch<'a> {
     pub fn tidy(&self) -> Result<(), Fault> {
         let before = self.0.now().plus_seconds(-self.0.limits.hook_log_retention_seconds);
         loop {
-            let mut unit = self.0.ports.metadata.write()?;
-            let removed = unit.deliveries().purge(before, PURGED_AT_ONCE)?;
+            let mut tx = self.0.ports.metadata.write()?;
+            let removed = tx.deliveries().purge(before, PURGED_AT_ONCE)?;
             if removed < u64::try_from(PURGED_AT_ONCE).unwrap_or(u64::MAX) {
-                unit.events().purge()?;
-                unit.save()?;
+                tx.events().purge()?;
+                tx.save()?;
                 return Ok(());
             }
-            unit.save()?;
+            tx.save()?;
         }
     }
 
@@ -344,19 +344,19 @@ struct FannedOut {
 }
 
 /// See [`Dispatch::fan_out`].
-fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<FannedOut, Fault> {
+fn fan_out(inner: &Inner, tx: &mut dyn Transaction) -> Result<FannedOut, Fault> {
     let (mut events, mut deliveries) = (Vec::new(), 0);
-    for event in unit.events().list_waiting(EVENTS_AT_ONCE)? {
+    for event in tx.events().list_waiting(EVENTS_AT_ONCE)? {
         let now = inner.now();
         let name = event.kind.name();
         let wanted = match HookEvent::of(name) {
-            Some(wanted) => unit.hooks().list_subscribed(event.database_id, wanted)?,
+            Some(wanted) => tx.hooks().list_subscribed(event.database_id, wanted)?,
             None => Vec::new(),
         };
         deliveries += wanted.len();
         let queue = |(hook, last)| queued(hook, event.id, name, delivery_id(inner, now, last), now);
-        unit.deliveries().add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
-        unit.events().mark_dispatched(event.id, now)?;
+        tx.deliveries().add(&wanted.into_iter().map(queue).collect::<Vec<_>>())?;
+        tx.events().mark_dispatched(event.id, now)?;
         events.push(name);
         if deliveries >= DELIVERIES_AT_ONCE {
             break;
@@ -366,7 +366,7 @@ fn fan_out(inner: &Inner, unit: &mut dyn Unit) -> Result<FannedOut, Fault> {
 }
 
 /// Makes the deliveries of all that has happened so far: a hook that is about to listen gets nothing of it.
-pub(super) fn settle_waiting(inner: &Inner, unit: &mut dyn Unit) -> Result<(), Fault> {
-    while !fan_out(inner, unit)?.events.is_empty() {}
+pub(super) fn settle_waiting(inner: &Inner, tx: &mut dyn Transaction) -> Result<(), Fault> {
+    while !fan_out(inner, tx)?.events.is_empty() {}
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::super::{Inner, Once, once};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{Fault, HookError};
-use crate::ports::{DeliveryState, Unit};
+use crate::ports::{DeliveryState, Transaction};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
 /// The log of deliveries.
@@ -28,9 +28,9 @@ impl<'a> Deliveries<'a> {
         before: Option<DeliveryId>,
         limit: usize,
     ) -> Result<Vec<Delivery>, HookError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        unit.hooks().get(access.database().id, hook)?.ok_or(HookError::NoSuchHook)?;
-        Ok(unit.deliveries().list(hook, state, before, limit)?)
+        let mut tx = self.0.ports.metadata.read()?;
+        tx.hooks().get(access.database().id, hook)?.ok_or(HookError::NoSuchHook)?;
+        Ok(tx.deliveries().list(hook, state, before, limit)?)
     }
 
     /// A delivery with all that is known of it.
@@ -43,9 +43,9 @@ impl<'a> Deliveries<'a> {
         hook: HookId,
         id: DeliveryId,
     ) -> Result<DeliveryDetails, HookError> {
-        let mut unit = self.0.ports.metadata.read()?;
-        let delivery = find(unit.as_mut(), access.database().id, hook, id)?;
-        details(unit.as_mut(), access.database().id, delivery)
+        let mut tx = self.0.ports.metadata.read()?;
+        let delivery = find(tx.as_mut(), access.database().id, hook, id)?;
+        details(tx.as_mut(), access.database().id, delivery)
     }
 
     /// Queues one more run of attempts under the same id, whether the hook is active or not.
@@ -60,37 +60,37 @@ impl<'a> Deliveries<'a> {
         once: Option<&Once<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
-        let mut unit = self.0.ports.metadata.write()?;
-        let database = live(unit.as_mut(), access.database().id)?.id;
-        let mut delivery = find(unit.as_mut(), database, hook, id)?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let database = live(tx.as_mut(), access.database().id)?.id;
+        let mut delivery = find(tx.as_mut(), database, hook, id)?;
         if delivery.is_pending() {
             return Err(HookError::StillPending);
         }
         delivery.queue_again(now);
-        unit.deliveries().update(&delivery)?;
-        let details = details(unit.as_mut(), database, delivery)?;
-        once::keep(self.0, unit.as_mut(), once, &details, now)?;
-        unit.save()?;
+        tx.deliveries().update(&delivery)?;
+        let details = details(tx.as_mut(), database, delivery)?;
+        once::keep(self.0, tx.as_mut(), once, &details, now)?;
+        tx.save()?;
         self.0.outbox.one();
         Ok(details)
     }
 }
 
-fn find(unit: &mut dyn Unit, database: DatabaseId, hook: HookId, id: DeliveryId) -> Result<Delivery, HookError> {
-    unit.hooks().get(database, hook)?.ok_or(HookError::NoSuchHook)?;
-    unit.deliveries().get(hook, id)?.ok_or(HookError::NoSuchDelivery)
+fn find(tx: &mut dyn Transaction, database: DatabaseId, hook: HookId, id: DeliveryId) -> Result<Delivery, HookError> {
+    tx.hooks().get(database, hook)?.ok_or(HookError::NoSuchHook)?;
+    tx.deliveries().get(hook, id)?.ok_or(HookError::NoSuchDelivery)
 }
 
 /// A delivery with what was sent and answered.
 pub(super) fn details(
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     database: DatabaseId,
     delivery: Delivery,
 ) -> Result<DeliveryDetails, HookError> {
-    let hook = unit.hooks().get(database, delivery.hook_id)?.ok_or(HookError::NoSuchHook)?;
+    let hook = tx.hooks().get(database, delivery.hook_id)?.ok_or(HookError::NoSuchHook)?;
     let (request, body) =
-        unit.deliveries().request(delivery.id)?.ok_or(Fault::Unsettled("a delivery without its event"))?;
+        tx.deliveries().request(delivery.id)?.ok_or(Fault::Unsettled("a delivery without its event"))?;
     let request = request.unwrap_or(Request { url: hook.url, headers: Vec::new() });
-    let attempts = unit.attempts().list(delivery.id)?;
+    let attempts = tx.attempts().list(delivery.id)?;
     Ok(DeliveryDetails { delivery, request, body, attempts })
 }

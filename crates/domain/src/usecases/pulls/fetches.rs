@@ -256,12 +256,12 @@ impl Pulls<'_> {
             Job::Preview(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
             Job::Trial(trial, _) => make_trial(inner, &trial).map(Some),
             Job::Pull(fetch) => {
-                let mut unit = inner.ports.metadata.write()?;
+                let mut tx = inner.ports.metadata.write()?;
                 let until = now.plus_seconds(inner.limits.pull_fetch_lease_seconds);
-                if !unit.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
+                if !tx.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
                     return Ok(Some(Refreshed::Dropped));
                 }
-                unit.save_and_leave()?;
+                tx.save_and_leave()?;
                 fetch_pull(inner, &fetch).map(Some)
             }
         }
@@ -273,9 +273,9 @@ impl Pulls<'_> {
     /// # Errors
     /// [`Fault`].
     pub fn recover(&self) -> Result<u64, Fault> {
-        let mut unit = self.0.ports.metadata.write()?;
-        let due = unit.pull_fetches().recover(self.0.now())?;
-        unit.save()?;
+        let mut tx = self.0.ports.metadata.write()?;
+        let due = tx.pull_fetches().recover(self.0.now())?;
+        tx.save()?;
         Ok(due)
     }
 
@@ -319,9 +319,9 @@ fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed 
 fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
     let (database, number) = (leased.database_id, leased.number);
     let end = |end: FetchEnd<'_>| -> Result<bool, Fault> {
-        let mut unit = inner.ports.metadata.write()?;
-        let shown = unit.pull_fetches().settle(database, number, end)?;
-        unit.save()?;
+        let mut tx = inner.ports.metadata.write()?;
+        let shown = tx.pull_fetches().settle(database, number, end)?;
+        tx.save()?;
         Ok(shown)
     };
     let Some((pull, heads)) = wanted(inner, leased)? else {
@@ -346,38 +346,38 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
 
 /// The pull as it is now and the heads it is to show; `None` when there is nothing to fetch.
 fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>, Fault> {
-    let mut unit = inner.ports.metadata.read()?;
-    let Some(mut pull) = unit.pulls().get(leased.database_id, leased.number)? else { return Ok(None) };
-    let is_gone = |id: DatabaseId, unit: &mut dyn crate::ports::Unit| -> Result<bool, Fault> {
-        Ok(unit.databases().get(id)?.is_none_or(|database| database.deleted_at.is_some()))
+    let mut tx = inner.ports.metadata.read()?;
+    let Some(mut pull) = tx.pulls().get(leased.database_id, leased.number)? else { return Ok(None) };
+    let is_gone = |id: DatabaseId, tx: &mut dyn crate::ports::Transaction| -> Result<bool, Fault> {
+        Ok(tx.databases().get(id)?.is_none_or(|database| database.deleted_at.is_some()))
     };
     if pull.content.fetch_due_at.is_none()
-        || is_gone(pull.database_id, unit.as_mut())?
-        || is_gone(pull.from_database_id, unit.as_mut())?
+        || is_gone(pull.database_id, tx.as_mut())?
+        || is_gone(pull.from_database_id, tx.as_mut())?
     {
         return Ok(None);
     }
     if let Some(shown) = pull.content.heads.clone() {
         return Ok(Some((pull, shown)));
     }
-    unit.leave();
+    tx.leave();
     // A release that stored no heads opened it, and asked for no consent.
-    let mut unit = inner.ports.metadata.write()?;
-    let source = unit.databases().get(pull.from_database_id)?;
+    let mut tx = inner.ports.metadata.write()?;
+    let source = tx.databases().get(pull.from_database_id)?;
     if !pull.is_within() && source.is_none_or(|source| rules::is_guarded(&source)) {
         return Ok(None);
     }
-    let (to, from) = match heads(unit.as_mut(), &pull) {
+    let (to, from) = match heads(tx.as_mut(), &pull) {
         Ok(found) => found,
         Err(PullError::Fault(fault)) => return Err(fault),
         Err(_) => return Ok(None),
     };
     let shown = PullHeads { from, to };
     pull.content.heads = Some(shown.clone());
-    if pull.state != PullState::Open || !unit.pulls().update(&pull)? {
+    if pull.state != PullState::Open || !tx.pulls().update(&pull)? {
         return Ok(None);
     }
-    unit.save()?;
+    tx.save()?;
     Ok(Some((pull, shown)))
 }
 
@@ -393,10 +393,10 @@ fn while_leased(
     let seconds = inner.limits.pull_fetch_lease_seconds;
     let period = Duration::from_millis(u64::try_from(seconds).unwrap_or(1) * 1_000 / 3);
     let prolong = || -> Result<bool, Fault> {
-        let mut unit = inner.ports.metadata.write()?;
+        let mut tx = inner.ports.metadata.write()?;
         let until = inner.now().plus_seconds(seconds);
-        let is_held = unit.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
-        unit.save_unsynced()?;
+        let is_held = tx.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
+        tx.save_unsynced()?;
         Ok(is_held)
     };
     let (done, beat) = mpsc::channel::<()>();
@@ -446,12 +446,12 @@ pub(crate) fn branch_moved(inner: &Inner, database: DatabaseId, branch: &RefName
 }
 
 fn want_trials_of(inner: &Inner, database: DatabaseId, branch: &RefName) -> Result<(), Fault> {
-    let mut unit = inner.ports.metadata.read()?;
-    let Some(base) = unit.databases().get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
+    let mut tx = inner.ports.metadata.read()?;
+    let Some(base) = tx.databases().get(database)?.filter(|base| base.deleted_at.is_none()) else { return Ok(()) };
     let filter = PullFilter { standing: Some(PullStanding::Open), contains: None };
     let mut before = None;
     loop {
-        let page = unit.pulls().list(database, &filter, before, PULLS_AT_A_TIME)?;
+        let page = tx.pulls().list(database, &filter, before, PULLS_AT_A_TIME)?;
         let Some(last) = page.last() else { return Ok(()) };
         before = Some(last.number);
         let concerned = |pull: &&Pull| pull.to_branch == *branch || (pull.is_within() && pull.from_branch == *branch);
@@ -487,9 +487,9 @@ fn present_heads(
     database: DatabaseId,
     number: PullNumber,
 ) -> Result<Option<(CommitHash, CommitHash)>, Fault> {
-    let mut unit = inner.ports.metadata.read()?;
-    let Some(pull) = unit.pulls().get(database, number)? else { return Ok(None) };
+    let mut tx = inner.ports.metadata.read()?;
+    let Some(pull) = tx.pulls().get(database, number)? else { return Ok(None) };
     let is_ready = pull.state == PullState::Open && pull.content.fetch_due_at.is_none();
     let Some(heads) = pull.content.heads.filter(|_| is_ready) else { return Ok(None) };
-    Ok(unit.branches().get(database, &pull.to_branch)?.map(|target| (target.head, heads.from)))
+    Ok(tx.branches().get(database, &pull.to_branch)?.map(|target| (target.head, heads.from)))
 }

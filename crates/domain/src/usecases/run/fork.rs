@@ -3,15 +3,15 @@
 use super::super::databases::{NewOwner, has_room, may_create_for};
 use super::{Run, Stop, failed};
 use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
-use crate::ports::{MetadataError, Unit};
+use crate::ports::{MetadataError, Transaction};
 use crate::values::{AccountId, DatabaseId, OwnerName};
 
 pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), Stop> {
     let inner = run.inner;
-    let mut unit = inner.ports.metadata.read()?;
-    let (source, user) = run.begin(unit.as_mut(), Role::Read)?;
-    new_owner(unit.as_mut(), &user, owner_id, owner)?;
-    unit.leave();
+    let mut tx = inner.ports.metadata.read()?;
+    let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
+    new_owner(tx.as_mut(), &user, owner_id, owner)?;
+    tx.leave();
 
     // What earlier attempts copied and could not settle, as when the store was away: their leases are over, so they never will.
     for earlier in 1..run.operation.attempts {
@@ -36,8 +36,8 @@ fn copy_of(fork: DatabaseId, attempt: u32) -> DatabaseId {
 
 /// The account the fork is for, if its creator may still create there. What the failure says is shown to whoever reads the
 /// source, and the new owner is none of their business.
-fn new_owner(unit: &mut dyn Unit, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, Stop> {
-    let found = may_create_for(unit, user, name.as_str())?.filter(|found| found.id == id);
+fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, Stop> {
+    let found = may_create_for(tx, user, name.as_str())?.filter(|found| found.id == id);
     found.ok_or_else(|| {
         failed(
             FailureKind::PermissionDenied,
@@ -50,10 +50,10 @@ fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: Databa
     let inner = run.inner;
     let now = inner.now();
     let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);
-    let mut unit = inner.ports.metadata.write()?;
-    let (source, user) = run.begin(unit.as_mut(), Role::Read)?;
-    let owner = new_owner(unit.as_mut(), &user, owner_id, owner)?;
-    if let Err(limit) = has_room(inner, unit.as_mut(), owner.id)? {
+    let mut tx = inner.ports.metadata.write()?;
+    let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
+    let owner = new_owner(tx.as_mut(), &user, owner_id, owner)?;
+    if let Err(limit) = has_room(inner, tx.as_mut(), owner.id)? {
         let text = format!("the new owner has {limit} databases, as many as are allowed");
         return Err(failed(FailureKind::Unprocessable, text));
     }
@@ -73,16 +73,16 @@ fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: Databa
         version: 1,
         deleted_at: None,
     };
-    match unit.databases().add(&fork) {
+    match tx.databases().add(&fork) {
         Err(MetadataError::Taken) => {
             return Err(failed(FailureKind::Unprocessable, "a database of that name already exists by now"));
         }
         other => other?,
     }
-    unit.refs().copy_all(source.id, fork_id)?;
+    tx.refs().copy_all(source.id, fork_id)?;
     if owner.role < Role::Admin {
-        unit.collaborators().put(fork_id, user.id, Role::Admin, now)?;
+        tx.collaborators().put(fork_id, user.id, Role::Admin, now)?;
     }
     let outcome = Outcome { database: Some((fork_id, fork.locator)), ..Outcome::default() };
-    run.succeed(unit, outcome, now)
+    run.succeed(tx, outcome, now)
 }

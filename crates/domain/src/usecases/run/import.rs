@@ -13,40 +13,40 @@ use crate::entities::{
 use crate::errors::PullError;
 use crate::ports::{
     EngineError, FormatError, FormatInput, ImportColumn, ImportFile, ImportJob, ImportTarget, ReadSeek, ScriptJob,
-    TargetColumn, Unit,
+    TargetColumn, Transaction,
 };
 use crate::values::{CommitHash, RefName, Timestamp, Title};
 
 pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
     let inner = run.inner;
-    let mut unit = inner.ports.metadata.read()?;
-    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let target = unit.branches().get(database.id, &request.branch)?;
+    let mut tx = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
+    let target = tx.branches().get(database.id, &request.branch)?;
     let from = target.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{}'", request.branch)))?.head;
     let branch = request.pull_branch.as_ref().unwrap_or(&request.branch);
-    let was = unit.branches().get(database.id, branch)?.map(|branch| branch.head);
-    let upload = unit.uploads().get(request.upload_id)?;
+    let was = tx.branches().get(database.id, branch)?.map(|branch| branch.head);
+    let upload = tx.uploads().get(request.upload_id)?;
     let upload = upload.ok_or_else(|| failed(FailureKind::NotFound, "the uploaded file is gone"))?;
-    unit.leave();
+    tx.leave();
 
     let base = was.as_ref().unwrap_or(&from);
     let head = bring_in(run, request, &database, &user, base, &upload)?;
 
     let now = inner.now();
-    let mut unit = inner.ports.metadata.write()?;
-    run.begin(unit.as_mut(), Role::Write)?;
+    let mut tx = inner.ports.metadata.write()?;
+    run.begin(tx.as_mut(), Role::Write)?;
     let changed = head != *base;
     if changed {
-        run.move_branch(unit.as_mut(), branch, was.as_ref(), &from, (&head, None), now)?;
+        run.move_branch(tx.as_mut(), branch, was.as_ref(), &from, (&head, None), now)?;
     }
     let pull = match &request.pull_branch {
         Some(_) if changed || was.as_ref().is_some_and(|was| *was != from) => {
-            Some(open_pull(run, unit.as_mut(), request, &database, &user, now)?)
+            Some(open_pull(run, tx.as_mut(), request, &database, &user, now)?)
         }
         _ => None,
     };
     let previous = Some(base.clone());
-    run.succeed(unit, Outcome { commit: Some(head), previous, pull, ..Outcome::default() }, now)?;
+    run.succeed(tx, Outcome { commit: Some(head), previous, pull, ..Outcome::default() }, now)?;
     // The bytes are collected later when this fails.
     let _ = inner.ports.blobs.remove(upload.id);
     Ok(())
@@ -228,28 +228,28 @@ fn place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<
 
 fn open_pull(
     run: &Run<'_>,
-    unit: &mut dyn Unit,
+    tx: &mut dyn Transaction,
     request: &ImportRequest,
     database: &Database,
     user: &User,
     now: Timestamp,
 ) -> Result<crate::values::PullNumber, Stop> {
     let from = request.pull_branch.clone().unwrap_or_else(|| request.branch.clone());
-    if let Some(open) = unit.pulls().find_open(database.id, database.id, &from, &request.branch)? {
+    if let Some(open) = tx.pulls().find_open(database.id, database.id, &from, &request.branch)? {
         return Ok(open.number);
     }
     let first_line: String = request.message.lines().next().unwrap_or_default().chars().take(256).collect();
     let title = Title::parse(first_line).or_else(|_| Title::parse("Import"));
     let title = title.map_err(|error| failed(FailureKind::Content, error.to_string()))?;
     let missing = |name: &RefName| failed(FailureKind::NotFound, format!("branch '{name}' does not exist any more"));
-    let source = unit.branches().get(database.id, &from)?.ok_or_else(|| missing(&from))?;
-    let target = unit.branches().get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
+    let source = tx.branches().get(database.id, &from)?.ok_or_else(|| missing(&from))?;
+    let target = tx.branches().get(database.id, &request.branch)?.ok_or_else(|| missing(&request.branch))?;
     let branches = (&source, &target);
-    let pull = match pulls::new_pull(unit, database, database, branches, false, user, title, None, now) {
+    let pull = match pulls::new_pull(tx, database, database, branches, false, user, title, None, now) {
         Ok(pull) => pull,
         Err(PullError::Fault(fault)) => return Err(Stop::Fault(fault)),
         Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),
     };
-    pulls::emit_pull(run.inner, unit, &pull, PullAction::Opened, user, now)?;
+    pulls::emit_pull(run.inner, tx, &pull, PullAction::Opened, user, now)?;
     Ok(pull.number)
 }

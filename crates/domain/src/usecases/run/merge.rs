@@ -16,14 +16,14 @@ pub(super) fn run(
     resolve: &BTreeMap<String, Side>,
 ) -> Result<(), Stop> {
     let inner = run.inner;
-    let mut unit = inner.ports.metadata.read()?;
-    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let pull = unit.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    let mut tx = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
+    let pull = tx.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     if pull.state != PullState::Open {
         return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
     }
-    let (ours, theirs) = pulls::heads(unit.as_mut(), &pull).map_err(pull_failure)?;
-    unit.leave();
+    let (ours, theirs) = pulls::heads(tx.as_mut(), &pull).map_err(pull_failure)?;
+    tx.leave();
 
     if !pull.is_within() {
         inner.ports.engine.fetch(database.id, pull.from_database_id, &theirs)?;
@@ -38,17 +38,16 @@ pub(super) fn run(
     };
 
     let now = inner.now();
-    let mut unit = inner.ports.metadata.write()?;
-    run.begin(unit.as_mut(), Role::Write)?;
-    let mut pull =
-        unit.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
+    let mut tx = inner.ports.metadata.write()?;
+    run.begin(tx.as_mut(), Role::Write)?;
+    let mut pull = tx.pulls().get(database.id, number)?.ok_or_else(|| failed(FailureKind::NotFound, "no such pull"))?;
     pull.merge(now, user.name.clone(), head.clone(), at.base.clone(), at.theirs.clone())
         .map_err(|error| failed(FailureKind::Unprocessable, error.to_string()))?;
     pull.content.heads = Some(PullHeads { from: at.theirs.clone(), to: at.ours.clone() });
     pull.updated_at = now;
-    pulls::update(unit.as_mut(), &mut pull).map_err(pull_failure)?;
-    run.move_branch(unit.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, None), now)?;
-    pulls::emit_pull(inner, unit.as_mut(), &pull, PullAction::Merged, &user, now)?;
+    pulls::update(tx.as_mut(), &mut pull).map_err(pull_failure)?;
+    run.move_branch(tx.as_mut(), &pull.to_branch, Some(&at.ours), &at.ours, (&head, None), now)?;
+    pulls::emit_pull(inner, tx.as_mut(), &pull, PullAction::Merged, &user, now)?;
     let outcome = Outcome { commit: Some(head), previous: Some(at.ours), pull: Some(number), ..Outcome::default() };
-    run.succeed(unit, outcome, now)
+    run.succeed(tx, outcome, now)
 }

@@ -16,12 +16,12 @@ pub(super) fn run(
     message: &str,
 ) -> Result<(), Stop> {
     let inner = run.inner;
-    let mut unit = inner.ports.metadata.read()?;
-    let (database, user) = run.begin(unit.as_mut(), Role::Write)?;
-    let from = unit.branches().get(database.id, from_branch)?;
+    let mut tx = inner.ports.metadata.read()?;
+    let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
+    let from = tx.branches().get(database.id, from_branch)?;
     let from = from.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{from_branch}'")))?.head;
-    let was = unit.branches().get(database.id, to_branch)?.map(|branch| branch.head);
-    unit.leave();
+    let was = tx.branches().get(database.id, to_branch)?.map(|branch| branch.head);
+    tx.leave();
 
     let merge_message = format!("Merge {from_branch} into {to_branch}");
     let base = was.as_ref().unwrap_or(&from);
@@ -41,18 +41,18 @@ pub(super) fn run(
     };
 
     let now = inner.now();
-    let mut unit = inner.ports.metadata.write()?;
-    run.begin(unit.as_mut(), Role::Write)?;
+    let mut tx = inner.ports.metadata.write()?;
+    run.begin(tx.as_mut(), Role::Write)?;
     // A commit keeps whole seconds. What was merged may be a commit of somebody else.
     let at = (from_branch == to_branch && head != *base).then(|| Timestamp::from_seconds(author.at.as_seconds()));
-    run.move_branch(unit.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
+    run.move_branch(tx.as_mut(), to_branch, was.as_ref(), &from, (&head, at), now)?;
     let outcome = Outcome {
         commit: Some(head),
         previous: Some(base.clone()),
         rows_affected: Some(written.rows_affected),
         ..Outcome::default()
     };
-    run.succeed(unit, outcome, now)
+    run.succeed(tx, outcome, now)
 }
 
 /// A write without a statement: what the other branch has is merged, and there may be nothing to do.

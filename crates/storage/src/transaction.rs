@@ -1,17 +1,17 @@
-//! The unit of work: one transaction on one connection.
+//! The transaction: one transaction on one connection.
 //!
 //! **Writers exclude each other.** On SQLite by `BEGIN IMMEDIATE`. On Postgres by a transaction-level advisory lock, taken first,
-//! under READ COMMITTED: each statement then sees all units before it and none beside it. `SERIALIZABLE` would promise the
-//! same, but any of its statements may fail to be serialized and the whole unit has to be run again, which a unit handed out
+//! under READ COMMITTED: each statement then sees all transactions before it and none beside it. `SERIALIZABLE` would promise the
+//! same, but any of its statements may fail to be serialized and the whole transaction has to be run again, which a transaction handed out
 //! as a value cannot do by itself; row locks would leave it to every method to lock the right rows. The lock is released when
 //! the transaction is visible to all, so reading what the one before wrote is safe. It costs one round trip, and it caps all
-//! nodes together at one writer at a time: about 1 / (round trips × latency) units a second (measured
-//! on two busy cores, debug build, local server: 1,000 small units a second, with one thread as with eight). When that is too little, the key
-//! of the lock can become the database's, and the few units that span databases take two in order.
+//! nodes together at one writer at a time: about 1 / (round trips × latency) transactions a second (measured
+//! on two busy cores, debug build, local server: 1,000 small transactions a second, with one thread as with eight). When that is too little, the key
+//! of the lock can become the database's, and the few transactions that span databases take two in order.
 
 use std::sync::Arc;
 
-use branchyard_domain::ports::{MetadataError, Unit};
+use branchyard_domain::ports::{MetadataError, Transaction};
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 
@@ -24,9 +24,9 @@ type Tm = <AnyConnection as Connection>::TransactionManager;
 /// The key of the writers' lock in Postgres: "branchya".
 const WRITE_LOCK: &str = "SELECT pg_advisory_xact_lock(7093839489804040545)";
 
-const SAVE: &str = "save a unit";
+const SAVE: &str = "commit a transaction";
 
-pub(crate) struct SqlUnit {
+pub(crate) struct SqlTransaction {
     conn: PooledConnection,
     open: bool,
     failed: bool,
@@ -35,12 +35,12 @@ pub(crate) struct SqlUnit {
     seen: Seen,
 }
 
-/// Something in the unit failed before.
+/// Something in the transaction failed before.
 #[derive(Debug, thiserror::Error)]
-#[error("an earlier step of this unit failed")]
+#[error("an earlier step of this transaction failed")]
 struct Spoiled;
 
-impl SqlUnit {
+impl SqlTransaction {
     pub(crate) fn begin(pool: &Pool, purpose: Purpose, log: Option<&Arc<Log>>) -> Result<Self, MetadataError> {
         let mut tries = pool.size();
         loop {
@@ -54,13 +54,13 @@ impl SqlUnit {
             match begun {
                 Ok(()) => {
                     let seen = Seen(log.cloned());
-                    let mut unit = Self { conn, open: true, failed: false, log: log.cloned(), seen };
+                    let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), seen };
                     if purpose == Purpose::Write {
                         // What could not be saved need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
-                        unit.lock()?;
+                        tx.lock()?;
                     }
-                    return Ok(unit);
+                    return Ok(tx);
                 }
                 // The server was away since the connection was last used: others in the pool may be in the same state.
                 Err(error) if matches!(conn.any, AnyConnection::Pg(_)) && tries > 0 => {
@@ -70,7 +70,7 @@ impl SqlUnit {
                 }
                 Err(error) => {
                     conn.broken = true;
-                    return Err(Failed::Sql(error).into_port("begin a unit"));
+                    return Err(Failed::Sql(error).into_port("begin a transaction"));
                 }
             }
         }
@@ -90,7 +90,7 @@ impl SqlUnit {
         &mut self.conn.any
     }
 
-    /// Runs one step. A step that fails spoils the unit: Postgres would refuse what follows and "commit" nothing.
+    /// Runs one step. A step that fails spoils the transaction: Postgres would refuse what follows and "commit" nothing.
     pub(crate) fn run<T>(
         &mut self,
         context: &'static str,
@@ -99,7 +99,7 @@ impl SqlUnit {
         step(&mut self.conn.any).map_err(|error| self.spoil(error, context))
     }
 
-    /// Runs a step that a unique constraint may refuse, as [`MetadataError::Taken`]. A savepoint keeps the unit usable then.
+    /// Runs a step that a unique constraint may refuse, as [`MetadataError::Taken`]. A savepoint keeps the transaction usable then.
     pub(crate) fn run_unless_taken<T>(
         &mut self,
         context: &'static str,
@@ -143,7 +143,7 @@ impl SqlUnit {
     }
 }
 
-impl Unit for SqlUnit {
+impl Transaction for SqlTransaction {
     fn save(self: Box<Self>) -> Result<(), MetadataError> {
         self.save_telling(&mut || ())
     }
@@ -179,7 +179,7 @@ impl Unit for SqlUnit {
     }
 }
 
-impl Drop for SqlUnit {
+impl Drop for SqlTransaction {
     fn drop(&mut self) {
         // In a panic the pool throws the connection away, transaction and all.
         if self.open && !std::thread::panicking() {
@@ -194,7 +194,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use branchyard_domain::ports::{Metadata as _, MetadataError, Unit as _};
+    use branchyard_domain::ports::{Metadata as _, MetadataError, Transaction as _};
     use branchyard_domain::values::Timestamp;
 
     use crate::log::Log;
@@ -269,9 +269,9 @@ mod tests {
         let (store, syncs) = store(&folder, 2);
         let mut told = Vec::new();
         let mut tell = |store: &Store| {
-            let mut unit = store.write().unwrap();
-            unit.idempotency().purge(Timestamp::from_micros(1)).unwrap();
-            unit.save_telling(&mut || {
+            let mut tx = store.write().unwrap();
+            tx.idempotency().purge(Timestamp::from_micros(1)).unwrap();
+            tx.save_telling(&mut || {
                 // The one writer is free already.
                 store.write().unwrap().leave();
                 told.push(syncs.load(Ordering::SeqCst));
@@ -281,9 +281,9 @@ mod tests {
         assert!(tell(&store).is_err(), "the disk failed");
         assert_eq!(told, [0, 1]);
         // What could not be committed is not told.
-        let mut unit = store.unit(crate::connection::Purpose::Read).unwrap();
-        unit.run("fail", |_| Err::<(), _>(crate::error::Failed::Sql(diesel::result::Error::NotFound))).unwrap_err();
-        Box::new(unit).save_telling(&mut || panic!("it was not saved")).unwrap_err();
+        let mut tx = store.tx(crate::connection::Purpose::Read).unwrap();
+        tx.run("fail", |_| Err::<(), _>(crate::error::Failed::Sql(diesel::result::Error::NotFound))).unwrap_err();
+        Box::new(tx).save_telling(&mut || panic!("it was not saved")).unwrap_err();
     }
 
     #[test]
