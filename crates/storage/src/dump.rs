@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use branchyard_domain::ports::{MetadataError, Transaction as _};
+use branchyard_domain::ports::{Durability, MetadataError, Transaction as _};
 use branchyard_domain::values::DatabaseId;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -177,7 +177,7 @@ impl Store {
             return Err(DumpError::NotEmpty);
         }
         load_tables(tx.connection(), &mut input)?;
-        Ok(tx.save()?)
+        Ok(tx.commit(Durability::Synced)?)
     }
 
     /// The id that tells this store from others; `fresh` becomes it on the first call.
@@ -194,7 +194,7 @@ impl Store {
             }
             Ok(found.unwrap_or_else(|| fresh.to_owned()))
         })?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(id)
     }
 }

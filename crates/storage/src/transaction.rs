@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use branchyard_domain::ports::{MetadataError, Transaction};
+use branchyard_domain::ports::{Durability, MetadataError, Transaction};
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 
@@ -116,7 +116,7 @@ impl SqlTransaction {
         error.into_port(context)
     }
 
-    fn commit(&mut self) -> Result<(), MetadataError> {
+    fn commit_connection(&mut self) -> Result<(), MetadataError> {
         if self.failed {
             return Err(MetadataError::Fault { context: SAVE, source: Box::new(Spoiled) });
         }
@@ -144,38 +144,32 @@ impl SqlTransaction {
 }
 
 impl Transaction for SqlTransaction {
-    fn save(self: Box<Self>) -> Result<(), MetadataError> {
-        self.save_telling(&mut || ())
-    }
-
-    fn save_telling(mut self: Box<Self>, seen: &mut dyn FnMut()) -> Result<(), MetadataError> {
-        let Some(log) = self.log.clone() else { return self.commit().map(|()| seen()) };
-        log.begin()?;
-        let result = self.commit();
-        let committed = log.end();
-        // Which is waited for with all before it, and the next writer need not.
-        self.seen.0 = None;
-        drop(self);
-        result?;
-        seen();
-        log.wait_for(committed)
-    }
-
-    fn save_unsynced(mut self: Box<Self>) -> Result<(), MetadataError> {
-        match &self.conn.any {
-            AnyConnection::Sqlite(_) => self.commit(),
-            // A server of its own can lose it while this process lives on and counts on it.
-            AnyConnection::Pg(_) => self.save(),
+    fn commit(mut self: Box<Self>, durability: Durability) -> Result<(), MetadataError> {
+        if durability == Durability::Relaxed {
+            self.seen.0 = None;
+        }
+        match (durability, &self.conn.any) {
+            (Durability::Unsynced | Durability::Relaxed, AnyConnection::Sqlite(_)) => self.commit_connection(),
+            // A Postgres server can lose an unsynced commit while this process lives on and relies on it.
+            (Durability::Synced, _) | (_, AnyConnection::Pg(_)) => self.commit_notifying(&mut || ()),
         }
     }
 
-    fn leave(mut self: Box<Self>) {
+    fn commit_notifying(mut self: Box<Self>, on_visible: &mut dyn FnMut()) -> Result<(), MetadataError> {
+        let Some(log) = self.log.clone() else { return self.commit_connection().map(|()| on_visible()) };
+        log.begin()?;
+        let result = self.commit_connection();
+        let committed = log.end();
+        // Waiting for this commit waits for everything before it, and the next writer need not wait.
         self.seen.0 = None;
+        drop(self);
+        result?;
+        on_visible();
+        log.wait_for(committed)
     }
 
-    fn save_and_leave(mut self: Box<Self>) -> Result<(), MetadataError> {
+    fn discard(mut self: Box<Self>) {
         self.seen.0 = None;
-        self.save_unsynced()
     }
 }
 
@@ -194,7 +188,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use branchyard_domain::ports::{Metadata as _, MetadataError, Transaction as _};
+    use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction as _};
     use branchyard_domain::values::Timestamp;
 
     use crate::log::Log;
@@ -221,9 +215,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, syncs) = store(&folder, u32::MAX);
         let count = || syncs.load(Ordering::SeqCst);
-        store.write().unwrap().save().unwrap();
+        store.write().unwrap().commit(Durability::Synced).unwrap();
         assert_eq!(count(), 1);
-        store.write().unwrap().save_unsynced().unwrap();
+        store.write().unwrap().commit(Durability::Unsynced).unwrap();
         drop(store.read().unwrap());
         drop(store.write().unwrap());
         assert_eq!(count(), 1, "nothing is waited for");
@@ -238,7 +232,7 @@ mod tests {
         let ends: [fn(&Store); 3] = [
             |store| drop(store.read().unwrap()),
             |store| drop(store.write().unwrap()),
-            |store| store.write().unwrap().save_unsynced().unwrap(),
+            |store| store.write().unwrap().commit(Durability::Unsynced).unwrap(),
         ];
         for (number, end) in (1..).zip(ends) {
             log.begin().unwrap();
@@ -255,11 +249,11 @@ mod tests {
         let log = store.log.as_ref().unwrap();
         log.begin().unwrap();
         log.end();
-        store.read().unwrap().leave();
-        store.write().unwrap().leave();
-        store.write().unwrap().save_and_leave().unwrap();
+        store.read().unwrap().discard();
+        store.write().unwrap().discard();
+        store.write().unwrap().commit(Durability::Relaxed).unwrap();
         assert_eq!(syncs.load(Ordering::SeqCst), 0);
-        store.write().unwrap().save().unwrap();
+        store.write().unwrap().commit(Durability::Synced).unwrap();
         assert_eq!(syncs.load(Ordering::SeqCst), 1, "who saves waits for all before");
     }
 
@@ -271,9 +265,9 @@ mod tests {
         let mut tell = |store: &Store| {
             let mut tx = store.write().unwrap();
             tx.idempotency().purge(Timestamp::from_micros(1)).unwrap();
-            tx.save_telling(&mut || {
+            tx.commit_notifying(&mut || {
                 // The one writer is free already.
-                store.write().unwrap().leave();
+                store.write().unwrap().discard();
                 told.push(syncs.load(Ordering::SeqCst));
             })
         };
@@ -281,17 +275,17 @@ mod tests {
         assert!(tell(&store).is_err(), "the disk failed");
         assert_eq!(told, [0, 1]);
         // What could not be committed is not told.
-        let mut tx = store.tx(crate::connection::Purpose::Read).unwrap();
+        let mut tx = store.transaction(crate::connection::Purpose::Read).unwrap();
         tx.run("fail", |_| Err::<(), _>(crate::error::Failed::Sql(diesel::result::Error::NotFound))).unwrap_err();
-        Box::new(tx).save_telling(&mut || panic!("it was not saved")).unwrap_err();
+        Box::new(tx).commit_notifying(&mut || panic!("it was not saved")).unwrap_err();
     }
 
     #[test]
     fn after_a_failed_sync_units_read_and_nothing_is_saved() {
         let folder = tempfile::tempdir().unwrap();
         let (store, _) = store(&folder, 2);
-        store.write().unwrap().save().unwrap();
-        assert!(matches!(store.write().unwrap().save(), Err(MetadataError::Unavailable(_))));
+        store.write().unwrap().commit(Durability::Synced).unwrap();
+        assert!(matches!(store.write().unwrap().commit(Durability::Synced), Err(MetadataError::Unavailable(_))));
         assert!(matches!(store.write().err(), Some(MetadataError::Unavailable(_))), "it need not begin");
         store.read().unwrap().databases().ids(None, 1).unwrap();
     }

@@ -1,5 +1,6 @@
 //! The server.
 
+use branchyard_domain::ports::Durability;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -100,7 +101,7 @@ impl Server {
                 tx.samples().put(instance, resolution, *at, sample).unwrap();
             }
         }
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     }
 
     fn start_in(world: World, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {

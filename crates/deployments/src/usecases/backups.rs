@@ -9,7 +9,7 @@ use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, ProvisionError};
 use crate::values::{BackupId, ServedName};
 use branchyard_domain::errors::Fault;
-use branchyard_domain::ports::{MetadataError, ReadSeek};
+use branchyard_domain::ports::{Durability, MetadataError, ReadSeek};
 use branchyard_domain::usecases::Once;
 
 /// A database of a backup, to be read.
@@ -61,7 +61,7 @@ impl Deployments {
         let work = DeploymentWork::CreateBackup;
         let operation = operations::accept(&self.0, tx.as_mut(), &deployment, access.who(), work, now)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(operation)
     }
@@ -80,7 +80,7 @@ impl Deployments {
             return Err(DeploymentError::Conflict(text.to_owned()));
         }
         tx.backups().remove(deployment.id, backup.id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         Ok(backup)
     }
@@ -156,7 +156,7 @@ pub(super) fn take(
 fn record(inner: &Inner, backup: &Backup) -> Result<(), MetadataError> {
     let mut tx = inner.ports.store.write_deployments()?;
     tx.backups().add(backup)?;
-    tx.save()
+    tx.commit(Durability::Synced)
 }
 
 /// Removes backups past their time; the newest of a stopped deployment stays.
@@ -168,7 +168,7 @@ pub(super) fn expire(inner: &Inner, deployment: &Deployment) -> Result<(), Fault
         if backup.expires_at <= now && !newest_of_stopped {
             let mut tx = inner.ports.store.write_deployments()?;
             tx.backups().remove(deployment.id, backup.id)?;
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
             inner.ports.backup_files.remove_backup(deployment.id, backup.id)?;
         }
     }

@@ -6,6 +6,7 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage, Observe};
 use crate::entities::{DeploymentCollaborator, DeploymentRole};
 use crate::errors::DeploymentError;
 use branchyard_domain::entities::User;
+use branchyard_domain::ports::Durability;
 use branchyard_domain::values::AccountId;
 
 /// Collaborators of a deployment at most.
@@ -50,7 +51,7 @@ impl Deployments {
         }
         let found = tx.deployment_collaborators().get(deployment.id, user.id)?;
         let collaborator = found.ok_or_else(|| absent(user.name.as_str()))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         forget_callers(&self.0);
         Ok((collaborator, added))
     }
@@ -85,7 +86,7 @@ impl Deployments {
         let mut tx = self.0.ports.store.write_deployments()?;
         let deployment = live(tx.as_mut(), access)?;
         let removed = tx.deployment_collaborators().remove(deployment.id, user)?.ok_or_else(|| absent(name))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         forget_callers(&self.0);
         Ok(removed)
     }

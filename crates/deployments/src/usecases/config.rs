@@ -5,6 +5,7 @@ use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
 use crate::entities::{Deployment, Instance};
 use crate::errors::DeploymentError;
 use crate::values::{Applied, Setting};
+use branchyard_domain::ports::Durability;
 
 /// A setting as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Deployments {
             return Err(DeploymentError::Changed);
         }
         update(tx.as_mut(), &mut deployment)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         if let Some(handle) = &instance.handle {
             // One that cannot be told just now is told by the supervisor.
             let _ = self.0.ports.provisioner.apply(handle, &deployment.settings);

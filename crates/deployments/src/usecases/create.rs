@@ -13,7 +13,7 @@ use crate::values::{DeploymentId, DeploymentName, InstanceId, ServedName, Settin
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Database, User};
 use branchyard_domain::errors::{AccessError, Fault, ReadError};
-use branchyard_domain::ports::MetadataError;
+use branchyard_domain::ports::{Durability, MetadataError};
 use branchyard_domain::usecases::Once;
 use branchyard_domain::values::{CommitHash, RefName, Timestamp};
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Deployments {
         metering::open(tx.as_mut(), &deployment, &instance, Metered::Storage, now)?;
         let view = view(tx.as_mut(), deployment, DeploymentRole::Admin)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &view, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(view)
     }

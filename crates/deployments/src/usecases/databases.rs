@@ -7,6 +7,7 @@ use crate::entities::{Deployment, Instance, RunState};
 use crate::errors::DeploymentError;
 use crate::ports::{DatabaseSeed, InstanceHandle};
 use crate::values::ServedName;
+use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::Once;
 use branchyard_domain::values::OperationId;
 
@@ -114,7 +115,7 @@ impl Deployments {
         update(tx.as_mut(), &mut deployment)?;
         let made = ServedDatabase { name: name.clone(), is_default: false, size_bytes };
         self.0.hub.keep_answer(tx.as_mut(), once, &made, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(made)
     }
 
@@ -154,7 +155,7 @@ impl Deployments {
         }
         deployment.databases.remove(place);
         update(tx.as_mut(), &mut deployment)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         let operation = OperationId::from_uuid(self.0.ports.ids.uuid(self.0.now()));
         self.0.ports.provisioner.drop_database(&handle, operation, &seen.name)?;
         Ok(seen)

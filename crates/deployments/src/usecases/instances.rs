@@ -10,6 +10,7 @@ use crate::errors::DeploymentError;
 use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, DatabaseSeed};
 use crate::values::{BackupId, InstanceId};
+use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::Once;
 
 /// An instance to be.
@@ -128,7 +129,7 @@ impl Deployments {
         tx.instances().add(&instance)?;
         metering::open(tx.as_mut(), &deployment, &instance, Metered::Storage, now)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &instance, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(instance)
     }
@@ -151,7 +152,7 @@ impl Deployments {
         }
         let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
         begin(tx.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(instance)
     }
@@ -176,7 +177,7 @@ impl Deployments {
         let work = DeploymentWork::RebootInstance(instance.id);
         let operation = operations::accept(&self.0, tx.as_mut(), &deployment, access.who(), work, now)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(operation)
     }
@@ -202,7 +203,7 @@ impl Deployments {
         let shutdown = Shutdown { final_backup: instance.prepared, not_before: None };
         begin(tx.as_mut(), &mut deployment, &mut instance, shutdown, now)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &deployment, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(deployment)
     }

@@ -43,7 +43,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Account, AccountKind, MemberRole, Role, User};
 use branchyard_domain::errors::Fault;
-use branchyard_domain::ports::{Clock, Ids};
+use branchyard_domain::ports::{Clock, Durability, Ids};
 use branchyard_domain::usecases::Wake;
 use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 
@@ -325,7 +325,7 @@ impl Deployments {
         }
         seen.deployment.keeps_version = keep;
         update(tx.as_mut(), &mut seen.deployment)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(seen)
     }
 

@@ -9,6 +9,7 @@ use crate::ports::DeploymentOperationFilter;
 use crate::ports::DeploymentTransaction;
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::Durability;
 use branchyard_domain::usecases::Once;
 use branchyard_domain::values::{OperationId, Timestamp};
 
@@ -101,7 +102,7 @@ impl Deployments {
         super::update(tx.as_mut(), &mut deployment)?;
         let operation = accept(&self.0, tx.as_mut(), &deployment, access.who(), DeploymentWork::Delete, now)?;
         self.0.hub.keep_answer(tx.as_mut(), once, &operation, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.wake.one();
         Ok(operation)
     }

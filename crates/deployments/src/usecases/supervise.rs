@@ -7,6 +7,7 @@ mod operate;
 mod tend;
 mod up;
 
+use branchyard_domain::ports::Durability;
 use std::time::Duration;
 
 use super::Inner;
@@ -221,7 +222,7 @@ impl<'a> Supervisor<'a> {
             tx.samples().purge(resolution, now.plus_seconds(-resolution.kept_seconds()))?;
         }
         tx.deployment_operations().purge(now.plus_seconds(-super::operations::KEPT_SECONDS))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 
@@ -251,7 +252,7 @@ impl<'a> Supervisor<'a> {
         if deployment != before {
             update(tx.as_mut(), &mut deployment)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(Some(result))
     }
 

@@ -14,7 +14,7 @@ use branchyard_deployments::values::{
     BackupId, DeploymentId, DeploymentName, InstanceId, ServedName, Setting, Settings, Usd,
 };
 use branchyard_domain::entities::{DatabaseLocator, Signature, User};
-use branchyard_domain::ports::{MetadataError, OperationState};
+use branchyard_domain::ports::{Durability, MetadataError, OperationState};
 use branchyard_domain::values::{DatabaseId, DatabaseName, Timestamp};
 
 /// A check of one property; each needs an empty store.
@@ -40,7 +40,7 @@ pub fn run_all(make: &dyn Fn() -> Box<dyn DeploymentStore>) {
 fn write<T>(store: &dyn DeploymentStore, work: impl FnOnce(&mut dyn DeploymentTransaction) -> T) -> T {
     let mut tx = store.write_deployments().unwrap();
     let done = work(tx.as_mut());
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     done
 }
 
@@ -444,7 +444,7 @@ pub fn one_transaction(store: &dyn DeploymentStore) {
     let mut tx = store.write_deployments().unwrap();
     change(tx.as_mut());
     assert_eq!((seen(), store.version()), ((false, (false, false)), before));
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     assert_eq!(seen(), (true, (true, true)), "saved");
     let after = store.version();
     assert!(before.is_none() || after != before);

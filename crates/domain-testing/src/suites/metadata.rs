@@ -21,8 +21,8 @@ use branchyard_domain::entities::{
     Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
 };
 use branchyard_domain::ports::{
-    DatabaseFilter, FetchBacklog, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog, OperationFilter,
-    OperationState, PullFilter, PullStanding, SavedAnswer, Transaction,
+    DatabaseFilter, Durability, FetchBacklog, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog,
+    OperationFilter, OperationState, PullFilter, PullStanding, SavedAnswer, Transaction,
 };
 use branchyard_domain::values::{
     AccountId, CommentId, CommitHash, DatabaseId, DatabaseName, EventId, OperationId, OwnerName, PullNumber, RefName,
@@ -215,7 +215,7 @@ fn operation(n: u128, on: &Database, by: &User) -> Operation {
 pub(super) fn write<T>(store: &dyn Metadata, work: impl FnOnce(&mut dyn Transaction) -> T) -> T {
     let mut tx = store.write().expect("a transaction that writes");
     let value = work(&mut *tx);
-    tx.save().expect("saved");
+    tx.commit(Durability::Synced).expect("saved");
     value
 }
 
@@ -1198,7 +1198,7 @@ pub fn transactions(store: &dyn Metadata) {
     assert_eq!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()), None, "so is a panic");
     write(store, |tx| tx.branches().add(menu.id, &branch("main", 1)).unwrap());
     assert!(read(store, |tx| tx.branches().get(menu.id, &name).unwrap()).is_some(), "and the store goes on");
-    store.read().unwrap().save().unwrap();
+    store.read().unwrap().commit(Durability::Synced).unwrap();
 }
 
 /// While the version stays the same nothing has changed; it never comes back. A store that does not tell gives none, ever.

@@ -1,6 +1,6 @@
 //! The metadata store: people, databases, refs, pulls, operations.
 //!
-//! All work happens in a [`Transaction`]: a transaction that ends once, by [`Transaction::save`] or by being dropped. Look-ups give
+//! All work happens in a [`Transaction`]: a transaction that ends once, by [`Transaction::commit`] or by being dropped. Look-ups give
 //! `Option`; lists are keyset pages (`after` is the key of the last item seen, `limit` the most items wanted). Times and ids
 //! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
@@ -75,36 +75,40 @@ pub trait Metadata: Send + Sync {
     fn version(&self) -> Option<u64>;
 }
 
-/// A transaction. Dropping it changes nothing.
+/// What a call that ends a transaction waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The disk has the commit, and everything that the transaction saw, before the call returns.
+    Synced,
+    /// A power cut shortly afterwards can take the commit back. The disk has everything that the transaction saw.
+    ///
+    /// For changes that have to be made again in any case after a power cut, which ends this process too, such as leases of work that has not begun.
+    Unsynced,
+    /// As [`Durability::Unsynced`], without waiting for what the transaction saw either.
+    ///
+    /// For changes that nobody learns of before another transaction is committed as [`Durability::Synced`], which waits for everything before it.
+    Relaxed,
+}
+
+/// A transaction. Dropping it rolls it back, once the disk has everything that it saw.
 pub trait Transaction: Repositories {
-    /// Makes everything done in it visible to others and durable.
+    /// Makes all changes of the transaction visible to others.
     ///
     /// # Errors
-    /// [`MetadataError`]; then nothing was changed, or, with [`MetadataError::Unavailable`], it is not known whether it was.
-    fn save(self: Box<Self>) -> Result<()>;
+    /// [`MetadataError`]: nothing was changed, or, with [`MetadataError::Unavailable`], it is unknown whether it was.
+    fn commit(self: Box<Self>, durability: Durability) -> Result<()>;
 
-    /// The same, and calls `seen` as soon as others can see it, which may be before it is durable: what they then save is durable only when this is.
+    /// Commits as [`Durability::Synced`], and calls `on_visible` as soon as others see the changes, which can be before the disk has them. What
+    /// those others commit is on disk only when this transaction is.
     ///
     /// # Errors
-    /// As [`Transaction::save`]; `seen` may have been called nevertheless.
-    fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()>;
+    /// As [`Transaction::commit`]; `on_visible` may have been called nevertheless.
+    fn commit_notifying(self: Box<Self>, on_visible: &mut dyn FnMut()) -> Result<()>;
 
-    /// The same, but for a moment a power cut, which ends this process too, may take it back. For what then has to be done anew in any case, such
-    /// as leases of work that has not begun: it need not wait for the disk.
+    /// Rolls back without waiting until the disk has what the transaction saw.
     ///
-    /// # Errors
-    /// As [`Transaction::save`].
-    fn save_unsynced(self: Box<Self>) -> Result<()>;
-
-    /// Ends a transaction as dropping it does, but does not wait until what it saw is durable. For who tells nobody about it before a transaction of their
-    /// own is saved, which is durable only when all that is.
-    fn leave(self: Box<Self>);
-
-    /// Both: waits neither for what it did nor for what it saw.
-    ///
-    /// # Errors
-    /// As [`Transaction::save`].
-    fn save_and_leave(self: Box<Self>) -> Result<()>;
+    /// For callers that pass nothing of it on before they commit another transaction as [`Durability::Synced`].
+    fn discard(self: Box<Self>);
 }
 
 /// The repositories of a transaction, one for each kind of thing the hub stores.

@@ -19,12 +19,12 @@ pub use formats::{FormatError, FormatInput, Formats, ImportFile, InferredColumn,
 pub use hooks::{AddressError, LookedUp, Parcel, Payloads, Reply, RetryAfter, Sender, Sent, Vault};
 pub use metadata::{
     AccountRepository, ActivityRepository, AttemptRepository, BranchRepository, CollaboratorRepository, DatabaseFilter,
-    DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, EventRepository, FetchBacklog, FetchEnd,
-    HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository, Metadata,
-    MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState, OrganizationRepository,
-    Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository, PullStanding, Ranking,
-    RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository, StarRepository, TagRepository,
-    TokenRepository, Transaction, UploadRepository, UserRepository,
+    DatabaseRepository, DeliveryBacklog, DeliveryRepository, DeliveryState, Durability, EventRepository, FetchBacklog,
+    FetchEnd, HookRepository, IdempotencyRepository, InvitationRepository, Lease, LeaseTurn, MemberRepository,
+    Metadata, MetadataError, OperationBacklog, OperationFilter, OperationRepository, OperationState,
+    OrganizationRepository, Places, PullCommentRepository, PullFetch, PullFetchRepository, PullFilter, PullRepository,
+    PullStanding, Ranking, RefRepository, ReleaseRepository, Repositories, SavedAnswer, SessionRepository,
+    StarRepository, TagRepository, TokenRepository, Transaction, UploadRepository, UserRepository,
 };
 pub use session::{
     Arguments, BranchHead, Session, SessionCaller, SessionEngine, SessionError, SessionRequest, SqlPower,

@@ -6,7 +6,7 @@ use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};
-use crate::ports::{MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, RefName, Revision, Timestamp};
 
 /// A branch to be.
@@ -57,7 +57,7 @@ impl<'a> Branches<'a> {
             EventKind::BranchCreated { branch: branch.name.clone() },
         )?;
         once::keep(self.0, tx.as_mut(), once, &branch, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         if due > 0 {
             self.0.fetch_wake.one();
@@ -123,7 +123,7 @@ impl<'a> Branches<'a> {
             now,
             EventKind::BranchDeleted { branch: branch.name.clone() },
         )?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(branch)
     }

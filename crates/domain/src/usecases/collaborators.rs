@@ -6,6 +6,7 @@ use super::people::account_of;
 use crate::access::{Admin, DatabaseAccess, Level, Participate};
 use crate::entities::{Collaborator, Role, User};
 use crate::errors::CollaboratorError;
+use crate::ports::Durability;
 use crate::values::AccountId;
 
 /// Collaborators.
@@ -47,7 +48,7 @@ impl<'a> Collaborators<'a> {
         let added = tx.collaborators().put(database.id, user.id, role, self.0.now())?;
         let missing = || CollaboratorError::NoSuchCollaborator(user.name.to_string());
         let collaborator = tx.collaborators().get(database.id, user.id)?.ok_or_else(missing)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok((collaborator, added))
     }
 
@@ -79,7 +80,7 @@ impl<'a> Collaborators<'a> {
         let database = live(tx.as_mut(), access.database().id)?;
         let collaborator = tx.collaborators().remove(database.id, user)?;
         let collaborator = collaborator.ok_or_else(|| CollaboratorError::NoSuchCollaborator(name.to_owned()))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(collaborator)
     }
 }

@@ -8,7 +8,7 @@ use crate::entities::{
     OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, Fault, PullError};
-use crate::ports::{DatabaseFilter, MetadataError, Ranking, SavedAnswer, Transaction};
+use crate::ports::{DatabaseFilter, Durability, MetadataError, Ranking, SavedAnswer, Transaction};
 use crate::values::{AccountId, DatabaseId, DatabaseName, Description, EventId, OwnerName, RefName, Timestamp};
 
 /// A database to be.
@@ -179,7 +179,7 @@ impl<'a> Databases<'a> {
         }
         let view = view(tx.as_mut(), Some(user.id), database, Role::Admin)?;
         once::keep(self.0, tx.as_mut(), once, &view, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(view)
     }
 
@@ -307,7 +307,7 @@ impl<'a> Databases<'a> {
             };
             ended.map_err(ending_failed)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         if changes_visibility {
             self.0.outbox.one();
         }
@@ -347,7 +347,7 @@ impl<'a> Databases<'a> {
         tx.stars().clear(id)?;
         tx.activities().clear(id)?;
         pulls::end_with_source(self.0, tx.as_mut(), id, access.who(), now).map_err(ending_failed)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.0.ports.engine.remove(id)?;
         Ok(seen)

@@ -18,7 +18,7 @@ use crate::entities::{
     PreviousSecret, Sealed,
 };
 use crate::errors::HookError;
-use crate::ports::{AddressError, Transaction};
+use crate::ports::{AddressError, Durability, Transaction};
 use crate::values::{DatabaseId, DeliveryId, EventId, HookId, Timestamp};
 
 pub use dispatch::{Attempted, Dispatch, Room, Run, Turn};
@@ -145,7 +145,7 @@ impl<'a> Hooks<'a> {
         tx.hooks().add(&hook)?;
         let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
         once::keep(self.0, tx.as_mut(), once, &registered, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(registered)
     }
 
@@ -215,7 +215,7 @@ impl<'a> Hooks<'a> {
             tx.deliveries().give_up(id, now)?;
         }
         let edited = view(tx.as_mut(), database, id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(edited)
     }
 
@@ -233,7 +233,7 @@ impl<'a> Hooks<'a> {
         let database = live(tx.as_mut(), access.database().id)?.id;
         let seen = seen(tx.as_mut(), database, id, expected)?;
         tx.hooks().remove(id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(seen)
     }
 
@@ -260,7 +260,7 @@ impl<'a> Hooks<'a> {
         tx.events().mark_dispatched(event_id, now)?;
         let details = log::details(tx.as_mut(), database.id, delivery)?;
         once::keep(self.0, tx.as_mut(), once, &details, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(details)
     }
@@ -287,7 +287,7 @@ impl<'a> Hooks<'a> {
         tx.hooks().update(&view.hook)?;
         let rotated = SecretHook { view, secret };
         once::keep(self.0, tx.as_mut(), once, &rotated, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(rotated)
     }
 }

@@ -1,5 +1,6 @@
 //! Uploads and imports.
 
+use crate::ports::Durability;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
@@ -146,7 +147,7 @@ impl<'a> Imports<'a> {
         tx.uploads().add(&upload)?;
         let opened = OpenedUpload { upload, secret };
         once::keep(self.0, tx.as_mut(), once, &opened, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(opened)
     }
 
@@ -186,7 +187,7 @@ impl<'a> Imports<'a> {
             return Err(ImportError::PartTooLarge(upload.content_length));
         }
         tx.uploads().put_part(id, &part)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(part.md5)
     }
 

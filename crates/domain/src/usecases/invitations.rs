@@ -5,7 +5,7 @@ use branchyard_auth::{PasswordHash, PlainSecret};
 use super::{Inner, NewUser, people};
 use crate::entities::{Invitation, User};
 use crate::errors::{Fault, SignUpError};
-use crate::ports::Transaction;
+use crate::ports::{Durability, Transaction};
 use crate::values::{AccountId, EmailAddress, InvitationId, OwnerName};
 
 /// Who may sign up.
@@ -64,7 +64,7 @@ impl<'a> Invitations<'a> {
             tx.invitations().remove(old.id)?;
         }
         let minted = self.mint(tx.as_mut(), true, None)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(Some(minted))
     }
 
@@ -84,7 +84,7 @@ impl<'a> Invitations<'a> {
             return Err(SignUpError::TooManyInvitations(Self::OPEN));
         }
         let minted = self.mint(tx.as_mut(), false, Some(by.id))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(minted)
     }
 
@@ -108,7 +108,7 @@ impl<'a> Invitations<'a> {
         must_administer(by)?;
         let mut tx = self.0.ports.metadata.write()?;
         let removed = tx.invitations().remove(id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(removed)
     }
 
@@ -143,7 +143,7 @@ impl<'a> Invitations<'a> {
         if let Some(invitation) = invitation {
             tx.invitations().remove(invitation.id)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(user)
     }
 

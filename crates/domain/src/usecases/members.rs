@@ -6,7 +6,7 @@ use super::people::account_of;
 use crate::access::{Belong, OrganizationAccess, Own, Standing};
 use crate::entities::{Member, MemberRole, User};
 use crate::errors::OrganizationError;
-use crate::ports::Transaction;
+use crate::ports::{Durability, Transaction};
 use crate::values::AccountId;
 
 /// Members of organizations.
@@ -59,7 +59,7 @@ impl<'a> Members<'a> {
         let added = tx.members().put(organization, user.id, role, self.0.now())?;
         let missing = || OrganizationError::NoSuchMember(user.name.to_string());
         let member = tx.members().get(organization, user.id)?.ok_or_else(missing)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
         Ok((member, added))
     }
@@ -91,7 +91,7 @@ impl<'a> Members<'a> {
         keep_an_owner(tx.as_mut(), organization, user)?;
         let member = tx.members().remove(organization, user)?;
         let member = member.ok_or_else(|| OrganizationError::NoSuchMember(name.to_owned()))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
         Ok(member)
     }

@@ -11,7 +11,7 @@ use super::{Inner, Once, once, revisions, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
 use crate::errors::{Fault, OperationError};
-use crate::ports::{MetadataError, OperationBacklog, OperationFilter, Transaction};
+use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
 
 /// Seconds a worker may be silent before its operation is taken over.
@@ -277,7 +277,7 @@ impl<'a> Operations<'a> {
             return Err(OperationError::NotQueued);
         }
         once::keep(self.0, tx.as_mut(), once, &operation, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.settled.tell(&operation);
         Ok(operation)
     }
@@ -290,7 +290,7 @@ impl<'a> Operations<'a> {
     pub fn recover(&self, node: &str) -> Result<u64, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let freed = tx.operations().recover(node)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(freed)
     }
 
@@ -364,7 +364,7 @@ impl<'a> Operations<'a> {
         for holder in behind.iter() {
             tx.operations().release(holder, false)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         behind.clear();
         Ok(())
     }
@@ -382,11 +382,11 @@ impl<'a> Operations<'a> {
         let mut tx = self.0.ports.metadata.write()?;
         let until = now.plus_seconds(LEASE_SECONDS);
         let Some((operation, place)) = shares.take(|turn| tx.operations().lease(holder, now, until, turn))? else {
-            tx.leave();
+            tx.discard();
             return Ok(None);
         };
         // Taken back, it is queued again, as if this process had ended, or was never accepted.
-        tx.save_and_leave()?;
+        tx.commit(Durability::Relaxed)?;
         if shares.has_missed_some() {
             self.0.wake.one();
         }
@@ -409,7 +409,7 @@ impl<'a> Operations<'a> {
     pub fn prolong(&self, id: OperationId, holder: &str) -> Result<bool, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let held = tx.operations().extend_lease(id, holder, self.0.now().plus_seconds(LEASE_SECONDS))?;
-        tx.save_unsynced()?;
+        tx.commit(Durability::Unsynced)?;
         Ok(held)
     }
 
@@ -435,12 +435,12 @@ impl<'a> Operations<'a> {
         tx.activities().purge(now.plus_seconds(-limits.operation_retention_seconds))?;
         tx.idempotency().purge(now.plus_seconds(-limits.answer_retention_seconds))?;
         let abandoned = tx.uploads().abandoned(now, 100)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         for upload in abandoned {
             self.0.ports.blobs.remove(upload)?;
             let mut tx = self.0.ports.metadata.write()?;
             tx.uploads().remove(upload)?;
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
         }
         Ok(())
     }
@@ -462,7 +462,7 @@ pub(super) fn enqueue(
 /// Saves a transaction that queued an operation. A worker begins with it while it is still on its way to the disk: what that saves is durable only when
 /// this is.
 pub(super) fn save_queued(inner: &Inner, tx: Box<dyn Transaction + '_>) -> Result<(), MetadataError> {
-    tx.save_telling(&mut || inner.wake.one())
+    tx.commit_notifying(&mut || inner.wake.one())
 }
 
 /// An id for an operation to be.

@@ -5,7 +5,7 @@ use super::{Inner, Once, once};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
 use crate::errors::OrganizationError;
-use crate::ports::Transaction;
+use crate::ports::{Durability, Transaction};
 use crate::values::{AccountId, Description, DisplayName, OwnerName};
 
 /// An organization to be.
@@ -103,7 +103,7 @@ impl<'a> Organizations<'a> {
         tx.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
         once::keep(self.0, tx.as_mut(), once, &view, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(view)
     }
 
@@ -150,7 +150,7 @@ impl<'a> Organizations<'a> {
             organization.base_role = role;
         }
         tx.organizations().update(organization)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
         Ok(view)
     }
@@ -175,7 +175,7 @@ impl<'a> Organizations<'a> {
         }
         let view = seen(tx.as_mut(), access, expected)?;
         tx.organizations().remove(view.organization.id, self.0.now())?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(view)
     }
 }

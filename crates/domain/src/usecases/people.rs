@@ -5,7 +5,7 @@ use branchyard_auth::PasswordHash;
 use super::Inner;
 use crate::entities::{Account, AccountKind, Email, User};
 use crate::errors::{Fault, PeopleError};
-use crate::ports::{MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{AccountId, Description, DisplayName, EmailAddress, OwnerName, WebAddress};
 
 /// A person to be.
@@ -56,7 +56,7 @@ impl<'a> People<'a> {
         let user = new_user(self.0, wanted);
         let mut tx = self.0.ports.metadata.write()?;
         taken(tx.users().add(&user), &user.name)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(user)
     }
 
@@ -87,7 +87,7 @@ impl<'a> People<'a> {
         user.location = said(profile.location.into_string());
         user.website_url = profile.website.map(WebAddress::into_string);
         tx.users().update(&user)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(user)
     }
 
@@ -150,7 +150,7 @@ impl<'a> People<'a> {
         let mut user = tx.users().get(user.id)?.ok_or_else(|| PeopleError::NoSuchUser(user.name.to_string()))?;
         edit(&mut user.emails)?;
         tx.users().set_emails(user.id, &user.emails)?;
-        Ok(tx.save()?)
+        Ok(tx.commit(Durability::Synced)?)
     }
 
     /// Finds a user by a name as a path has it, which may be none at all.

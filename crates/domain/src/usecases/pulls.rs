@@ -12,7 +12,7 @@ use crate::entities::{
     object_changes,
 };
 use crate::errors::{AccessError, Fault, NotShown, OperationError, PullError};
-use crate::ports::{ChangedRows, EngineError, MetadataError, PullFilter, RowPage, Transaction};
+use crate::ports::{ChangedRows, Durability, EngineError, MetadataError, PullFilter, RowPage, Transaction};
 use crate::values::{
     CommentId, CommitHash, DatabaseId, DatabaseName, LongText, OwnerName, PullNumber, RefName, Timestamp, Title,
 };
@@ -185,7 +185,7 @@ impl<'a> Pulls<'a> {
         )?;
         self.emit_pull(tx.as_mut(), &pull, PullAction::Opened, user, now)?;
         once::keep(self.0, tx.as_mut(), once, &pull, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.wake_for(&pull);
         Ok(pull)
@@ -393,7 +393,7 @@ impl<'a> Pulls<'a> {
         if let Some(action) = action {
             self.emit_pull(tx.as_mut(), &pull, action, user, now)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.wake_for(&pull);
         Ok(pull)
@@ -453,7 +453,7 @@ impl<'a> Pulls<'a> {
             hide(self.0, tx.as_mut(), &mut pull, PullHidden::Withdrawn, &of.user, now)?;
         }
         once::keep(self.0, tx.as_mut(), once, &pull, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(pull)
     }
@@ -512,7 +512,7 @@ impl<'a> Pulls<'a> {
         };
         tx.pull_comments().add(base.id, number, user.id, &comment)?;
         once::keep(self.0, tx.as_mut(), once, &comment, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(comment)
     }
 

@@ -5,7 +5,7 @@ use super::{Inner, Once, activities, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
-use crate::ports::{MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{CommitHash, DatabaseId, LongText, RefName, ReleaseId, Revision, Timestamp, Title};
 
 /// A release to be.
@@ -85,7 +85,7 @@ impl<'a> Releases<'a> {
         let kind = ActivityKind::Released { tag: release.tag.clone() };
         activities::note(tx.as_mut(), id, database.id, access.who().named(), now, kind)?;
         once::keep(self.0, tx.as_mut(), once, &release, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(release)
     }
 
@@ -136,7 +136,7 @@ impl<'a> Releases<'a> {
         }
         release.updated_at = self.0.now();
         tx.releases().update(database.id, &release)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(release)
     }
 
@@ -154,7 +154,7 @@ impl<'a> Releases<'a> {
         let database = live(tx.as_mut(), access.database().id)?;
         let release = seen(tx.as_mut(), database.id, tag, expected)?;
         tx.releases().remove(database.id, &release.tag)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(release)
     }
 }

@@ -24,7 +24,7 @@ use crate::entities::{
     Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
 };
 use crate::errors::{Fault, PullError};
-use crate::ports::{EngineError, FormatError, MetadataError, Transaction};
+use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
 use crate::values::{CommitHash, RefName, Timestamp};
 
 /// How often work is begun again after a ref moved under it.
@@ -231,7 +231,7 @@ impl Run<'_> {
         }
         // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
         let has_hooks = tx.hooks().count(self.operation.database_id)? > 0;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.inner.settled.tell(&settled);
         if has_hooks {
             self.inner.outbox.one();
@@ -252,7 +252,7 @@ impl Run<'_> {
         if !tx.operations().settle(&self.operation, Some(self.holder))? {
             return Ok(Ended::Unsettled);
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.inner.settled.tell(&self.operation);
         Ok(Ended::Failed)
     }
@@ -280,7 +280,7 @@ impl Run<'_> {
         if let Ok(mut tx) = self.inner.ports.metadata.write()
             && tx.operations().release(self.holder, true).is_ok()
         {
-            let _ = tx.save();
+            let _ = tx.commit(Durability::Synced);
         }
         Err(fault)
     }

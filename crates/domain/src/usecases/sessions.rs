@@ -5,7 +5,7 @@ use branchyard_auth::{HashedToken, PasswordHash, PlainPassword, PlainSecret};
 use super::Inner;
 use crate::entities::{LastUse, Session, User};
 use crate::errors::{Fault, SignInError};
-use crate::ports::Transaction;
+use crate::ports::{Durability, Transaction};
 use crate::values::{OwnerName, SessionId, Timestamp};
 
 /// A fresh session: the secret is known only now.
@@ -92,7 +92,7 @@ impl<'a> Sessions<'a> {
             tx.sessions().remove(user.id, old.id)?;
         }
         tx.sessions().add(&session)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(OpenedSession { session, secret, user })
     }
 
@@ -117,7 +117,7 @@ impl<'a> Sessions<'a> {
         }
         let mut tx = self.0.ports.metadata.write()?;
         tx.sessions().touch(session.id, &from.at(now), now.plus_seconds(self.0.limits.session_seconds))?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl<'a> Sessions<'a> {
     pub fn end(&self, user: &User, id: SessionId) -> Result<bool, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let ended = tx.sessions().remove(user.id, id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(ended)
     }
 
@@ -150,7 +150,7 @@ impl<'a> Sessions<'a> {
     pub fn end_all(&self, user: &User, but: Option<SessionId>) -> Result<(), Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         end_sessions(tx.as_mut(), user, but)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl<'a> Sessions<'a> {
         user.password_hash = Some(new.as_phc().to_owned());
         tx.users().update(&user)?;
         end_sessions(tx.as_mut(), &user, None)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 
@@ -196,7 +196,7 @@ impl<'a> Sessions<'a> {
         user.password_hash = Some(new.as_phc().to_owned());
         tx.users().update(&user)?;
         end_sessions(tx.as_mut(), &user, keep)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use super::databases::live;
 use crate::access::{DatabaseAccess, Level, Participate};
 use crate::entities::Star;
 use crate::errors::DatabaseError;
+use crate::ports::Durability;
 
 /// Stars. The databases that somebody starred are a filter of the list of databases.
 pub struct Stars<'a>(&'a Inner);
@@ -22,7 +23,7 @@ impl<'a> Stars<'a> {
         let mut tx = self.0.ports.metadata.write()?;
         let database = live(tx.as_mut(), access.database().id)?;
         tx.stars().add(database.id, access.who().id, self.0.now())?;
-        Ok(tx.save()?)
+        Ok(tx.commit(Durability::Synced)?)
     }
 
     /// Takes the star away; gives whether there was one.
@@ -32,7 +33,7 @@ impl<'a> Stars<'a> {
     pub fn remove(&self, access: &DatabaseAccess<Participate>) -> Result<bool, DatabaseError> {
         let mut tx = self.0.ports.metadata.write()?;
         let removed = tx.stars().remove(access.database().id, access.who().id)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(removed)
     }
 

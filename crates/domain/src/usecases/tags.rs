@@ -5,7 +5,7 @@ use super::{Inner, Once, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::Tag;
 use crate::errors::RefError;
-use crate::ports::{MetadataError, Transaction};
+use crate::ports::{Durability, MetadataError, Transaction};
 use crate::values::{DatabaseId, LongText, RefName, Revision};
 
 /// A tag to be.
@@ -48,7 +48,7 @@ impl<'a> Tags<'a> {
             other => other?,
         }
         once::keep(self.0, tx.as_mut(), once, &tag, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(tag)
     }
 
@@ -94,7 +94,7 @@ impl<'a> Tags<'a> {
             return Err(RefError::Changed);
         }
         tx.tags().remove(database.id, &tag.name)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(tag)
     }
 }

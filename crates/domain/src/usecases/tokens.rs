@@ -1,5 +1,6 @@
 //! API tokens.
 
+use crate::ports::Durability;
 use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
@@ -57,7 +58,7 @@ impl<'a> Tokens<'a> {
         tx.tokens().add(&token)?;
         let minted = MintedToken { token, secret };
         once::keep(self.0, tx.as_mut(), once, &minted, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(minted)
     }
 
@@ -81,7 +82,7 @@ impl<'a> Tokens<'a> {
     pub fn delete(&self, user: &User, id: TokenId) -> Result<Token, TokenError> {
         let mut tx = self.0.ports.metadata.write()?;
         let token = tx.tokens().remove(user.id, id)?.ok_or(TokenError::NoSuchToken)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.revocations.announce();
         Ok(token)
     }
@@ -117,7 +118,7 @@ impl<'a> Tokens<'a> {
     pub fn touch(&self, id: TokenId, last_use: &LastUse) -> Result<(), Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         tx.tokens().touch(id, last_use)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(())
     }
 }

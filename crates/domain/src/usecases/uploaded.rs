@@ -9,7 +9,7 @@ use super::{CompletedPart, NewImport, StoredFile};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{Cell, FileType, ImportMode, Operation, RowProblem, Upload};
 use crate::errors::{Fault, ImportError};
-use crate::ports::{FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
+use crate::ports::{Durability, FormatError, FormatInput, InferredColumn, ReadSeek, TargetColumn};
 use crate::values::UploadId;
 
 /// What is to become of a file that has arrived; nothing is checked yet.
@@ -82,7 +82,7 @@ impl Imports<'_> {
         for part in &session.parts {
             tx.uploads().put_part(session.id, part)?;
         }
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         file.taken = true;
         Ok(session)
     }

@@ -3,7 +3,7 @@
 use branchyard_domain::access::{Admin, Caller, Participate, Read, Write};
 use branchyard_domain::entities::{MemberRole, Organization, Role, Visibility};
 use branchyard_domain::errors::{AccessError, DatabaseError, OperationError};
-use branchyard_domain::ports::{DatabaseFilter, Metadata as _};
+use branchyard_domain::ports::{DatabaseFilter, Durability, Metadata as _};
 use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{AccountId, OwnerName};
 use uuid::Uuid;
@@ -79,7 +79,7 @@ fn members_have_the_base_role_and_owners_everything() {
     tx.organizations().add(&organization).unwrap();
     tx.members().put(organization.id, user(&world.ada).id, MemberRole::Owner, world.hub.now()).unwrap();
     tx.members().put(organization.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     let locator = ("works", "plans");
     create(&world.hub, &world.ada, locator, Visibility::Private);
     assert_eq!(check(&world, &world.ada, locator), ["Admin"; 4]);
@@ -99,7 +99,7 @@ fn a_member_who_may_write_creates_for_the_organization_and_administers_that() {
     let works = world.hub.organizations().create(user(&world.ada), wanted, None).unwrap().organization;
     let mut tx = world.fakes.metadata.write().unwrap();
     tx.members().put(works.id, user(&world.ben).id, MemberRole::Member, world.hub.now()).unwrap();
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     create(&world.hub, &world.ada, ("works", "hers"), Visibility::Private);
     create(&world.hub, &world.ben, ("works", "his"), Visibility::Private);
     assert_eq!(check(&world, &world.ben, ("works", "hers")), ["Write", "Write", "Write", "needs admin"]);

@@ -2,7 +2,7 @@
 
 use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, OperationStatus};
-use branchyard_domain::ports::{Engine as _, Metadata as _};
+use branchyard_domain::ports::{Durability, Engine as _, Metadata as _};
 use branchyard_domain::usecases::{MergePull, Operations};
 use branchyard_domain::values::OperationId;
 use branchyard_domain_testing::fakes::SaveFault;
@@ -138,7 +138,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
             panic!("a head")
         };
         assert!(tx.branches().move_head(db, &name("main"), &base, &head, hub.now()).unwrap());
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     });
     world.work();
     assert_eq!(world.outcome(operation.id).commit, world.head("main"));

@@ -7,7 +7,9 @@ use branchyard_domain::entities::{
     AttemptError, Delivery, DeliveryStatus, DisabledReason, EventName, HookEvent, Visibility,
 };
 use branchyard_domain::errors::HookError;
-use branchyard_domain::ports::{AddressError, Canceled, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _};
+use branchyard_domain::ports::{
+    AddressError, Canceled, Durability, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _,
+};
 use branchyard_domain::usecases::{EditHook, HookView, Limits, NewHook, Once, Room, Run, SecretHook};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use branchyard_domain_testing::fakes::ScriptedSender;
@@ -592,7 +594,7 @@ fn hooks_that_fail_leave_places_to_those_that_work() {
         hook.failed(Timestamp::from_seconds(0), false, i64::MAX);
         tx.hooks().update(&hook).unwrap();
     }
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     world.branches(&["a"]);
     world.hub.dispatch().fan_out().unwrap();
     let leases = world.hub.dispatch().turn("w", &[], room(4, 2)).unwrap().leases;

@@ -3,7 +3,7 @@
 use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};
 use branchyard_domain::errors::{Fault, OperationError};
-use branchyard_domain::ports::{LeaseTurn, Metadata as _, OperationFilter, OperationState};
+use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, OperationFilter, OperationState};
 use branchyard_domain::usecases::{EditDatabase, Limits, News, Once, SqlWrite};
 
 use crate::refs::at;
@@ -75,7 +75,7 @@ fn where_a_write_starts_must_exist() {
     let queued = world.queue("main", "new", ADD);
     let mut tx = world.fakes.metadata.write().unwrap();
     tx.branches().remove(world.db, &name("main"), &world.head("main").unwrap()).unwrap();
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::NotFound);
 }
@@ -88,7 +88,7 @@ fn whoever_lost_the_role_meanwhile_changes_nothing() {
     let queued = world.hub.operations().sql_write(&access, write("main", "main", ADD), None).unwrap();
     let mut tx = world.fakes.metadata.write().unwrap();
     tx.collaborators().remove(world.db, user(&world.ben).id).unwrap();
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     world.work();
     assert_eq!(world.failure(queued.id).kind, FailureKind::PermissionDenied);
     assert_eq!(world.rows("main"), ["1|one"]);
@@ -187,7 +187,7 @@ fn leases_of_a_former_process_of_the_node_end_at_once() {
     let mut tx = world.fakes.metadata.write().unwrap();
     let (now, turn) = (world.hub.now(), LeaseTurn::default());
     tx.operations().lease("here/0", now, now.plus_seconds(30), turn).unwrap().unwrap();
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());
     assert_eq!(world.hub.operations().recover("elsewhere").unwrap(), 0, "another server that starts");
     assert!(world.hub.operations().run_next("worker").unwrap().is_none());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Caller, DatabaseAccess, Level, Participate, Read, Write};
 use branchyard_domain::entities::{EventKind, Operation, OperationStatus, Outcome, Pull, Role, User, Visibility};
-use branchyard_domain::ports::{Metadata as _, ReadQuery, Transaction};
+use branchyard_domain::ports::{Durability, Metadata as _, ReadQuery, Transaction};
 use branchyard_domain::usecases::{Limits, NewDatabase, NewPull, NewUser, SqlWrite};
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, OperationId, OwnerName, RefName, Title};
 use branchyard_domain_testing::fakes::{self, Collected, FakeHub};
@@ -73,14 +73,14 @@ impl World {
         self.hub.databases().access(caller, owner, name).unwrap()
     }
 
-    pub(crate) fn tx(&self) -> Box<dyn Transaction + '_> {
+    pub(crate) fn transaction(&self) -> Box<dyn Transaction + '_> {
         self.fakes.metadata.read().unwrap()
     }
 
     pub(crate) fn invite(&self, who: &Caller, role: Role) {
         let mut tx = self.fakes.metadata.write().unwrap();
         tx.collaborators().put(self.db, user(who).id, role, self.hub.now()).unwrap();
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     }
 
     /// Queues a write to `to`, starting from `from`.

@@ -3,7 +3,7 @@
 use std::io::BufReader;
 
 use branchyard_domain::entities::{Pull, PullContent, PullHeads, PullHidden, UploadPart};
-use branchyard_domain::ports::{Metadata as _, PullFilter};
+use branchyard_domain::ports::{Durability, Metadata as _, PullFilter};
 use branchyard_domain::values::{CommitHash, UploadId};
 use branchyard_domain_testing::suites::{deployments, metadata};
 use branchyard_storage::{DumpError, Store};
@@ -34,7 +34,7 @@ fn add_parts(home: &Home, store: &Store) {
         let part = UploadPart { number: 1, size: 3, md5: [0xab; 16] };
         tx.uploads().put_part(UploadId::parse(&id).unwrap(), &part).unwrap();
     }
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
 }
 
 type Check = Box<dyn Fn(&Store)>;
@@ -103,7 +103,7 @@ fn what_pulls_show_comes_through_a_dump() {
         agreed.show(PullHeads { from: hash("a"), to: hash("b") }, agreed.created_at);
         let mut tx = source.write().unwrap();
         assert!(tx.pulls().update(&withdrawn).unwrap() && tx.pulls().update(&agreed).unwrap());
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
         let before = pulls(&source);
         for needed in [
             |content: &PullContent| content.hidden == Some(PullHidden::Withdrawn) && content.heads.is_none(),

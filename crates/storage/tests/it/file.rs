@@ -1,6 +1,6 @@
 //! The SQLite metadata file.
 
-use branchyard_domain::ports::{Metadata, SavedAnswer};
+use branchyard_domain::ports::{Durability, Metadata, SavedAnswer};
 use branchyard_domain::values::{OwnerName, Timestamp};
 use branchyard_domain_testing::suites::metadata;
 use branchyard_storage::{OpenError, Options, Store};
@@ -68,7 +68,7 @@ fn a_unit_that_reads_cannot_write() {
         let mut tx = store.read().unwrap();
         let before = branchyard_domain::values::Timestamp::from_micros(i64::MAX);
         assert!(tx.events().purge().is_err() || tx.idempotency().purge(before).is_err());
-        assert!(tx.save().is_err(), "a failed step spoils the transaction");
+        assert!(tx.commit(Durability::Synced).is_err(), "a failed step spoils the transaction");
         drop(store.read().unwrap());
         drop(store.write().unwrap());
     }
@@ -101,7 +101,7 @@ fn two_processes_write_without_interfering() {
                         created_at: Timestamp::from_micros(count + 1),
                     })
                     .unwrap();
-                tx.save().unwrap();
+                tx.commit(Durability::Synced).unwrap();
             }
         };
         std::thread::scope(|scope| {

@@ -70,7 +70,7 @@ checks!(
     deliveries,
     delivery_log,
     delivery_leases,
-    units,
+    transactions,
     concurrency,
     versions,
 );

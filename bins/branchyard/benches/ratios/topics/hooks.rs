@@ -7,7 +7,7 @@ use branchyard::compose::{Pending, Stores, World};
 use branchyard::config::Config;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{Delivery, DeliveryStatus, EventName};
-use branchyard_domain::ports::Metadata as _;
+use branchyard_domain::ports::{Durability, Metadata as _};
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::{DeliveryId, HookId, RefName, Revision};
 use branchyard_testkit::{Actor, Received, Receiver};
@@ -152,7 +152,7 @@ fn long_queue(flags: &Flags) -> Row {
             };
             tx.deliveries().add(&[delivery]).unwrap();
         }
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     }
     drop(stores);
     let server = start(&yard);

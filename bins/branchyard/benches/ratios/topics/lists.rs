@@ -6,7 +6,7 @@ use branchyard::compose::{Pending, Stores, World};
 use branchyard::config::Config;
 use branchyard_domain::access::Caller as Who;
 use branchyard_domain::entities::{Branch, Pull, PullContent, PullState, User, Visibility};
-use branchyard_domain::ports::{Engine as _, MergeOutcome, Metadata as _, WriteJob};
+use branchyard_domain::ports::{Durability, Engine as _, MergeOutcome, Metadata as _, WriteJob};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, Timestamp};
 use reqwest::Method;
@@ -95,7 +95,7 @@ fn generate(yard: &Yard, flags: &Flags) {
         advance(&stores, id, &first, &after);
         let mut tx = stores.metadata.write().unwrap();
         tx.branches().add(id, &branch("before", &before)).unwrap();
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     }
 }
 
@@ -126,7 +126,7 @@ fn advance(stores: &Stores, id: DatabaseId, from: &CommitHash, to: &CommitHash) 
     let mut tx = stores.metadata.write().unwrap();
     let main = RefName::parse("main").unwrap();
     assert!(tx.branches().move_head(id, &main, from, to, Timestamp::from_seconds(1_790_000_000)).unwrap());
-    tx.save().unwrap();
+    tx.commit(Durability::Synced).unwrap();
 }
 
 fn branch(name: &str, head: &CommitHash) -> Branch {
@@ -163,6 +163,6 @@ fn name_things(stores: &Stores, bench: &User, id: DatabaseId, head: &CommitHash,
                 })
                 .unwrap();
         }
-        tx.save().unwrap();
+        tx.commit(Durability::Synced).unwrap();
     }
 }

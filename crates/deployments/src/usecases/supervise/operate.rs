@@ -9,6 +9,7 @@ use crate::entities::{
 };
 use crate::values::{DeploymentId, InstanceId};
 use branchyard_domain::errors::Fault;
+use branchyard_domain::ports::Durability;
 use branchyard_domain::values::Timestamp;
 
 /// Seconds after which an operation that could not begin fails.
@@ -46,7 +47,7 @@ impl Supervisor<'_> {
         let updated_at = Some(self.0.now());
         let mut tx = self.0.ports.store.write_deployments()?;
         tx.deployment_operations().update(&DeploymentOperation { progress, updated_at, ..operation })?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(true)
     }
 
@@ -106,7 +107,7 @@ impl Supervisor<'_> {
             operation.updated_at = Some(self.0.now());
             let mut tx = self.0.ports.store.write_deployments()?;
             tx.deployment_operations().update(&operation)?;
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
         }
         match take(self.0, deployment, instance, BackupKind::Manual) {
             Ok(backup) => self.settle(operation, DeploymentProgress::Succeeded(Some(backup.id))),
@@ -136,7 +137,7 @@ impl Supervisor<'_> {
             updated_at: Some(now),
             ..operation
         })?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(true)
     }
 

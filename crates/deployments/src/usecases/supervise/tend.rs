@@ -1,5 +1,6 @@
 //! What is done for an instance that serves: watched, proven alive, measured.
 
+use branchyard_domain::ports::Durability;
 use std::time::Duration;
 
 use super::{Stepped, Supervisor};
@@ -41,7 +42,7 @@ impl Supervisor<'_> {
             self.0.ports.provisioner.apply(handle, &deployment.settings)?;
             let mut tx = self.0.ports.store.write_deployments()?;
             tx.ledger().prove(instance.id, now)?;
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
         }
         let slot = slot(now, Resolution::Fine);
         if self.sample_at(instance, Resolution::Fine, slot)?.is_none() {
@@ -52,7 +53,7 @@ impl Supervisor<'_> {
             if let Some((at, sample)) = coarse {
                 tx.samples().put(instance.id, Resolution::Coarse, at, &sample)?;
             }
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
         }
         Ok(())
     }

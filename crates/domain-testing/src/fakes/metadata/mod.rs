@@ -28,7 +28,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use super::{Refused, lock};
 use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
-use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
+use branchyard_domain::ports::{Durability, Metadata, MetadataError, Transaction};
 use state::State;
 
 type Result<T> = std::result::Result<T, MetadataError>;
@@ -135,17 +135,17 @@ impl MemoryTransaction<'_> {
 }
 
 impl Transaction for MemoryTransaction<'_> {
-    fn save(self: Box<Self>) -> Result<()> {
-        self.save_telling(&mut || ())
+    fn commit(self: Box<Self>, _: Durability) -> Result<()> {
+        self.commit_notifying(&mut || ())
     }
 
-    fn save_telling(self: Box<Self>, seen: &mut dyn FnMut()) -> Result<()> {
+    fn commit_notifying(self: Box<Self>, on_visible: &mut dyn FnMut()) -> Result<()> {
         let Some(Writer(store)) = &self.writer else { return Ok(()) };
         let fault = lock(&store.faults).pop_front().flatten();
         if fault != Some(SaveFault::Lost) {
             *lock(&store.state) = Arc::clone(&self.state);
             store.version.fetch_add(1, Ordering::SeqCst);
-            seen();
+            on_visible();
         }
         match fault {
             None => Ok(()),
@@ -153,15 +153,7 @@ impl Transaction for MemoryTransaction<'_> {
         }
     }
 
-    fn save_unsynced(self: Box<Self>) -> Result<()> {
-        self.save()
-    }
-
-    fn leave(self: Box<Self>) {}
-
-    fn save_and_leave(self: Box<Self>) -> Result<()> {
-        self.save()
-    }
+    fn discard(self: Box<Self>) {}
 }
 
 /// Keeps what comes after a key, at most so many.

@@ -7,7 +7,7 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{Canceled, DeliveryBacklog, Lease, Parcel, Places, Sent, Transaction};
+use crate::ports::{Canceled, DeliveryBacklog, Durability, Lease, Parcel, Places, Sent, Transaction};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
@@ -115,9 +115,9 @@ impl<'a> Dispatch<'a> {
         let FannedOut { events, deliveries } = fan_out(self.0, tx.as_mut())?;
         match deliveries {
             // Nobody wanted any of it, which would be found again.
-            0 => tx.save_unsynced()?,
+            0 => tx.commit(Durability::Unsynced)?,
             // The ids of deliveries stay the same from here on: receivers know by them what they have already.
-            _ => tx.save()?,
+            _ => tx.commit(Durability::Synced)?,
         }
         Ok(events)
     }
@@ -169,8 +169,8 @@ impl<'a> Dispatch<'a> {
         };
         match done {
             // Only leases, and deliveries that are due as before when they are taken back.
-            [] => tx.save_unsynced()?,
-            _ => tx.save()?,
+            [] => tx.commit(Durability::Unsynced)?,
+            _ => tx.commit(Durability::Synced)?,
         }
         Ok(Turn { leases, disabled, delivered, failed })
     }
@@ -284,7 +284,7 @@ impl<'a> Dispatch<'a> {
     pub fn recover(&self, holder: &str) -> Result<u64, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let freed = tx.deliveries().recover(holder)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(freed)
     }
 
@@ -299,10 +299,10 @@ impl<'a> Dispatch<'a> {
             let removed = tx.deliveries().purge(before, PURGED_AT_ONCE)?;
             if removed < u64::try_from(PURGED_AT_ONCE).unwrap_or(u64::MAX) {
                 tx.events().purge()?;
-                tx.save()?;
+                tx.commit(Durability::Synced)?;
                 return Ok(());
             }
-            tx.save()?;
+            tx.commit(Durability::Synced)?;
         }
     }
 

@@ -5,7 +5,7 @@ use super::super::{Inner, Once, once};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{Fault, HookError};
-use crate::ports::{DeliveryState, Transaction};
+use crate::ports::{DeliveryState, Durability, Transaction};
 use crate::values::{DatabaseId, DeliveryId, HookId};
 
 /// The log of deliveries.
@@ -70,7 +70,7 @@ impl<'a> Deliveries<'a> {
         tx.deliveries().update(&delivery)?;
         let details = details(tx.as_mut(), database, delivery)?;
         once::keep(self.0, tx.as_mut(), once, &details, now)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(details)
     }

@@ -12,7 +12,7 @@ use super::rules::{self, FetchPlace};
 use super::{Pulls, heads};
 use crate::entities::{Pull, PullHeads, PullState};
 use crate::errors::{Fault, PullError};
-use crate::ports::{EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
+use crate::ports::{Durability, EngineError, FetchBacklog, FetchEnd, PullFetch, PullFilter, PullStanding};
 use crate::usecases::Inner;
 use crate::values::{AccountId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
@@ -261,7 +261,7 @@ impl Pulls<'_> {
                 if !tx.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
                     return Ok(Some(Refreshed::Dropped));
                 }
-                tx.save_and_leave()?;
+                tx.commit(Durability::Relaxed)?;
                 fetch_pull(inner, &fetch).map(Some)
             }
         }
@@ -275,7 +275,7 @@ impl Pulls<'_> {
     pub fn recover(&self) -> Result<u64, Fault> {
         let mut tx = self.0.ports.metadata.write()?;
         let due = tx.pull_fetches().recover(self.0.now())?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(due)
     }
 
@@ -321,7 +321,7 @@ fn fetch_pull(inner: &Inner, leased: &PullFetch) -> Result<Refreshed, Fault> {
     let end = |end: FetchEnd<'_>| -> Result<bool, Fault> {
         let mut tx = inner.ports.metadata.write()?;
         let shown = tx.pull_fetches().settle(database, number, end)?;
-        tx.save()?;
+        tx.commit(Durability::Synced)?;
         Ok(shown)
     };
     let Some((pull, heads)) = wanted(inner, leased)? else {
@@ -360,7 +360,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     if let Some(shown) = pull.content.heads.clone() {
         return Ok(Some((pull, shown)));
     }
-    tx.leave();
+    tx.discard();
     // A release that stored no heads opened it, and asked for no consent.
     let mut tx = inner.ports.metadata.write()?;
     let source = tx.databases().get(pull.from_database_id)?;
@@ -377,7 +377,7 @@ fn wanted(inner: &Inner, leased: &PullFetch) -> Result<Option<(Pull, PullHeads)>
     if pull.state != PullState::Open || !tx.pulls().update(&pull)? {
         return Ok(None);
     }
-    tx.save()?;
+    tx.commit(Durability::Synced)?;
     Ok(Some((pull, shown)))
 }
 
@@ -396,7 +396,7 @@ fn while_leased(
         let mut tx = inner.ports.metadata.write()?;
         let until = inner.now().plus_seconds(seconds);
         let is_held = tx.pull_fetches().extend_lease(leased.database_id, leased.number, until)?;
-        tx.save_unsynced()?;
+        tx.commit(Durability::Unsynced)?;
         Ok(is_held)
     };
     let (done, beat) = mpsc::channel::<()>();

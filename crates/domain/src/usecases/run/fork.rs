@@ -11,7 +11,7 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     let mut tx = inner.ports.metadata.read()?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
     new_owner(tx.as_mut(), &user, owner_id, owner)?;
-    tx.leave();
+    tx.discard();
 
     // What earlier attempts copied and could not settle, as when the store was away: their leases are over, so they never will.
     for earlier in 1..run.operation.attempts {

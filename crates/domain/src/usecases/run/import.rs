@@ -27,7 +27,7 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
     let was = tx.branches().get(database.id, branch)?.map(|branch| branch.head);
     let upload = tx.uploads().get(request.upload_id)?;
     let upload = upload.ok_or_else(|| failed(FailureKind::NotFound, "the uploaded file is gone"))?;
-    tx.leave();
+    tx.discard();
 
     let base = was.as_ref().unwrap_or(&from);
     let head = bring_in(run, request, &database, &user, base, &upload)?;

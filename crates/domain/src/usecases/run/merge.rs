@@ -23,7 +23,7 @@ pub(super) fn run(
         return Err(failed(FailureKind::Unprocessable, "the pull is not open any more"));
     }
     let (ours, theirs) = pulls::heads(tx.as_mut(), &pull).map_err(pull_failure)?;
-    tx.leave();
+    tx.discard();
 
     if !pull.is_within() {
         inner.ports.engine.fetch(database.id, pull.from_database_id, &theirs)?;

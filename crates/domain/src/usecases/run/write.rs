@@ -21,7 +21,7 @@ pub(super) fn run(
     let from = tx.branches().get(database.id, from_branch)?;
     let from = from.ok_or_else(|| failed(FailureKind::NotFound, format!("no branch '{from_branch}'")))?.head;
     let was = tx.branches().get(database.id, to_branch)?.map(|branch| branch.head);
-    tx.leave();
+    tx.discard();
 
     let merge_message = format!("Merge {from_branch} into {to_branch}");
     let base = was.as_ref().unwrap_or(&from);
