@@ -15,7 +15,7 @@ pub struct Cli {
 
 /// Where the server's state and configuration are.
 #[derive(Debug, Clone, Default, Args)]
-pub struct Place {
+pub struct ServerLocation {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE", global = true)]
     pub config: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Place {
 pub struct Serve {
     /// Where state and configuration are.
     #[command(flatten)]
-    pub place: Place,
+    pub place: ServerLocation,
     /// Address and port to listen on; port 0 takes a free one [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
@@ -65,7 +65,7 @@ pub enum Command {
     User {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// What to do.
         #[command(subcommand)]
         action: UserAction,
@@ -74,7 +74,7 @@ pub enum Command {
     Org {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// What to do.
         #[command(subcommand)]
         action: OrgAction,
@@ -83,7 +83,7 @@ pub enum Command {
     Token {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// What to do.
         #[command(subcommand)]
         action: TokenAction,
@@ -92,7 +92,7 @@ pub enum Command {
     Migrate {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// Only say whether anything is pending; exit 1 if so.
         #[arg(long)]
         check: bool,
@@ -113,7 +113,7 @@ pub enum Command {
     Backup {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// The folder of the backup; made when missing.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
@@ -122,7 +122,7 @@ pub enum Command {
     Restore {
         /// Where state and configuration are to be.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
         /// The folder of the backup.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
@@ -138,7 +138,7 @@ pub enum Command {
     Doctor {
         /// Where state and configuration are.
         #[command(flatten)]
-        place: Place,
+        place: ServerLocation,
     },
 }
 

@@ -21,11 +21,11 @@ use branchyard_system::{SystemClock, SystemIds};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::deployments;
-use crate::turns::Turns;
+use crate::turns::SchedulerBridge;
 
 /// What tests put in the place of the machine's clock and randomness.
 #[derive(Clone)]
-pub struct World {
+pub struct Environment {
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Ids and secrets.
@@ -44,7 +44,7 @@ const BESIDE_STATEMENTS: u64 = 1 << 30;
 /// Makes what runs instances, over the files of their backups.
 pub type MakeProvisioner = Arc<dyn Fn(Arc<dyn BackupFiles>) -> Arc<dyn Provisioner> + Send + Sync>;
 
-impl Default for World {
+impl Default for Environment {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock::default()),
@@ -103,18 +103,18 @@ impl Stores {
     ///
     /// # Errors
     /// Says what could not be opened, and why.
-    pub fn open(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+    pub fn open(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let dir = DataDir::open(&config.data_dir)?;
         // Before the metadata store: the engine limits the memory of statements only if nothing has used SQLite yet.
         let lane = SlowQueryScheduler::new(config.pools.long());
-        let long = Long { every: config.pools.long_look(), turns: Arc::new(Turns(lane)) };
-        let options = branchyard_engine_doltlite::Options {
+        let long = Long { every: config.pools.long_look(), turns: Arc::new(SchedulerBridge(lane)) };
+        let options = branchyard_engine_doltlite::EngineOptions {
             long: Some(long),
             statement_memory: config.sql.max_memory_bytes,
             total_memory: Some(config.sql.memory_total()),
             // Beside the statements there are caches of connections and the metadata store, which must not run short by them.
             process_memory: Some((config.sql.memory_total() as u64).saturating_add(BESIDE_STATEMENTS)),
-            ..branchyard_engine_doltlite::Options::default()
+            ..branchyard_engine_doltlite::EngineOptions::default()
         };
         let engine = DoltliteEngine::open(dir.databases(), options).context("cannot open the engine's folder")?;
         let engine = Arc::new(engine);
@@ -172,7 +172,7 @@ impl Stores {
     ///
     /// # Errors
     /// Says which of the two to change.
-    pub fn bind(&self, world: &World) -> anyhow::Result<()> {
+    pub fn bind(&self, world: &Environment) -> anyhow::Result<()> {
         self.dir.bind(&self.installation(world)?, !self.engine.list()?.is_empty())
     }
 
@@ -180,11 +180,11 @@ impl Stores {
     ///
     /// # Errors
     /// When the folder has one already.
-    pub fn adopt(&self, world: &World) -> anyhow::Result<()> {
+    pub fn adopt(&self, world: &Environment) -> anyhow::Result<()> {
         self.dir.bind(&self.installation(world)?, false)
     }
 
-    fn installation(&self, world: &World) -> anyhow::Result<String> {
+    fn installation(&self, world: &Environment) -> anyhow::Result<String> {
         let fresh = world.ids.uuid(world.clock.now());
         Ok(self.metadata.installation(&fresh.to_string())?)
     }
@@ -205,7 +205,7 @@ fn local_provisioner(
     dir: &DataDir,
     engine: &Arc<DoltliteEngine>,
     backup_files: &Arc<dyn BackupFiles>,
-    world: &World,
+    world: &Environment,
 ) -> anyhow::Result<Arc<dyn Provisioner>> {
     let bind = config.hosted.address()?;
     let settings = LocalSettings {
@@ -225,5 +225,5 @@ fn local_provisioner(
 /// Says what to do about it.
 pub fn open_metadata(config: &Config, dir: &DataDir) -> anyhow::Result<Arc<Store>> {
     let url = config.metadata_url(&dir.metadata())?;
-    Ok(Arc::new(Store::open(&url, &branchyard_storage::Options::default())?))
+    Ok(Arc::new(Store::open(&url, &branchyard_storage::StoreOptions::default())?))
 }

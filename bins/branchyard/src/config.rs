@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli;
 
-pub use hooks::Hooks;
+pub use hooks::HooksConfig;
 pub use hosted::Hosted;
 pub use http::{Cors, Http, Idempotency, Pagination, RateLimit};
 pub use pools::Pools;
@@ -58,21 +58,21 @@ pub struct Config {
     /// Rate limits.
     pub rate_limit: RateLimit,
     /// Tokens.
-    pub tokens: Tokens,
+    pub tokens: TokensConfig,
     /// Quotas.
     pub limits: Quotas,
     /// Operations.
-    pub operations: Operations,
+    pub operations: OperationsConfig,
     /// Imports.
-    pub imports: Imports,
+    pub imports: ImportsConfig,
     /// What is done at once.
     pub pools: Pools,
     /// SQL.
-    pub sql: Sql,
+    pub sql: SqlConfig,
     /// Hooks.
-    pub hooks: Hooks,
+    pub hooks: HooksConfig,
     /// Metrics.
-    pub metrics: Metrics,
+    pub metrics: MetricsConfig,
     /// API v1alpha1.
     pub v1alpha1: V1alpha1,
     /// Public origin of the hosted API; the public origin when absent.
@@ -86,7 +86,7 @@ pub struct Config {
 /// Tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Tokens {
+pub struct TokensConfig {
     /// Live tokens of a user.
     pub max_per_user: u64,
     /// How often the last use of a token is noted.
@@ -96,7 +96,7 @@ pub struct Tokens {
 /// Metrics.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Metrics {
+pub struct MetricsConfig {
     /// Address and port to serve them on; nowhere when absent.
     pub listen: Option<String>,
 }
@@ -115,7 +115,7 @@ pub struct Quotas {
 /// Operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Operations {
+pub struct OperationsConfig {
     /// Waiting operations of a database.
     pub max_queued_per_database: u64,
     /// Threads that run operations; 0 = one per core.
@@ -125,7 +125,7 @@ pub struct Operations {
 /// Imports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Imports {
+pub struct ImportsConfig {
     /// Bytes of a file.
     pub max_bytes: u64,
     /// Parts of a file.
@@ -149,7 +149,7 @@ pub struct Imports {
 /// SQL.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Sql {
+pub struct SqlConfig {
     /// Rows of a read that asks for no limit.
     pub default_limit: u64,
     /// Rows of a read at most.
@@ -200,14 +200,14 @@ impl Default for Config {
             pagination: Pagination::default(),
             idempotency: Idempotency::default(),
             rate_limit: RateLimit::default(),
-            tokens: Tokens::default(),
+            tokens: TokensConfig::default(),
             limits: Quotas::default(),
-            operations: Operations::default(),
-            imports: Imports::default(),
+            operations: OperationsConfig::default(),
+            imports: ImportsConfig::default(),
             pools: Pools::default(),
-            sql: Sql::default(),
-            hooks: Hooks::default(),
-            metrics: Metrics::default(),
+            sql: SqlConfig::default(),
+            hooks: HooksConfig::default(),
+            metrics: MetricsConfig::default(),
             v1alpha1: V1alpha1::default(),
             hosted_public_url: None,
             hosted: Hosted::default(),
@@ -216,19 +216,19 @@ impl Default for Config {
     }
 }
 
-impl Default for Tokens {
+impl Default for TokensConfig {
     fn default() -> Self {
         Self { max_per_user: 100, last_used_interval: Span::seconds(30) }
     }
 }
 
-impl Default for Operations {
+impl Default for OperationsConfig {
     fn default() -> Self {
         Self { max_queued_per_database: 100, workers: 0 }
     }
 }
 
-impl Default for Imports {
+impl Default for ImportsConfig {
     fn default() -> Self {
         Self {
             max_bytes: 1 << 30,
@@ -244,7 +244,7 @@ impl Default for Imports {
     }
 }
 
-impl Default for Sql {
+impl Default for SqlConfig {
     fn default() -> Self {
         Self {
             default_limit: 1_000,
@@ -268,7 +268,7 @@ impl Default for Sql {
     }
 }
 
-impl Sql {
+impl SqlConfig {
     /// Bytes of memory all running statements may take together.
     pub fn memory_total(&self) -> usize {
         match self.memory_total_bytes {
@@ -283,7 +283,7 @@ impl Config {
     ///
     /// # Errors
     /// Names the key and where it came from.
-    pub fn load(place: &cli::Place) -> anyhow::Result<Self> {
+    pub fn load(place: &cli::ServerLocation) -> anyhow::Result<Self> {
         let defaults = Figment::from(Serialized::defaults(Self::default()));
         let mut figment = defaults.clone();
         if let Some(file) = &place.config {
@@ -406,7 +406,7 @@ mod tests {
         let dir = tempfile::tempdir()?;
         let file = dir.path().join("branchyard.toml");
         std::fs::write(&file, toml)?;
-        Config::load(&cli::Place { config: Some(file), ..cli::Place::default() })
+        Config::load(&cli::ServerLocation { config: Some(file), ..cli::ServerLocation::default() })
     }
 
     #[test]

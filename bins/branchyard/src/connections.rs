@@ -28,7 +28,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{SockRef, Socket};
 
 use crate::metrics::Metrics;
-use crate::per_address::{Open, PerAddress};
+use crate::per_address::{AddressPermit, PerAddress};
 
 /// Connections at once; more wait in the kernel.
 const MOST: usize = 10_000;
@@ -41,7 +41,7 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// How long a connection may make no progress.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct ProgressTimeouts {
     /// A head may take so long.
     pub(crate) head: Duration,
     /// A client may take nothing for so long.
@@ -55,7 +55,7 @@ const TOO_MANY: &[u8] =
 /// The limits of each connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionLimits {
-    patience: Patience,
+    patience: ProgressTimeouts,
     /// Connections; those of trusted proxies do not count.
     connections: PerAddress,
     /// Requests in flight of the clients that trusted proxies name.
@@ -66,17 +66,17 @@ pub(crate) struct ConnectionLimits {
 
 impl ConnectionLimits {
     /// At most `per_address` of both; 0 = no limit.
-    pub(crate) fn new(patience: Patience, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
+    pub(crate) fn new(patience: ProgressTimeouts, per_address: usize, proxies: Proxies, metrics: Arc<Metrics>) -> Self {
         let (connections, forwarded) = (PerAddress::new(per_address), PerAddress::new(per_address));
         Self { patience, connections, forwarded, proxies, metrics }
     }
 }
 
 /// How a connection is counted.
-enum Place {
+enum ConnectionPlace {
     /// Among those of its address, for as long as it is there.
     #[expect(dead_code, reason = "held until the connection has ended")]
-    Counted(Option<Open>),
+    Counted(Option<AddressPermit>),
     /// By its requests, each for the client that the proxy names.
     Forwarded(PerAddress),
     /// Not at all: its address has too many. Nothing that was sent on it is done.
@@ -95,9 +95,9 @@ pub(crate) fn room(workers: usize) -> usize {
 
 /// What a connection is doing, for as long as it is there.
 #[derive(Clone)]
-struct Connection(Arc<State>);
+struct TrackedConnection(Arc<ConnectionState>);
 
-struct State {
+struct ConnectionState {
     under_way: AtomicUsize,
     idle_since: Mutex<Instant>,
 }
@@ -107,7 +107,7 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
     let Some(stream) = stream.downcast_ref::<actix_web::rt::net::TcpStream>() else { return };
     let (socket, patience) = (SockRef::from(stream), limits.patience);
     let place = place(stream.peer_addr().ok().map(|peer| peer.ip().to_canonical()), limits);
-    let is_refused = matches!(place, Place::Refused);
+    let is_refused = matches!(place, ConnectionPlace::Refused);
     extensions.insert(place);
     if is_refused {
         limits.metrics.requests.connection_refused();
@@ -122,8 +122,8 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
     }
     match socket.try_clone() {
         Ok(socket) => {
-            let state = State { under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
-            let connection = Connection(Arc::new(state));
+            let state = ConnectionState { under_way: AtomicUsize::new(0), idle_since: Mutex::new(Instant::now()) };
+            let connection = TrackedConnection(Arc::new(state));
             extensions.insert(connection.clone());
             actix_web::rt::spawn(end_when_stuck(connection, socket, patience.head));
         }
@@ -131,17 +131,19 @@ pub(crate) fn watch(stream: &dyn Any, extensions: &mut Extensions, limits: &Conn
     }
 }
 
-fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> Place {
+fn place(peer: Option<IpAddr>, limits: &ConnectionLimits) -> ConnectionPlace {
     match peer {
-        Some(peer) if limits.proxies.trust(peer) => Place::Forwarded(limits.forwarded.clone()),
-        Some(peer) => limits.connections.enter(peer).map_or(Place::Refused, |open| Place::Counted(Some(open))),
+        Some(peer) if limits.proxies.trust(peer) => ConnectionPlace::Forwarded(limits.forwarded.clone()),
+        Some(peer) => {
+            limits.connections.enter(peer).map_or(ConnectionPlace::Refused, |open| ConnectionPlace::Counted(Some(open)))
+        }
         // The client is gone already.
-        None => Place::Counted(None),
+        None => ConnectionPlace::Counted(None),
     }
 }
 
 /// Ends a connection on which no request is under way and no answer is left to be taken for longer than silence and a head may last together.
-async fn end_when_stuck(connection: Connection, socket: Socket, head: Duration) {
+async fn end_when_stuck(connection: TrackedConnection, socket: Socket, head: Duration) {
     let (look, patience) = ((head / 4).min(KEEP_ALIVE), head + KEEP_ALIVE);
     let mut was_stuck = false;
     // The other one is the connection's own.
@@ -164,7 +166,7 @@ fn takes_more(socket: &Socket) -> bool {
     poll(&mut asked, Some(&now)).is_ok_and(|_| asked[0].revents().contains(PollFlags::OUT))
 }
 
-impl Connection {
+impl TrackedConnection {
     fn idle_for(&self) -> Duration {
         if self.0.under_way.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -174,16 +176,16 @@ impl Connection {
 }
 
 /// A request from its head to the end of its answer's body.
-struct UnderWay(Connection);
+struct RunningExchange(TrackedConnection);
 
-impl UnderWay {
-    fn begin(connection: &Connection) -> Self {
+impl RunningExchange {
+    fn begin(connection: &TrackedConnection) -> Self {
         connection.0.under_way.fetch_add(1, Ordering::Relaxed);
         Self(connection.clone())
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningExchange {
     fn drop(&mut self) {
         *self.0.0.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.0.0.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -196,9 +198,9 @@ impl Drop for UnderWay {
 /// moment, the connection stalls for good, even after the client disconnects. As long as the body is alive, the library closes the connection after
 /// [`LINGER`] instead, as it does for bodies with a known length.
 #[derive(Clone)]
-struct Kept(Rc<RefCell<Payload>>);
+struct KeptPayload(Rc<RefCell<Payload>>);
 
-impl Stream for Kept {
+impl Stream for KeptPayload {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -207,11 +209,11 @@ impl Stream for Kept {
 }
 
 /// Keeps a chunked request body alive; returns `None` for other bodies.
-fn keep_body(request: &mut ServiceRequest) -> Option<Kept> {
+fn keep_body(request: &mut ServiceRequest) -> Option<KeptPayload> {
     if !request.headers().contains_key(TRANSFER_ENCODING) {
         return None;
     }
-    let kept = Kept(Rc::new(RefCell::new(request.take_payload())));
+    let kept = KeptPayload(Rc::new(RefCell::new(request.take_payload())));
     request.set_payload(Payload::Stream { payload: Box::pin(kept.clone()) });
     Some(kept)
 }
@@ -222,20 +224,20 @@ pub(crate) async fn note(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let request_body = keep_body(&mut request);
-    let under_way = request.conn_data::<Connection>().map(UnderWay::begin);
+    let under_way = request.conn_data::<TrackedConnection>().map(RunningExchange::begin);
     let (answer, open) = match enter(&request) {
         Ok(open) => (next.call(request).await?.map_into_boxed_body(), open),
         Err(refusal) => (request.into_response(*refusal), None),
     };
-    Ok(answer.map_body(|_, body| Noted { body, held: Held { under_way, open, request_body } }))
+    Ok(answer.map_body(|_, body| Noted { body, held: RequestHold { under_way, open, request_body } }))
 }
 
 /// Takes a place for a request, where requests are counted.
-fn enter(request: &ServiceRequest) -> Result<Option<Open>, Box<HttpResponse>> {
-    let forwarded = match request.conn_data::<Place>() {
-        None | Some(Place::Counted(_)) => return Ok(None),
-        Some(Place::Refused) => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
-        Some(Place::Forwarded(forwarded)) => forwarded,
+fn enter(request: &ServiceRequest) -> Result<Option<AddressPermit>, Box<HttpResponse>> {
+    let forwarded = match request.conn_data::<ConnectionPlace>() {
+        None | Some(ConnectionPlace::Counted(_)) => return Ok(None),
+        Some(ConnectionPlace::Refused) => return Err(Box::new(HttpResponse::TooManyRequests().force_close().finish())),
+        Some(ConnectionPlace::Forwarded(forwarded)) => forwarded,
     };
     let Some(state) = request.app_data::<Data<AppState>>() else { return Ok(None) };
     // A request of a proxy's own, such as a probe, names no client.
@@ -246,19 +248,19 @@ fn enter(request: &ServiceRequest) -> Result<Option<Open>, Box<HttpResponse>> {
 }
 
 /// What a request holds until its answer has been sent.
-struct Held {
+struct RequestHold {
     #[expect(dead_code, reason = "held until the answer has been sent")]
-    under_way: Option<UnderWay>,
+    under_way: Option<RunningExchange>,
     #[expect(dead_code, reason = "held until the answer has been sent")]
-    open: Option<Open>,
+    open: Option<AddressPermit>,
     #[expect(dead_code, reason = "held until the answer has been sent")]
-    request_body: Option<Kept>,
+    request_body: Option<KeptPayload>,
 }
 
 struct Noted {
     body: BoxBody,
     #[expect(dead_code, reason = "held until the answer has been sent")]
-    held: Held,
+    held: RequestHold,
 }
 
 impl MessageBody for Noted {

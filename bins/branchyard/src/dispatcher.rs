@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use branchyard_domain::Hub;
 use branchyard_domain::entities::DisabledReason;
 use branchyard_domain::errors::Fault;
-use branchyard_domain::ports::{Canceled, Lease};
+use branchyard_domain::ports::{CancellationToken, Lease};
 use branchyard_domain::usecases::{Room, Run, Turn};
 use branchyard_domain::values::HookId;
 
@@ -41,7 +41,7 @@ impl Dispatcher {
     pub(crate) fn start(hub: &Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (for_thread, flag) = (hub.clone(), Arc::clone(&stop));
-        let work = move || Desk::new(for_thread, concurrency, holder, metrics, Arc::clone(&flag)).work(&flag);
+        let work = move || DispatchLoop::new(for_thread, concurrency, holder, metrics, Arc::clone(&flag)).work(&flag);
         let thread = thread::Builder::new().name("hooks".to_owned()).spawn(work)?;
         Ok(Self { hub: hub.clone(), stop, thread })
     }
@@ -59,7 +59,7 @@ impl Dispatcher {
 }
 
 /// Attempts to a hook that ended; without a result when they panicked or could not be made.
-struct Ended {
+struct EndedAttempts {
     hook: HookId,
     took: Duration,
     run: Option<Run>,
@@ -67,20 +67,20 @@ struct Ended {
 
 /// Attempts to a hook, as the threads that make them and the desk see them.
 #[derive(Default)]
-struct Progress {
+struct AttemptProgress {
     /// Unset while they wait for a thread.
     began: OnceLock<Instant>,
-    canceled: Canceled,
+    canceled: CancellationToken,
 }
 
 /// A lease that a thread holds, or that waits for one.
-struct UnderWay {
-    progress: Arc<Progress>,
+struct RunningLease {
+    progress: Arc<AttemptProgress>,
     /// Whether its last attempt failed or was slow.
     is_held_back: bool,
 }
 
-impl UnderWay {
+impl RunningLease {
     fn has_begun(&self) -> bool {
         self.progress.began.get().is_some()
     }
@@ -108,24 +108,24 @@ impl SlowHooks {
 }
 
 /// What the dispatcher knows.
-struct Desk {
+struct DispatchLoop {
     hub: Hub,
     holder: String,
     concurrency: usize,
     metrics: Arc<Metrics>,
     /// Leases that threads hold, or that wait for one.
-    under_way: HashMap<HookId, UnderWay>,
+    under_way: HashMap<HookId, RunningLease>,
     slow: SlowHooks,
     /// What ended and is not recorded yet.
     done: Vec<Run>,
-    pool: Pool,
-    ended: Receiver<Ended>,
+    pool: AttemptThreads,
+    ended: Receiver<EndedAttempts>,
 }
 
-impl Desk {
+impl DispatchLoop {
     fn new(hub: Hub, concurrency: usize, holder: String, metrics: Arc<Metrics>, stop: Arc<AtomicBool>) -> Self {
         let (tell, ended) = mpsc::channel();
-        let pool = Pool::new(hub.clone(), tell, stop);
+        let pool = AttemptThreads::new(hub.clone(), tell, stop);
         let (under_way, slow, done) = (HashMap::new(), SlowHooks::default(), Vec::new());
         Self { hub, holder, concurrency, metrics, under_way, slow, done, pool, ended }
     }
@@ -163,7 +163,7 @@ impl Desk {
                 done if done >= self.under_way.len() => Duration::ZERO,
                 _ => until.saturating_duration_since(Instant::now()),
             };
-            let Ok(Ended { hook, took, run }) = self.ended.recv_timeout(patience) else { break };
+            let Ok(EndedAttempts { hook, took, run }) = self.ended.recv_timeout(patience) else { break };
             self.under_way.remove(&hook);
             // Attempts after the first begin within moments: one that took long was the last.
             self.slow.note(hook, took > SLOW);
@@ -202,7 +202,7 @@ impl Desk {
         if surplus == 0 || self.under_way.len() < self.concurrency || !self.others_wait()? {
             return Ok(());
         }
-        let is_cut = |lease: &&UnderWay| !lease.is_held_back && !lease.progress.canceled.is_canceled();
+        let is_cut = |lease: &&RunningLease| !lease.is_held_back && !lease.progress.canceled.is_canceled();
         let slow = self.under_way.values().filter(is_cut).filter(|lease| lease.counts_as_held_back());
         slow.take(surplus).for_each(|lease| lease.progress.canceled.cancel());
         Ok(())
@@ -247,9 +247,9 @@ impl Desk {
         let progress = fanned || !self.done.is_empty() || !leases.is_empty();
         self.done.clear();
         for lease in leases {
-            let (hook, progress) = (lease.hook.id, Arc::<Progress>::default());
+            let (hook, progress) = (lease.hook.id, Arc::<AttemptProgress>::default());
             let is_held_back = lease.hook.failing_since.is_some() || self.slow.0.contains(&hook);
-            self.under_way.insert(hook, UnderWay { progress: Arc::clone(&progress), is_held_back });
+            self.under_way.insert(hook, RunningLease { progress: Arc::clone(&progress), is_held_back });
             self.pool.attempt((lease, progress), self.attempts());
         }
         self.metrics.hooks.in_flight(self.attempts());
@@ -258,26 +258,26 @@ impl Desk {
 }
 
 /// A lease whose deliveries are to be attempted.
-type Attempts = (Lease, Arc<Progress>);
+type LeasedAttempts = (Lease, Arc<AttemptProgress>);
 
 /// The threads that make attempts.
-struct Pool {
+struct AttemptThreads {
     hub: Hub,
-    give: Sender<Attempts>,
-    take: Arc<Mutex<Receiver<Attempts>>>,
-    tell: Sender<Ended>,
+    give: Sender<LeasedAttempts>,
+    take: Arc<Mutex<Receiver<LeasedAttempts>>>,
+    tell: Sender<EndedAttempts>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Pool {
-    fn new(hub: Hub, tell: Sender<Ended>, stop: Arc<AtomicBool>) -> Self {
+impl AttemptThreads {
+    fn new(hub: Hub, tell: Sender<EndedAttempts>, stop: Arc<AtomicBool>) -> Self {
         let (give, take) = mpsc::channel();
         Self { hub, give, take: Arc::new(Mutex::new(take)), tell, stop, threads: Vec::new() }
     }
 
     /// Has an attempt made, by the `running`th thread at the latest.
-    fn attempt(&mut self, lease: Attempts, running: usize) {
+    fn attempt(&mut self, lease: LeasedAttempts, running: usize) {
         if self.threads.len() < running {
             let (hub, take, tell) = (self.hub.clone(), Arc::clone(&self.take), self.tell.clone());
             let stop = Arc::clone(&self.stop);
@@ -302,7 +302,7 @@ impl Pool {
     }
 }
 
-fn attempts(hub: &Hub, take: &Mutex<Receiver<Attempts>>, tell: &Sender<Ended>, stop: &AtomicBool) {
+fn attempts(hub: &Hub, take: &Mutex<Receiver<LeasedAttempts>>, tell: &Sender<EndedAttempts>, stop: &AtomicBool) {
     let go_on = || !stop.load(Ordering::Relaxed);
     loop {
         let next = take.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -321,7 +321,7 @@ fn attempts(hub: &Hub, take: &Mutex<Receiver<Attempts>>, tell: &Sender<Ended>, s
                 None
             }
         };
-        if tell.send(Ended { hook, took: began.elapsed(), run }).is_err() {
+        if tell.send(EndedAttempts { hook, took: began.elapsed(), run }).is_err() {
             return;
         }
         hub.dispatch().wake();

@@ -22,7 +22,7 @@ const HURRY: Duration = Duration::from_millis(50);
 const TIDY: Duration = Duration::from_secs(60);
 
 /// What deployments somebody works on.
-type Taken = Arc<Mutex<BTreeSet<DeploymentId>>>;
+type TakenDeployments = Arc<Mutex<BTreeSet<DeploymentId>>>;
 
 /// The threads.
 pub(crate) struct Fleet {
@@ -32,19 +32,19 @@ pub(crate) struct Fleet {
 }
 
 /// A deployment in hand; given back when dropped, in a panic too.
-struct Hold {
-    taken: Taken,
+struct DeploymentClaim {
+    taken: TakenDeployments,
     id: DeploymentId,
 }
 
-impl Hold {
-    fn take(taken: &Taken, id: DeploymentId) -> Option<Self> {
+impl DeploymentClaim {
+    fn take(taken: &TakenDeployments, id: DeploymentId) -> Option<Self> {
         let free = taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
         free.then(|| Self { taken: Arc::clone(taken), id })
     }
 }
 
-impl Drop for Hold {
+impl Drop for DeploymentClaim {
     fn drop(&mut self) {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
     }
@@ -62,7 +62,7 @@ impl Fleet {
         let mut threads = Vec::new();
         let (for_thread, flag) = (deployments.clone(), Arc::clone(&stop));
         threads.push(thread::Builder::new().name("fleet".to_owned()).spawn(move || supervise(&for_thread, &flag))?);
-        let operated = Taken::default();
+        let operated = TakenDeployments::default();
         for number in 0..OPERATORS {
             let (deployments, flag, taken) = (deployments.clone(), Arc::clone(&stop), Arc::clone(&operated));
             let thread = thread::Builder::new().name(format!("fleet-operations-{number}")).stack_size(8 << 20);
@@ -125,14 +125,14 @@ fn hurry(deployments: &Deployments, in_haste: &impl Fn() -> bool, is_done: &Atom
 
 /// Has a thread for each busy deployment.
 fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
-    let taken = Taken::default();
+    let taken = TakenDeployments::default();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let mut tidied = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
         match deployments.supervisor().busy() {
             Ok(busy) => {
-                for hold in busy.into_iter().filter_map(|id| Hold::take(&taken, id)) {
+                for hold in busy.into_iter().filter_map(|id| DeploymentClaim::take(&taken, id)) {
                     let (deployments, stop) = (deployments.clone(), Arc::clone(stop));
                     // The engine copies databases on this thread.
                     let thread = thread::Builder::new().name(format!("fleet-{}", hold.id)).stack_size(8 << 20);
@@ -161,7 +161,7 @@ fn supervise(deployments: &Deployments, stop: &Arc<AtomicBool>) {
 }
 
 /// Steps one deployment until nothing is left to do for it.
-fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &Hold) {
+fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &DeploymentClaim) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
         match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().step(hold.id, WAIT))) {
@@ -188,12 +188,12 @@ fn keep(deployments: &Deployments, stop: &AtomicBool, hold: &Hold) {
 }
 
 /// Runs operations of deployments, one at a time for each.
-fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &Taken) {
+fn operate(deployments: &Deployments, stop: &AtomicBool, taken: &TakenDeployments) {
     while !stop.load(Ordering::Relaxed) {
         let seen = deployments.supervisor().signals();
         let mut progress = false;
         for id in deployments.supervisor().busy().unwrap_or_default() {
-            let Some(hold) = Hold::take(taken, id) else { continue };
+            let Some(hold) = DeploymentClaim::take(taken, id) else { continue };
             match panic::catch_unwind(AssertUnwindSafe(|| deployments.supervisor().operate(hold.id))) {
                 Ok(Ok(done)) => progress |= done,
                 Ok(Err(error)) => {

@@ -32,12 +32,12 @@ pub(crate) struct Manifest {
     /// Version of the program that made it.
     program: String,
     /// Every file but this one.
-    files: Vec<Entry>,
+    files: Vec<ManifestEntry>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ManifestEntry {
     /// Relative to the folder, with `/`.
     path: String,
     /// Bytes.
@@ -54,7 +54,7 @@ impl Manifest {
     /// Notes a finished file.
     pub(crate) fn add(&mut self, folder: &Path, path: &str) -> anyhow::Result<()> {
         let (size, sha256) = digest(&folder.join(path)).with_context(|| format!("cannot read {path} of the backup"))?;
-        self.files.push(Entry { path: path.to_owned(), size, sha256 });
+        self.files.push(ManifestEntry { path: path.to_owned(), size, sha256 });
         Ok(())
     }
 
@@ -95,7 +95,7 @@ impl Manifest {
 
     /// Paths of the files of backups that deployments made.
     pub(crate) fn deployment_backups(&self) -> impl Iterator<Item = &str> {
-        let inside = |file: &&Entry| file.path.strip_prefix(BACKUPS).is_some_and(|rest| rest.starts_with('/'));
+        let inside = |file: &&ManifestEntry| file.path.strip_prefix(BACKUPS).is_some_and(|rest| rest.starts_with('/'));
         self.files.iter().filter(inside).map(|file| file.path.as_str())
     }
 

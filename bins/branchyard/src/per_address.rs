@@ -8,16 +8,16 @@ use branchyard_executor::address_group;
 
 /// Counts what each address has open, and refuses above a limit. IPv6 addresses count per /64. Holds only addresses that have something open.
 #[derive(Clone)]
-pub(crate) struct PerAddress(Arc<Counts>);
+pub(crate) struct PerAddress(Arc<AddressCounts>);
 
-struct Counts {
+struct AddressCounts {
     /// 0 = no limit.
     most: usize,
     open: Mutex<HashMap<u128, usize>>,
 }
 
 /// One that is open; gives its place back when dropped.
-pub(crate) struct Open {
+pub(crate) struct AddressPermit {
     counts: PerAddress,
     group: u128,
 }
@@ -25,11 +25,11 @@ pub(crate) struct Open {
 impl PerAddress {
     /// At most `most` per address; 0 = no limit.
     pub(crate) fn new(most: usize) -> Self {
-        Self(Arc::new(Counts { most, open: Mutex::default() }))
+        Self(Arc::new(AddressCounts { most, open: Mutex::default() }))
     }
 
     /// Counts one more; `None` if the address has as many as it may have.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Open> {
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<AddressPermit> {
         let group = address_group(address.to_canonical());
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(group).or_default();
@@ -37,11 +37,11 @@ impl PerAddress {
             return None;
         }
         *count += 1;
-        Some(Open { counts: self.clone(), group })
+        Some(AddressPermit { counts: self.clone(), group })
     }
 }
 
-impl Drop for Open {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         let mut open = self.counts.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.group) {

@@ -19,9 +19,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::commands::print;
-use crate::compose::{Pending, Stores, World};
+use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
-use crate::connections::{self, ConnectionLimits, Patience};
+use crate::connections::{self, ConnectionLimits, ProgressTimeouts};
 use crate::data_dir::DataDirLock;
 use crate::dispatcher::Dispatcher;
 use crate::fleet::Fleet;
@@ -40,7 +40,7 @@ const DRAIN_SECONDS: u64 = 30;
 pub fn run(config: &Config, no_migrate: bool) -> anyhow::Result<()> {
     start_logging();
     let pending = if no_migrate { Pending::Refuse } else { Pending::Migrate };
-    let running = Running::start(config, &World::default(), pending)?;
+    let running = Running::start(config, &Environment::default(), pending)?;
     print(format!("listening on {}", running.address()))?;
     if let Some(link) = running.administrator_link()? {
         // Not on standard output, which scripts read one line of and then close.
@@ -92,7 +92,7 @@ impl Running {
     ///
     /// # Errors
     /// Says what is in the way.
-    pub fn start(config: &Config, world: &World, pending: Pending) -> anyhow::Result<Self> {
+    pub fn start(config: &Config, world: &Environment, pending: Pending) -> anyhow::Result<Self> {
         let started = Instant::now();
         let lock = DataDir::open(&config.data_dir)?.lock()?;
         let stores = Stores::open(config, world, pending)?;
@@ -128,7 +128,7 @@ impl Running {
             ServerKeys::from_secret(secret),
         );
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let patience = Patience {
+        let patience = ProgressTimeouts {
             head: Duration::from_millis(config.http.head_timeout_ms),
             write: Duration::from_millis(config.http.write_stall_ms),
         };
@@ -148,7 +148,7 @@ impl Running {
         };
         let proxy = hosted.gateway.then(DeploymentProxy::new).transpose();
         let proxy = proxy.context("cannot build the HTTP client that reaches deployments")?;
-        let shared = Shared { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), proxy };
+        let shared = ServerParts { state: state.clone(), alpha, hosted, metrics: Arc::clone(&measured), proxy };
         let per_address = config.http.max_connections_per_address;
         let proxies = state.config.proxies.clone();
         let limits = ConnectionLimits::new(patience, per_address, proxies, Arc::clone(&measured));
@@ -262,9 +262,9 @@ impl Running {
 }
 
 /// What answers requests, and what all of it shares.
-struct Shared {
+struct ServerParts {
     state: AppState,
-    alpha: branchyard_api_v1alpha1::Settings,
+    alpha: branchyard_api_v1alpha1::LegacySettings,
     hosted: branchyard_api_hosted_v1::Settings,
     metrics: Arc<Metrics>,
     /// The proxy of deployments, if it is on.
@@ -273,11 +273,11 @@ struct Shared {
 
 fn listen(
     listener: TcpListener,
-    shared: Shared,
-    patience: Patience,
+    shared: ServerParts,
+    patience: ProgressTimeouts,
     limits: ConnectionLimits,
 ) -> std::io::Result<Server> {
-    let Shared { state, alpha, hosted, metrics, proxy } = shared;
+    let ServerParts { state, alpha, hosted, metrics, proxy } = shared;
     let metrics = web::Data::new(metrics);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let references = web::Data::new(references(&state.config.public_url, &hosted.base_url));

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::ports::{CancellationToken, Flow};
 use branchyard_engine_doltlite::WatchedCall;
 use branchyard_executor::{ScheduledCall, SlowQueryScheduler};
 
 /// The lane, as the engine asks it.
-pub(crate) struct Turns(pub(crate) SlowQueryScheduler);
+pub(crate) struct SchedulerBridge(pub(crate) SlowQueryScheduler);
 
-impl branchyard_engine_doltlite::Turns for Turns {
-    fn begin(&self, shape: u64, canceled: &Canceled) -> Flow {
+impl branchyard_engine_doltlite::YieldHook for SchedulerBridge {
+    fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow {
         self.0.begin(shape, canceled)
     }
 
-    fn go_on(&self, canceled: &Canceled) -> Flow {
+    fn go_on(&self, canceled: &CancellationToken) -> Flow {
         self.0.go_on(canceled)
     }
 
@@ -23,15 +23,15 @@ impl branchyard_engine_doltlite::Turns for Turns {
     }
 
     fn call(&self) -> Option<Arc<dyn WatchedCall>> {
-        self.0.call().map(|call| Arc::new(Watched(call)) as Arc<dyn WatchedCall>)
+        self.0.call().map(|call| Arc::new(BridgedCall(call)) as Arc<dyn WatchedCall>)
     }
 }
 
 /// A call of the lane, as the engine watches it.
 #[derive(Debug)]
-struct Watched(ScheduledCall);
+struct BridgedCall(ScheduledCall);
 
-impl WatchedCall for Watched {
+impl WatchedCall for BridgedCall {
     fn is_silent(&self) {
         self.0.make_long();
     }

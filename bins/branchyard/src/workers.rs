@@ -23,7 +23,7 @@ const LOWER: i32 = 5;
 
 /// The background threads of a server.
 pub(crate) struct Workers {
-    crew: Arc<Crew>,
+    crew: Arc<WorkerCrew>,
     tidier: JoinHandle<()>,
 }
 
@@ -31,7 +31,7 @@ impl Workers {
     /// Starts as many workers as the hub's limits say, and the tidier. `node` tells their leases from those of other servers, and stays the same
     /// when this one is started again.
     pub(crate) fn start(hub: &Hub, node: &str, metrics: &Arc<Metrics>) -> std::io::Result<Self> {
-        let crew = Arc::new(Crew {
+        let crew = Arc::new(WorkerCrew {
             hub: hub.clone(),
             node: node.to_owned(),
             metrics: Arc::clone(metrics),
@@ -69,23 +69,23 @@ impl Workers {
 
 /// The threads that run operations: as many workers as configured, and one for each long operation. A thread whose operation becomes a long one
 /// starts a worker in its place and ends with its operation, since it cannot raise its priority again.
-struct Crew {
+struct WorkerCrew {
     hub: Hub,
     node: String,
     metrics: Arc<Metrics>,
     stop: AtomicBool,
-    threads: Mutex<Threads>,
+    threads: Mutex<WorkerThreads>,
 }
 
 #[derive(Default)]
-struct Threads {
+struct WorkerThreads {
     handles: Vec<JoinHandle<()>>,
     /// Numbers of threads that live; leases are held by number.
     numbers: BTreeSet<usize>,
 }
 
-impl Crew {
-    fn threads(&self) -> MutexGuard<'_, Threads> {
+impl WorkerCrew {
+    fn threads(&self) -> MutexGuard<'_, WorkerThreads> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,14 +104,14 @@ impl Crew {
     fn work(self: &Arc<Self>, number: usize) {
         let holder = format!("{}/{number}", self.node);
         while !self.stop.load(Ordering::Relaxed) {
-            if self.run_next(&holder) == Next::IsReplaced {
+            if self.run_next(&holder) == ThreadFate::IsReplaced {
                 break;
             }
         }
         self.threads().numbers.remove(&number);
     }
 
-    fn run_next(self: &Arc<Self>, holder: &str) -> Next {
+    fn run_next(self: &Arc<Self>, holder: &str) -> ThreadFate {
         let operations = self.hub.operations();
         let (seen, began) = (operations.signals(), Instant::now());
         let (is_replaced, lower_priority) = (AtomicBool::new(false), lower_priority_of_this_thread());
@@ -146,18 +146,18 @@ impl Crew {
             }
         };
         if is_replaced.load(Ordering::Relaxed) {
-            return Next::IsReplaced;
+            return ThreadFate::IsReplaced;
         }
         if is_idle {
             operations.wait(seen, IDLE);
         }
-        Next::GoesOn
+        ThreadFate::GoesOn
     }
 }
 
 /// What a thread does after an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum ThreadFate {
     GoesOn,
     IsReplaced,
 }

@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpRequest, HttpResponse, web};
-use branchyard_http_common::{Call, Endpoint, Failure, layer};
+use branchyard_http_common::{Endpoint, HandlerError, RequestContext, layer};
 
 use crate::handlers::{
     backups, collaborators, config, credentials, databases, deployments, document, instances, logs, metrics,
@@ -19,9 +19,9 @@ pub fn configure(config: &mut web::ServiceConfig) {
 }
 
 /// The credential is looked at first, as everywhere else.
-async fn no_route(request: HttpRequest) -> Result<HttpResponse, Failure> {
-    Call::without_body(&request).await?;
-    Err(Failure::not_found("no such route"))
+async fn no_route(request: HttpRequest) -> Result<HttpResponse, HandlerError> {
+    RequestContext::without_body(&request).await?;
+    Err(HandlerError::not_found("no such route"))
 }
 
 /// Every route as a method and a path below [`crate::BASE`], for tests that go through all of them.

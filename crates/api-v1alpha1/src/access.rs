@@ -2,25 +2,25 @@
 
 use branchyard_domain::access::{DatabaseAccess, Level, Read};
 use branchyard_domain::errors::AccessError;
-use branchyard_http_common::{Call, Failure, Refusal};
+use branchyard_http_common::{ApiError, HandlerError, RequestContext};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::said::Said;
+use crate::said::LegacyError;
 use crate::wire::Place;
 
 /// Access of a level to the database at `place`, which learns its stored spelling. `action` is what needs it, in words.
 pub(crate) async fn access<L: Level>(
-    call: &Call,
+    call: &RequestContext,
     place: &mut Place,
     action: &'static str,
-) -> Result<DatabaseAccess<L>, Failure> {
+) -> Result<DatabaseAccess<L>, HandlerError> {
     let (caller, owner, name) = (call.caller.clone(), place.owner.clone(), place.name.clone());
     let (locator, access) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             if L::who(&caller).is_none() {
-                return Err(Said(AccessError::SignInRequired).into());
+                return Err(LegacyError(AccessError::SignInRequired).into());
             }
-            let seen = hub.databases().access::<Read>(&caller, &owner, &name).map_err(Said)?;
+            let seen = hub.databases().access::<Read>(&caller, &owner, &name).map_err(LegacyError)?;
             let locator = seen.database().locator.clone();
             let access = match hub.databases().access::<L>(&caller, &owner, &name) {
                 Ok(access) => Ok(access),
@@ -28,7 +28,7 @@ pub(crate) async fn access<L: Level>(
                     let text = format!("permission denied: {action} needs {role} on {locator}");
                     Err(Problem::new(ErrorCode::PermissionDenied, text))
                 }
-                Err(other) => return Err(Said(other).into()),
+                Err(other) => return Err(LegacyError(other).into()),
             };
             Ok((locator, access))
         })

@@ -8,26 +8,26 @@ use actix_web::dev::Payload;
 use actix_web::http::{StatusCode, header};
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, HttpResponse, HttpResponseBuilder};
 use branchyard_domain::entities::User;
-use branchyard_http_common::{Call, Failure, OwnShape, RequestId, path_segment, sent_parameter};
+use branchyard_http_common::{HandlerError, OwnShape, RequestContext, RequestId, path_segment, sent_parameter};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 use serde::Serialize;
 
-use crate::settings::Settings;
+use crate::settings::LegacySettings;
 use crate::wire::{ExecutionStatus, Place};
 
 /// A request, and whether it may go on.
-pub(crate) struct Asked {
-    call: Result<Call, Failure>,
+pub(crate) struct LegacyRequest {
+    call: Result<RequestContext, HandlerError>,
     pub(crate) request: HttpRequest,
 }
 
-impl FromRequest for Asked {
+impl FromRequest for LegacyRequest {
     type Error = actix_web::Error;
     type Future = LocalBoxFuture<'static, Result<Self, Self::Error>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let call = Call::from_request(request, payload);
+        let call = RequestContext::from_request(request, payload);
         Box::pin(Self::made(request.clone(), call))
     }
 }
@@ -53,7 +53,7 @@ enum Family {
 }
 
 #[derive(Serialize)]
-struct Refused<'a, E: Serialize> {
+struct RefusedRequest<'a, E: Serialize> {
     status: &'static str,
     message: String,
     #[serde(flatten)]
@@ -68,31 +68,31 @@ struct RefusedSql<'a, E: Serialize> {
     echo: &'a E,
 }
 
-impl Asked {
+impl LegacyRequest {
     async fn made(
         request: HttpRequest,
-        call: impl Future<Output = Result<Call, Failure>>,
+        call: impl Future<Output = Result<RequestContext, HandlerError>>,
     ) -> Result<Self, actix_web::Error> {
         Ok(Self { call: call.await, request })
     }
 
     /// A request whose body the handler takes itself.
     pub(crate) async fn without_body(request: HttpRequest) -> Self {
-        Self { call: Call::without_body(&request).await, request }
+        Self { call: RequestContext::without_body(&request).await, request }
     }
 
     /// The call, when the credential and the body are fit.
-    pub(crate) fn call(&self) -> Result<&Call, Failure> {
+    pub(crate) fn call(&self) -> Result<&RequestContext, HandlerError> {
         match &self.call {
             Ok(call) => Ok(call),
-            Err(Failure::Problem(problem)) => Err(problem.clone().into()),
-            Err(Failure::Replay(_)) => Err(Problem::internal().into()),
+            Err(HandlerError::Problem(problem)) => Err(problem.clone().into()),
+            Err(HandlerError::Replay(_)) => Err(Problem::internal().into()),
         }
     }
 
     /// Limits and dates.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings::of(&self.request)
+    pub(crate) fn settings(&self) -> LegacySettings {
+        LegacySettings::of(&self.request)
     }
 
     /// A segment of the path, decoded once.
@@ -116,12 +116,12 @@ impl Asked {
     }
 
     /// A refusal with `status` and `message`.
-    pub(crate) fn refuse(&self, statuses: Statuses, failure: &Failure, echo: &impl Serialize) -> HttpResponse {
+    pub(crate) fn refuse(&self, statuses: Statuses, failure: &HandlerError, echo: &impl Serialize) -> HttpResponse {
         self.refused(Family::Message, statuses, failure, echo)
     }
 
     /// A refusal with `query_execution_status` and `query_execution_message`.
-    pub(crate) fn refuse_sql(&self, failure: &Failure, echo: &impl Serialize) -> HttpResponse {
+    pub(crate) fn refuse_sql(&self, failure: &HandlerError, echo: &impl Serialize) -> HttpResponse {
         self.refused(Family::Sql, Statuses::Flat, failure, echo)
     }
 
@@ -132,18 +132,24 @@ impl Asked {
     }
 
     /// The answer of an endpoint of the family with `status` and `message`.
-    pub(crate) fn answer(&self, outcome: Result<impl Serialize, Failure>, echo: &impl Serialize) -> HttpResponse {
+    pub(crate) fn answer(&self, outcome: Result<impl Serialize, HandlerError>, echo: &impl Serialize) -> HttpResponse {
         match outcome {
             Ok(body) => done(&body),
             Err(failure) => self.refuse(Statuses::Flat, &failure, echo),
         }
     }
 
-    fn refused(&self, family: Family, statuses: Statuses, failure: &Failure, echo: &impl Serialize) -> HttpResponse {
+    fn refused(
+        &self,
+        family: Family,
+        statuses: Statuses,
+        failure: &HandlerError,
+        echo: &impl Serialize,
+    ) -> HttpResponse {
         let internal = Problem::internal();
         let problem = match failure {
-            Failure::Problem(problem) => problem,
-            Failure::Replay(_) => &internal,
+            HandlerError::Problem(problem) => problem,
+            HandlerError::Replay(_) => &internal,
         };
         let message = self.message(problem);
         let status = status(problem.code(), statuses);
@@ -154,7 +160,7 @@ impl Asked {
             }
         }
         match family {
-            Family::Message => body(response, &Refused { status: "Error", message, echo }),
+            Family::Message => body(response, &RefusedRequest { status: "Error", message, echo }),
             Family::Sql => {
                 let query_execution_status = ExecutionStatus::Error;
                 body(response, &RefusedSql { query_execution_status, query_execution_message: message, echo })
@@ -203,7 +209,7 @@ fn status(code: ErrorCode, statuses: Statuses) -> StatusCode {
 }
 
 /// The person who asks.
-pub(crate) fn signed_in(call: &Call) -> Result<Arc<User>, Failure> {
+pub(crate) fn signed_in(call: &RequestContext) -> Result<Arc<User>, HandlerError> {
     call.caller.user().cloned().ok_or_else(|| not_authenticated().into())
 }
 

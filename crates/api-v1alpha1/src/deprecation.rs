@@ -9,7 +9,7 @@ use actix_web::{Error, web};
 use branchyard_http_common::AppState;
 use chrono::DateTime;
 
-use crate::settings::Settings;
+use crate::settings::LegacySettings;
 use crate::successor;
 
 /// Middleware for the scopes of this version.
@@ -20,7 +20,7 @@ pub(crate) async fn deprecation(
     request: ServiceRequest,
     next: Next<impl MessageBody>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
-    let settings = Settings::of(request.request());
+    let settings = LegacySettings::of(request.request());
     let has_credential = request.headers().contains_key(header::AUTHORIZATION);
     let mut response = next.call(request).await?;
     let asked = response.request();

@@ -3,8 +3,8 @@
 use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_domain::Hub;
-use branchyard_domain::ports::Canceled;
-use branchyard_http_common::{Call, Ending, Failure, First, Refusal, RowOut as _, download_channel};
+use branchyard_domain::ports::CancellationToken;
+use branchyard_http_common::{ApiError, Ending, First, HandlerError, RequestContext, RowOut as _, download_channel};
 use branchyard_problem_details::Problem;
 use serde::Serialize;
 
@@ -15,19 +15,19 @@ const FETCHED: usize = 1_000;
 
 /// `head` with one more member: `key`, an array of all items. `fetch` gives those after an item, at most so many.
 pub(crate) async fn whole<T, W>(
-    call: &Call,
+    call: &RequestContext,
     head: &impl Serialize,
     key: &'static str,
-    fetch: impl Fn(&Hub, Option<&T>, usize) -> Result<Vec<T>, Refusal> + Send + 'static,
+    fetch: impl Fn(&Hub, Option<&T>, usize) -> Result<Vec<T>, ApiError> + Send + 'static,
     wire: impl Fn(&T) -> W + Send + 'static,
-) -> Result<HttpResponse, Failure>
+) -> Result<HttpResponse, HandlerError>
 where
     W: Serialize,
 {
     let head = serde_json::to_string(head).unwrap_or_default();
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let (mut writer, download) = download_channel::<()>(call.state.config.sql.stream_stall, &canceled);
-    let running = call.spawn(&call.state.reads, move |hub| -> Result<(), Refusal> {
+    let running = call.spawn(&call.state.reads, move |hub| -> Result<(), ApiError> {
         let open = head.strip_suffix('}').unwrap_or(&head);
         writer.buffer().extend_from_slice(format!("{open},\"{key}\":[").as_bytes());
         let mut last: Option<T> = None;

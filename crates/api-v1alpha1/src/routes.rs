@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_http_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, Failure, Manners, layer};
+use branchyard_http_common::{AnonymousBodies, BodyTypes, Credentials, Endpoint, HandlerError, RequestPolicy, layer};
 
 use crate::deprecation::deprecation;
 use crate::handlers::{
@@ -10,7 +10,7 @@ use crate::handlers::{
 };
 
 /// How this version takes requests: three forms of the credential, and JSON under most types.
-const MANNERS: Manners = Manners {
+const MANNERS: RequestPolicy = RequestPolicy {
     credentials: Credentials {
         schemes: &["token", "bearer"],
         bare: true,
@@ -40,8 +40,8 @@ fn scope(
     scope.default_service(web::to(no_route)).wrap(from_fn(layer)).wrap(from_fn(deprecation))
 }
 
-async fn no_route() -> Result<HttpResponse, Failure> {
-    Err(Failure::not_found("no such route"))
+async fn no_route() -> Result<HttpResponse, HandlerError> {
+    Err(HandlerError::not_found("no such route"))
 }
 
 /// Every route as a method and a path, for tests that go through all of them.

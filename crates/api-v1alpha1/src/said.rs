@@ -6,19 +6,19 @@ use branchyard_domain::errors::{
     ReleaseError,
 };
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use crate::asked::not_authenticated;
 
 /// An error to be said in the words of this version.
-pub(crate) struct Said<E>(pub(crate) E);
+pub(crate) struct LegacyError<E>(pub(crate) E);
 
-fn absent(what: &str, name: &str) -> Refusal {
+fn absent(what: &str, name: &str) -> ApiError {
     Problem::new(ErrorCode::NotFound, format!("{what} not found: {name}")).into()
 }
 
-fn exists(what: &str, name: &str) -> Refusal {
+fn exists(what: &str, name: &str) -> ApiError {
     Problem::new(ErrorCode::Conflict, format!("{what} {name} already exists")).into()
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn no_such_operation() -> Problem {
     Problem::new(ErrorCode::NotFound, "operation not found")
 }
 
-impl From<Said<AccessError>> for Refusal {
-    fn from(Said(error): Said<AccessError>) -> Self {
+impl From<LegacyError<AccessError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<AccessError>) -> Self {
         match error {
             AccessError::SignInRequired => not_authenticated().into(),
             other => other.into(),
@@ -43,8 +43,8 @@ impl From<Said<AccessError>> for Refusal {
     }
 }
 
-impl From<Said<RefError>> for Refusal {
-    fn from(Said(error): Said<RefError>) -> Self {
+impl From<LegacyError<RefError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<RefError>) -> Self {
         match error {
             RefError::NoSuchRef { name, .. } if CommitHash::looks_like(&name) => absent("commit", &name),
             RefError::NoSuchRef { name, .. } | RefError::NoSuchBranch(name) => absent("branch", &name),
@@ -54,41 +54,41 @@ impl From<Said<RefError>> for Refusal {
             RefError::DefaultBranch(_) => {
                 Problem::new(ErrorCode::Unprocessable, "cannot delete the default branch").into()
             }
-            RefError::Access(error) => Said(error).into(),
+            RefError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }
 }
 
-impl From<Said<DatabaseError>> for Refusal {
-    fn from(Said(error): Said<DatabaseError>) -> Self {
+impl From<LegacyError<DatabaseError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<DatabaseError>) -> Self {
         match error {
             DatabaseError::NameTaken(name) => exists("database", &name),
-            DatabaseError::Access(error) => Said(error).into(),
+            DatabaseError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }
 }
 
-impl From<Said<OperationError>> for Refusal {
-    fn from(Said(error): Said<OperationError>) -> Self {
+impl From<LegacyError<OperationError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<OperationError>) -> Self {
         match error {
             OperationError::NoSuchOperation => no_such_operation().into(),
             OperationError::NoSuchBranch(name) => absent("branch", &name),
             OperationError::NameTaken(name) => exists("database", &name),
-            OperationError::Access(error) => Said(error).into(),
+            OperationError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }
 }
 
-impl From<Said<ReleaseError>> for Refusal {
-    fn from(Said(error): Said<ReleaseError>) -> Self {
+impl From<LegacyError<ReleaseError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<ReleaseError>) -> Self {
         match error {
             ReleaseError::NoSuchCommit(name) => absent("commit", &name),
             ReleaseError::NoSuchTag(name) => absent("tag", &name),
             ReleaseError::Exists(name) => exists("release", &name),
-            ReleaseError::Access(error) => Said(error).into(),
+            ReleaseError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }
@@ -99,8 +99,8 @@ const PUBLISH: &str = "the source database is not public and the base is: open o
     /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether everybody may \
     see the branch";
 
-impl From<Said<PullError>> for Refusal {
-    fn from(Said(error): Said<PullError>) -> Self {
+impl From<LegacyError<PullError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<PullError>) -> Self {
         let text = error.to_string();
         match error {
             PullError::NoSuchBranch { branch, .. } => absent("branch", &branch),
@@ -114,16 +114,16 @@ impl From<Said<PullError>> for Refusal {
             PullError::OtherTarget(name) => field("toBranchRepoName", format!("must be {name}")).into(),
             PullError::OtherNetwork(_) => field("fromBranchRepoName", text).into(),
             PullError::SameBranch => field("fromBranchName", text).into(),
-            PullError::Access(error) => Said(error).into(),
+            PullError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }
 }
 
-impl From<Said<ReadError>> for Refusal {
-    fn from(Said(error): Said<ReadError>) -> Self {
+impl From<LegacyError<ReadError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<ReadError>) -> Self {
         match error {
-            ReadError::Ref(error) => Said(error).into(),
+            ReadError::Ref(error) => LegacyError(error).into(),
             ReadError::NoSuchTable(name) => absent("table", &name),
             ReadError::NoSuchColumn(name) => absent("column", &name),
             ReadError::TimedOut(ms) => {
@@ -134,8 +134,8 @@ impl From<Said<ReadError>> for Refusal {
     }
 }
 
-impl From<Said<ImportError>> for Refusal {
-    fn from(Said(error): Said<ImportError>) -> Self {
+impl From<LegacyError<ImportError>> for ApiError {
+    fn from(LegacyError(error): LegacyError<ImportError>) -> Self {
         match error {
             ImportError::Fields(wrong) => {
                 let faults: Vec<FieldError> = wrong
@@ -146,7 +146,7 @@ impl From<Said<ImportError>> for Refusal {
             }
             ImportError::NoSuchBranch(name) => absent("branch", &name),
             ImportError::PartCutShort(_) => field("file", "was cut short").into(),
-            ImportError::Access(error) => Said(error).into(),
+            ImportError::Access(error) => LegacyError(error).into(),
             other => other.into(),
         }
     }

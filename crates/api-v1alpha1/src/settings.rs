@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, web};
 
 /// Limits and dates of this version of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct LegacySettings {
     /// Rows of a read.
     pub row_limit: u64,
     /// Time of a read.
@@ -23,7 +23,7 @@ pub struct Settings {
     pub deprecation_url: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for LegacySettings {
     fn default() -> Self {
         Self {
             row_limit: 1_000,
@@ -37,7 +37,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl LegacySettings {
     /// Those of the application; the defaults where it has none.
     pub(crate) fn of(request: &HttpRequest) -> Self {
         request.app_data::<web::Data<Self>>().map(|settings| settings.get_ref().clone()).unwrap_or_default()

@@ -9,7 +9,7 @@ use crate::names;
 const V2: &str = "/api/v2";
 
 /// A successor that only the body of a request tells; a handler puts it with the request.
-pub(crate) struct Known(pub(crate) String);
+pub(crate) struct BodySuccessor(pub(crate) String);
 
 /// The route of a request below its scope, without the database: `/branches/{branch:.+}`.
 fn route(request: &HttpRequest) -> Option<String> {
@@ -37,7 +37,7 @@ fn path(request: &HttpRequest) -> Option<String> {
         let id = names::parse(&sent_parameter(request, "operationName")?)?;
         return Some(format!("/operations/{id}"));
     }
-    if let Some(Known(path)) = request.extensions().get::<Known>() {
+    if let Some(BodySuccessor(path)) = request.extensions().get::<BodySuccessor>() {
         return Some(path.clone());
     }
     let route = route(request)?;
@@ -66,5 +66,5 @@ fn path(request: &HttpRequest) -> Option<String> {
 
 /// Keeps what the body of a request told.
 pub(crate) fn remember(request: &HttpRequest, path: String) {
-    request.extensions_mut().insert(Known(path));
+    request.extensions_mut().insert(BodySuccessor(path));
 }

@@ -2,7 +2,7 @@
 
 use actix_web::middleware::from_fn;
 use actix_web::{HttpResponse, Scope, web};
-use branchyard_http_common::{AnonymousBodies, Endpoint, Failure, layer};
+use branchyard_http_common::{AnonymousBodies, Endpoint, HandlerError, layer};
 
 use crate::handlers::{
     branches, collaborators, databases, deliveries, document, forks, history, hooks, imports, members, operations,
@@ -24,8 +24,8 @@ fn mount(scope: Scope, endpoints: Vec<Endpoint>) -> Scope {
     mounted.default_service(web::to(no_route))
 }
 
-async fn no_route() -> Result<HttpResponse, Failure> {
-    Err(Failure::not_found("no such route"))
+async fn no_route() -> Result<HttpResponse, HandlerError> {
+    Err(HandlerError::not_found("no such route"))
 }
 
 /// Every route as a method and a path below [`crate::BASE`], for tests that go through all of them.

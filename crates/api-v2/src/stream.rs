@@ -11,7 +11,7 @@ use crate::wire;
 
 /// How a result is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum StreamFormat {
     /// One JSON document, limited.
     Json,
     /// `application/x-ndjson`
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Csv,
 }
 
-impl Format {
+impl StreamFormat {
     /// What an `Accept` header asks for: the first type named that we know; JSON without one.
     pub(crate) fn accepted(header: Option<&str>) -> Self {
         let types = header.unwrap_or_default().split(',');
@@ -44,25 +44,25 @@ impl Format {
 }
 
 /// How a streamed read ended: whether it lasts, or the text of the failure and its status.
-pub(crate) type End = Result<bool, (wire::QueryStatus, String)>;
+pub(crate) type StreamEnd = Result<bool, (wire::QueryStatus, String)>;
 
 /// Writes rows to a download.
 pub(crate) struct StreamSink {
-    format: Format,
+    format: StreamFormat,
     limit: Option<u64>,
     columns: Option<Vec<Column>>,
     pub(crate) rows: u64,
-    pub(crate) writer: DownloadWriter<End>,
+    pub(crate) writer: DownloadWriter<StreamEnd>,
 }
 
 #[derive(Serialize)]
-struct Head {
+struct StreamHead {
     columns: Vec<wire::QueryColumn>,
 }
 
 /// The last line of NDJSON.
 #[derive(Serialize)]
-struct Last<'a> {
+struct StreamTrailer<'a> {
     status: wire::QueryStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     row_count: Option<u64>,
@@ -71,7 +71,7 @@ struct Last<'a> {
 }
 
 impl StreamSink {
-    pub(crate) fn new(format: Format, limit: Option<u64>, writer: DownloadWriter<End>) -> Self {
+    pub(crate) fn new(format: StreamFormat, limit: Option<u64>, writer: DownloadWriter<StreamEnd>) -> Self {
         Self { format, limit, columns: None, rows: 0, writer }
     }
 
@@ -79,25 +79,27 @@ impl StreamSink {
     fn write_head(&mut self, first: Option<&[ValueRef<'_>]>) {
         let Some(columns) = self.columns.take() else { return };
         let buffer = self.writer.buffer();
-        if self.format == Format::Csv {
+        if self.format == StreamFormat::Csv {
             csv_header(buffer, &columns);
         } else {
             let kind = |index: usize| first.and_then(|row| row.get(index)).and_then(|value| storage_class(*value));
             let columns = columns.into_iter().enumerate().map(|(index, column)| query_column(column, kind(index)));
-            json(buffer, &Head { columns: columns.collect() });
+            json(buffer, &StreamHead { columns: columns.collect() });
             buffer.push(b'\n');
         }
     }
 
     /// Writes what stands at the end, and gives the writer back.
-    pub(crate) fn finish(mut self, end: &End) -> DownloadWriter<End> {
+    pub(crate) fn finish(mut self, end: &StreamEnd) -> DownloadWriter<StreamEnd> {
         if end.is_ok() {
             self.write_head(None);
         }
-        if self.format == Format::Ndjson {
+        if self.format == StreamFormat::Ndjson {
             let last = match end {
-                Ok(_) => Last { status: wire::QueryStatus::Success, row_count: Some(self.rows), message: None },
-                Err((status, message)) => Last { status: *status, row_count: None, message: Some(message) },
+                Ok(_) => {
+                    StreamTrailer { status: wire::QueryStatus::Success, row_count: Some(self.rows), message: None }
+                }
+                Err((status, message)) => StreamTrailer { status: *status, row_count: None, message: Some(message) },
             };
             json(self.writer.buffer(), &last);
             self.writer.buffer().push(b'\n');
@@ -115,8 +117,8 @@ impl RowSink for StreamSink {
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
         self.write_head(Some(row));
         let taken = match self.format {
-            Format::Csv => csv_row(&mut self.writer, row),
-            Format::Json | Format::Ndjson => ndjson_row(&mut self.writer, row),
+            StreamFormat::Csv => csv_row(&mut self.writer, row),
+            StreamFormat::Json | StreamFormat::Ndjson => ndjson_row(&mut self.writer, row),
         };
         self.rows += 1;
         if !taken || self.limit == Some(self.rows) { Flow::Stop } else { Flow::Continue }
@@ -162,21 +164,21 @@ fn ndjson_value(out: &mut impl RowOut, value: ValueRef<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Format, ndjson_row};
+    use super::{StreamFormat, ndjson_row};
     use branchyard_domain::ports::ValueRef;
 
     #[test]
     fn the_type_named_first_wins() {
         let cases = [
-            (None, Format::Json),
-            (Some("text/html"), Format::Json),
-            (Some("text/csv, application/x-ndjson"), Format::Csv),
-            (Some("text/html, Application/X-NDJSON;q=0.5, */*"), Format::Ndjson),
-            (Some("*/*, text/csv"), Format::Json),
-            (Some("application/json, text/csv"), Format::Json),
+            (None, StreamFormat::Json),
+            (Some("text/html"), StreamFormat::Json),
+            (Some("text/csv, application/x-ndjson"), StreamFormat::Csv),
+            (Some("text/html, Application/X-NDJSON;q=0.5, */*"), StreamFormat::Ndjson),
+            (Some("*/*, text/csv"), StreamFormat::Json),
+            (Some("application/json, text/csv"), StreamFormat::Json),
         ];
         for (header, expected) in cases {
-            assert_eq!(Format::accepted(header), expected, "{header:?}");
+            assert_eq!(StreamFormat::accepted(header), expected, "{header:?}");
         }
     }
 

@@ -17,7 +17,9 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::errors::DeploymentError;
 use branchyard_domain::access::Caller;
 use branchyard_domain::errors::Fault;
-use branchyard_http_common::{AppState, Guesses, HostedAddresses, Pace, Patience, RequestId, Services, path_segment};
+use branchyard_http_common::{
+    AppState, BodyClock, BodyTimeouts, Guesses, HostedAddresses, RequestId, Services, path_segment,
+};
 use futures_util::{StreamExt as _, stream};
 use http_body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
@@ -283,7 +285,7 @@ impl Body for PassedBody {
 fn passed_body(
     request: &HttpRequest,
     payload: Payload,
-    patience: &Patience,
+    patience: &BodyTimeouts,
 ) -> Option<(reqwest::Body, Rc<Cell<Option<Broken>>>)> {
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if declared.unwrap_or(0) == 0 && !request.headers().contains_key(header::TRANSFER_ENCODING) {
@@ -291,7 +293,7 @@ fn passed_body(
     }
     let (sender, pieces) = mpsc::channel(PIECES);
     let broken: Rc<Cell<Option<Broken>>> = Rc::default();
-    actix_web::rt::spawn(pump(payload, sender, Pace::streamed(patience), Rc::clone(&broken)));
+    actix_web::rt::spawn(pump(payload, sender, BodyClock::streamed(patience), Rc::clone(&broken)));
     Some((reqwest::Body::wrap(PassedBody { pieces, left: declared }), broken))
 }
 
@@ -299,7 +301,7 @@ fn passed_body(
 async fn pump(
     mut payload: Payload,
     pieces: mpsc::Sender<Result<Bytes, Broken>>,
-    mut pace: Pace,
+    mut pace: BodyClock,
     broken: Rc<Cell<Option<Broken>>>,
 ) {
     let why = loop {
@@ -325,7 +327,7 @@ async fn forward(
     payload: Payload,
     address: std::net::SocketAddr,
     client: &reqwest::Client,
-    patience: &Patience,
+    patience: &BodyTimeouts,
 ) -> HttpResponse {
     let tail = request.match_info().get("tail").filter(|tail| !tail.is_empty()).unwrap_or("/");
     let query = request.query_string();

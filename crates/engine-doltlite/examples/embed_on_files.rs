@@ -12,11 +12,11 @@ use branchyard_domain_testing::fakes::{
     Collected, FixedClock, MemoryBlobs, MemoryMetadata, OpenVault, PlainFormats, PlainPayloads, ScriptedSender,
     SeededIds,
 };
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
-    let engine = Arc::new(DoltliteEngine::open(folder.path().to_owned(), Options::default())?);
+    let engine = Arc::new(DoltliteEngine::open(folder.path().to_owned(), EngineOptions::default())?);
     let (metadata, blobs) = (Arc::new(MemoryMetadata::default()), Arc::new(MemoryBlobs::default()));
     let (clock, ids) = (Arc::new(FixedClock::default()), Arc::new(SeededIds::new(1)));
     let (payloads, vault, sender) = (Arc::new(PlainPayloads), Arc::new(OpenVault), Arc::new(ScriptedSender::default()));

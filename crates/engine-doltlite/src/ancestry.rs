@@ -9,24 +9,24 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 const MOST: usize = 300_000;
 
 /// A commit in 20 bytes.
-type Node = [u8; 20];
+type RawHash = [u8; 20];
 
 /// The parents of a commit; most have one.
 #[derive(Clone, Default)]
 struct Parents {
-    first: Option<Node>,
-    others: Box<[Node]>,
+    first: Option<RawHash>,
+    others: Box<[RawHash]>,
 }
 
 #[derive(Default)]
-struct Known {
-    databases: HashMap<DatabaseId, HashMap<Node, Parents>>,
+struct KnownAncestors {
+    databases: HashMap<DatabaseId, HashMap<RawHash, Parents>>,
     commits: usize,
 }
 
 /// The parents of the commits that were asked for.
 #[derive(Default)]
-pub(crate) struct Ancestry(Mutex<Known>);
+pub(crate) struct Ancestry(Mutex<KnownAncestors>);
 
 /// How the search asks for the parents of a commit that is not kept yet; `None` if the file has no such commit.
 pub(crate) type ParentsOf<'a, E> = dyn FnMut(&CommitHash) -> Result<Option<Vec<CommitHash>>, E> + 'a;
@@ -42,8 +42,8 @@ impl Ancestry {
         parents_of: &mut ParentsOf<'_, E>,
     ) -> Result<bool, E> {
         let wanted = node(commit);
-        let mut next: VecDeque<Node> = heads.iter().map(node).collect();
-        let mut seen: HashSet<Node> = next.iter().copied().collect();
+        let mut next: VecDeque<RawHash> = heads.iter().map(node).collect();
+        let mut seen: HashSet<RawHash> = next.iter().copied().collect();
         while !seen.contains(&wanted) {
             let Some(at) = next.pop_front() else { return Ok(false) };
             let parents = match self.kept(database, &at) {
@@ -75,16 +75,16 @@ impl Ancestry {
         }
     }
 
-    fn kept(&self, database: DatabaseId, at: &Node) -> Option<Parents> {
+    fn kept(&self, database: DatabaseId, at: &RawHash) -> Option<Parents> {
         self.lock().databases.get(&database)?.get(at).cloned()
     }
 
-    fn keep(&self, database: DatabaseId, at: Node, parents: &[CommitHash]) -> Parents {
+    fn keep(&self, database: DatabaseId, at: RawHash, parents: &[CommitHash]) -> Parents {
         let mut nodes = parents.iter().map(node);
         let parents = Parents { first: nodes.next(), others: nodes.collect() };
         let mut known = self.lock();
         if known.commits >= MOST {
-            *known = Known::default();
+            *known = KnownAncestors::default();
         }
         if known.databases.entry(database).or_default().insert(at, parents.clone()).is_none() {
             known.commits += 1;
@@ -92,13 +92,13 @@ impl Ancestry {
         parents
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownAncestors> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn node(commit: &CommitHash) -> Node {
-    let mut node = Node::default();
+fn node(commit: &CommitHash) -> RawHash {
+    let mut node = RawHash::default();
     for (byte, pair) in node.iter_mut().zip(commit.as_str().as_bytes().chunks_exact(2)) {
         *byte = pair.iter().fold(0, |number, digit| number << 4 | digit_value(*digit));
     }
@@ -110,7 +110,7 @@ fn digit_value(digit: u8) -> u8 {
     if digit.is_ascii_digit() { digit - b'0' } else { digit.wrapping_sub(b'a').wrapping_add(10) & 0xf }
 }
 
-fn hash(node: &Node) -> CommitHash {
+fn hash(node: &RawHash) -> CommitHash {
     let mut text = String::with_capacity(40);
     for byte in node {
         for digit in [byte >> 4, byte & 0xf] {

@@ -9,7 +9,7 @@ use branchyard_domain::ports::{
 use branchyard_sqlite_lexer::{quote_name, quote_text};
 
 use crate::connection::Connection;
-use crate::diff::Side;
+use crate::diff::TableSide;
 use crate::engine::DoltliteEngine;
 use crate::read::{read, read_with};
 use crate::sql::errors;
@@ -17,8 +17,8 @@ use crate::sql::errors;
 mod order;
 mod placed;
 
-use order::Order;
-use placed::Placed;
+use order::ScanOrder;
+use placed::KeylessSink;
 
 pub(crate) fn rows(
     engine: &DoltliteEngine,
@@ -27,12 +27,12 @@ pub(crate) fn rows(
     sink: &mut dyn RowSink,
 ) -> Result<Selected, EngineError> {
     let fault = |error| errors::fault("find a table", error);
-    let found = Side::find(connection, wanted.table).map_err(fault)?;
+    let found = TableSide::find(connection, wanted.table).map_err(fault)?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(wanted.table.to_owned()))?;
-    let order = Order::of(connection, &table, wanted).map_err(fault)?;
+    let order = ScanOrder::of(connection, &table, wanted).map_err(fault)?;
     let tests = wanted.tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
     let began = Instant::now();
-    let mut placed = Placed::new(sink, &order, wanted);
+    let mut placed = KeylessSink::new(sink, &order, wanted);
     for part in order.parts(wanted.after)? {
         let conditions: Vec<&str> = tests.iter().chain(&part.condition).map(String::as_str).collect();
         let sql = format!(
@@ -60,20 +60,20 @@ pub(crate) fn count(
     tests: &[RowTest],
     timeout: Duration,
 ) -> Result<u64, EngineError> {
-    let found = Side::find(connection, table).map_err(|error| errors::fault("find a table", error))?;
+    let found = TableSide::find(connection, table).map_err(|error| errors::fault("find a table", error))?;
     let table = found.ok_or_else(|| EngineError::NoSuchTable(table.to_owned()))?;
     let tests = tests.iter().map(condition).collect::<Result<Vec<_>, _>>()?;
     let conditions: Vec<&str> = tests.iter().map(String::as_str).collect();
     let sql = format!("SELECT count(*) FROM {}{}", quote_name(&table.name), all_of(&conditions));
-    let mut counted = Counted(0);
+    let mut counted = RowCount(0);
     read(engine, connection, &ReadQuery::new(&sql, timeout), &mut counted)?;
     Ok(counted.0)
 }
 
 /// The one number of a count.
-struct Counted(u64);
+struct RowCount(u64);
 
-impl RowSink for Counted {
+impl RowSink for RowCount {
     fn columns(&mut self, _: &[Column]) -> Flow {
         Flow::Continue
     }

@@ -17,7 +17,7 @@ use chrono::{DateTime, NaiveDateTime};
 use rusqlite::{OpenFlags, params_from_iter};
 
 use crate::branch;
-use crate::connection::{Connection, Purpose};
+use crate::connection::{Connection, ConnectionUse};
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
@@ -78,8 +78,9 @@ pub(crate) fn install_copy(
     let turn = engine.queues.enter(to);
     let temporary = engine.files.temporary();
     copy_file(from, temporary.path()).map_err(fault)?;
-    let copied =
-        engine.open_file(temporary.path(), Purpose::Write).map_err(|error| errors::fault("open the copy", error))?;
+    let copied = engine
+        .open_file(temporary.path(), ConnectionUse::Write)
+        .map_err(|error| errors::fault("open the copy", error))?;
     copied
         .raw()
         .query_row("SELECT commit_hash FROM dolt_log LIMIT 1", [], |_| Ok(()))

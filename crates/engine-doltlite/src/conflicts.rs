@@ -17,7 +17,7 @@ const MORE_BYTES: usize = 4 << 20;
 /// Time spent on them.
 const MORE_TIME: Duration = Duration::from_millis(500);
 
-type Row = Vec<(String, Cell)>;
+type NamedCells = Vec<(String, Cell)>;
 
 /// Lists what an attempted merge left in `only` or everywhere, by table, then primary key, without the first `skip`: at least `least`, and
 /// as many more as [`MORE_BYTES`] and [`MORE_TIME`] allow. Also returns whether nothing follows.
@@ -38,7 +38,7 @@ pub(crate) fn list(
     let violations: BTreeSet<_> = strings("SELECT \"table\" FROM dolt_constraint_violations")?.into_iter().collect();
     let schemas: BTreeSet<_> = strings("SELECT table_name FROM dolt_schema_conflicts")?.into_iter().collect();
     let mut page =
-        Page { skip, least, until: Instant::now() + MORE_TIME, bytes: 0, more: false, conflicts: Vec::new() };
+        ConflictPage { skip, least, until: Instant::now() + MORE_TIME, bytes: 0, more: false, conflicts: Vec::new() };
     for table in rows.iter().chain(&violations).chain(&schemas).chain(objects.keys()).collect::<BTreeSet<_>>() {
         if only.is_some_and(|only| !only.eq_ignore_ascii_case(table)) {
             continue;
@@ -65,7 +65,7 @@ pub(crate) fn list(
 }
 
 /// The part of a list that is read.
-struct Page {
+struct ConflictPage {
     skip: usize,
     least: usize,
     until: Instant,
@@ -75,7 +75,7 @@ struct Page {
     conflicts: Vec<Conflict>,
 }
 
-impl Page {
+impl ConflictPage {
     /// Returns whether the next conflict is in the part.
     fn wants(&mut self) -> bool {
         if self.skip > 0 {
@@ -118,7 +118,7 @@ fn blank(table: &str, kind: ConflictKind) -> Conflict {
     }
 }
 
-fn schema_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusqlite::Result<()> {
+fn schema_conflicts(connection: &Connection, table: &str, page: &mut ConflictPage) -> rusqlite::Result<()> {
     let mut statement =
         connection.raw().prepare("SELECT description FROM dolt_schema_conflicts WHERE table_name = ? ORDER BY 1")?;
     let mut rows = statement.query([table])?;
@@ -133,7 +133,7 @@ fn schema_conflicts(connection: &Connection, table: &str, page: &mut Page) -> ru
     Ok(())
 }
 
-fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusqlite::Result<()> {
+fn row_conflicts(connection: &Connection, table: &str, page: &mut ConflictPage) -> rusqlite::Result<()> {
     let name = schema::history_table("dolt_conflicts_", table);
     let key = schema::key_names(&schema::columns(connection, table)?);
     // Whichever side has the row knows its key.
@@ -158,7 +158,7 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
     let mut rows = statement.query([])?;
     while let Some(row) = connection.spend(|| rows.next())? {
         if page.wants() {
-            let part = |from: usize| -> rusqlite::Result<Row> {
+            let part = |from: usize| -> rusqlite::Result<NamedCells> {
                 columns
                     .iter()
                     .enumerate()
@@ -184,13 +184,13 @@ fn row_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusql
     Ok(())
 }
 
-fn key_of(key: &[String], row: Option<&Row>) -> Row {
+fn key_of(key: &[String], row: Option<&NamedCells>) -> NamedCells {
     let find = |name: &String| row.and_then(|row| row.iter().find(|cell| cell.0 == *name)).map(|cell| cell.1.clone());
     key.iter().map(|name| (name.clone(), find(name).unwrap_or(Cell::Null))).collect()
 }
 
 /// The engine does not tell the row id of a conflict: a row that looks like it has one.
-fn row_id(connection: &Connection, table: &str, row: Option<&Row>) -> rusqlite::Result<Row> {
+fn row_id(connection: &Connection, table: &str, row: Option<&NamedCells>) -> rusqlite::Result<NamedCells> {
     let Some(row) = row else { return Ok(Vec::new()) };
     let same = row.iter().map(|(name, _)| format!("{} IS ?", quote_name(name))).collect::<Vec<_>>().join(" AND ");
     let sql = format!("SELECT rowid FROM {} WHERE {same} LIMIT 1", quote_name(table));
@@ -202,7 +202,7 @@ fn row_id(connection: &Connection, table: &str, row: Option<&Row>) -> rusqlite::
     })
 }
 
-fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Page) -> rusqlite::Result<()> {
+fn constraint_conflicts(connection: &Connection, table: &str, page: &mut ConflictPage) -> rusqlite::Result<()> {
     let name = schema::history_table("dolt_constraint_violations_", table);
     let key = schema::key_names(&schema::columns(connection, table)?);
     let order = if key.is_empty() { "1".to_owned() } else { quote_names(key.iter().map(String::as_str)) };
@@ -214,7 +214,7 @@ fn constraint_conflicts(connection: &Connection, table: &str, page: &mut Page) -
         if page.wants() {
             let found = (1..names.len().saturating_sub(1))
                 .map(|at| Ok((names[at].clone(), cells::cell(row.get_ref(at)?))))
-                .collect::<rusqlite::Result<Row>>()?;
+                .collect::<rusqlite::Result<NamedCells>>()?;
             let info = row.get_ref(names.len().saturating_sub(1))?;
             let info = if info == ValueRef::Null { String::new() } else { format!(": {}", cells::text(info)) };
             page.give(Conflict {

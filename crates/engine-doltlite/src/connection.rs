@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Canceled, EngineError, SessionRequest, SqlPower};
+use branchyard_domain::ports::{CancellationToken, EngineError, SessionRequest, SqlPower};
 use branchyard_domain::values::CommitHash;
 use rusqlite::{OpenFlags, Params, Row};
 
-use crate::guard::{self, Entered, Guard, Mode, Seen};
-use crate::memory::{self, Allocated, Allowance};
+use crate::guard::{self, Entered, Guard, GuardMode, StatementEffects};
+use crate::memory::{self, Allocated, MemoryBudget};
 use crate::reach::Scope;
 use crate::sql::errors;
-use crate::watchdog::{Follower, Watch, Watchdog};
+use crate::watchdog::{DeadlineWatch, Follower, Watchdog};
 
 /// How many instructions run between two looks at the clock.
 const PROGRESS_EVERY: i32 = 1000;
@@ -25,14 +25,14 @@ pub(crate) struct Connection {
     raw: rusqlite::Connection,
     guard: Guard,
     /// What statements of ours may take while the time is limited.
-    memory: Mutex<Option<Arc<Allowance>>>,
+    memory: Mutex<Option<Arc<MemoryBudget>>>,
     scope: Mutex<Option<Arc<Scope>>>,
     held: AtomicI64,
 }
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose<'a> {
+pub(crate) enum ConnectionUse<'a> {
     /// Reads, fixed to a commit.
     Read(&'a CommitHash),
     /// Questions of ours about any commits.
@@ -43,25 +43,29 @@ pub(crate) enum Purpose<'a> {
 
 impl Connection {
     /// Opens an existing file.
-    pub(crate) fn open(path: &Path, purpose: Purpose<'_>, modules: &Arc<HashSet<String>>) -> rusqlite::Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        purpose: ConnectionUse<'_>,
+        modules: &Arc<HashSet<String>>,
+    ) -> rusqlite::Result<Self> {
         let mut name = path.as_os_str().to_owned();
-        if let Purpose::Read(commit) = purpose {
+        if let ConnectionUse::Read(commit) = purpose {
             name.push("@");
             name.push(commit.as_str());
         }
         // Without CREATE: a name that does not exist must not become a file.
         let access = match purpose {
-            Purpose::Read(_) | Purpose::History => OpenFlags::SQLITE_OPEN_READ_ONLY,
-            Purpose::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            ConnectionUse::Read(_) | ConnectionUse::History => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            ConnectionUse::Write => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
         let raw = rusqlite::Connection::open_with_flags(name, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         raw.busy_handler(Some(wait_a_little))?;
         // The engine's own default is 64 MB for each connection.
         let settings = match purpose {
-            Purpose::Read(_) | Purpose::History => {
+            ConnectionUse::Read(_) | ConnectionUse::History => {
                 "PRAGMA cache_size = -4000; PRAGMA temp_store = memory; PRAGMA query_only = on;"
             }
-            Purpose::Write => "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA foreign_keys = on;",
+            ConnectionUse::Write => "PRAGMA cache_size = -16000; PRAGMA temp_store = memory; PRAGMA foreign_keys = on;",
         };
         raw.execute_batch(settings)?;
         let guard = Guard::install(&raw, Arc::clone(modules))?;
@@ -130,7 +134,7 @@ impl Connection {
     }
 
     /// Runs a stranger's statements until the result is dropped.
-    pub(crate) fn enter(&self, mode: Mode) -> Entered<'_> {
+    pub(crate) fn enter(&self, mode: GuardMode) -> Entered<'_> {
         self.guard.enter(mode, self.scope().clone())
     }
 
@@ -219,7 +223,7 @@ impl Connection {
     }
 
     /// Ends what runs here when the time of another connection is over, until the result is dropped.
-    pub(crate) fn follow(&self, other: &Follower) -> rusqlite::Result<Watch> {
+    pub(crate) fn follow(&self, other: &Follower) -> rusqlite::Result<DeadlineWatch> {
         let watch = other.watch(self.raw.get_interrupt_handle());
         let deadline = Arc::clone(watch.deadline());
         self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
@@ -227,13 +231,13 @@ impl Connection {
     }
 
     /// What the guard saw since it was asked last.
-    pub(crate) fn take_seen(&self) -> Seen {
+    pub(crate) fn take_seen(&self) -> StatementEffects {
         self.guard.take_seen()
     }
 
     /// Bounds what runs from now until the result is dropped.
-    pub(crate) fn limit_time(&self, watchdog: &Watchdog, timeout: Duration) -> rusqlite::Result<Timed<'_>> {
-        self.limit_time_or(watchdog, timeout, Canceled::default())
+    pub(crate) fn limit_time(&self, watchdog: &Watchdog, timeout: Duration) -> rusqlite::Result<TimeLimit<'_>> {
+        self.limit_time_or(watchdog, timeout, CancellationToken::default())
     }
 
     /// The same; `canceled` ends it early.
@@ -241,8 +245,8 @@ impl Connection {
         &self,
         watchdog: &Watchdog,
         timeout: Duration,
-        canceled: Canceled,
-    ) -> rusqlite::Result<Timed<'_>> {
+        canceled: CancellationToken,
+    ) -> rusqlite::Result<TimeLimit<'_>> {
         let watch = watchdog.watch(self.raw.get_interrupt_handle(), timeout, canceled);
         let deadline = Arc::clone(watch.deadline());
         self.raw.progress_handler(PROGRESS_EVERY, Some(move || deadline.ends()))?;
@@ -250,15 +254,15 @@ impl Connection {
         if let Some(scope) = &*self.scope() {
             scope.begin(watch.follower());
         }
-        Ok(Timed { connection: self, watch })
+        Ok(TimeLimit { connection: self, watch })
     }
 
-    fn limit_memory(&self, memory: Option<Arc<Allowance>>) {
+    fn limit_memory(&self, memory: Option<Arc<MemoryBudget>>) {
         *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = memory;
     }
 
     /// Runs a statement of ours, or a step of one, that may compute what users stored in a schema (generated columns, checks, triggers, views): while
-    /// the time is limited, its memory is as well. As [`Allowance::spend`], never around code that takes an allocation for granted.
+    /// the time is limited, its memory is as well. As [`MemoryBudget::spend`], never around code that takes an allocation for granted.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
         let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match memory {
@@ -294,12 +298,12 @@ fn in_uri(path: &Path) -> String {
 }
 
 /// A time limit in force.
-pub(crate) struct Timed<'a> {
+pub(crate) struct TimeLimit<'a> {
     connection: &'a Connection,
-    watch: Watch,
+    watch: DeadlineWatch,
 }
 
-impl Timed<'_> {
+impl TimeLimit<'_> {
     /// Whether time ran out.
     pub(crate) fn expired(&self) -> bool {
         self.watch.deadline().expired()
@@ -311,7 +315,7 @@ impl Timed<'_> {
     }
 
     /// What runs may take.
-    pub(crate) fn memory(&self) -> &Allowance {
+    pub(crate) fn memory(&self) -> &MemoryBudget {
         self.watch.memory()
     }
 
@@ -319,7 +323,7 @@ impl Timed<'_> {
     /// that it cannot be repeated. Waits for [`memory::WAIT`] in all.
     pub(crate) fn with_room<T, E>(
         &self,
-        mut work: impl FnMut(&Allowance) -> Result<T, E>,
+        mut work: impl FnMut(&MemoryBudget) -> Result<T, E>,
         is_final: impl Fn() -> bool,
     ) -> Result<T, E> {
         let began = Instant::now();
@@ -347,7 +351,7 @@ impl Timed<'_> {
     }
 }
 
-impl Drop for Timed<'_> {
+impl Drop for TimeLimit<'_> {
     fn drop(&mut self) {
         self.connection.limit_memory(None);
         if let Some(scope) = &*self.connection.scope() {

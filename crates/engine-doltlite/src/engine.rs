@@ -17,13 +17,13 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use crate::ancestry::Ancestry;
 use crate::branch;
 use crate::commits::{self, AncestorCache};
-use crate::connection::{Connection, Purpose};
+use crate::connection::{Connection, ConnectionUse};
 use crate::fetch::Remotes;
 use crate::files::Files;
 use crate::memory::{self, Allocated, MemoryPool};
-use crate::options::Options;
+use crate::options::EngineOptions;
 use crate::pool::Pool;
-use crate::queue::{Turn, WriteQueues};
+use crate::queue::{WriteQueues, WriteTurn};
 use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
 use crate::trial::{self, Trials};
@@ -31,7 +31,7 @@ use crate::watchdog::Watchdog;
 
 /// Databases as DoltLite files in a folder.
 pub struct DoltliteEngine {
-    pub(crate) options: Options,
+    pub(crate) options: EngineOptions,
     pub(crate) files: Files,
     pub(crate) queues: WriteQueues,
     pub(crate) watchdog: Arc<Watchdog>,
@@ -71,7 +71,7 @@ impl DoltliteEngine {
     ///
     /// # Errors
     /// [`EngineError`] when the folder cannot be used.
-    pub fn open(folder: PathBuf, options: Options) -> Result<Self, EngineError> {
+    pub fn open(folder: PathBuf, options: EngineOptions) -> Result<Self, EngineError> {
         memory::set_up(options.process_memory);
         let files = Files::open(folder).map_err(|error| io_fault("open the folder of the databases", error))?;
         if let Some(folder) = &options.temporary_folder {
@@ -183,7 +183,7 @@ impl DoltliteEngine {
         }
         let connection = match pooled {
             Some(connection) => connection,
-            None => self.open_connection(database, at.map_or(Purpose::History, Purpose::Read))?,
+            None => self.open_connection(database, at.map_or(ConnectionUse::History, ConnectionUse::Read))?,
         };
         if let Some(at) = at.filter(|_| guarded && !connection.is_limited()) {
             connection.limit_to(self.scope(database, at));
@@ -231,14 +231,14 @@ impl DoltliteEngine {
     /// Runs `work` on the connection that writes to a database; whatever transaction it leaves open is rolled back.
     pub(crate) fn writing<T>(
         &self,
-        turn: &Turn,
+        turn: &WriteTurn,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let database = turn.database();
         let (generation, before) = (self.writers.generation(), Allocated::now());
         let connection = match self.writers.take(database, &()) {
             Some(connection) => connection,
-            None => self.open_connection(database, Purpose::Write)?,
+            None => self.open_connection(database, ConnectionUse::Write)?,
         };
         let result = work(&connection);
         if connection.is_wrapped() {
@@ -257,7 +257,7 @@ impl DoltliteEngine {
     /// As [`Self::writing`], for users' statements that start from `base`: they find only the commits that the database shows.
     pub(crate) fn writing_at<T>(
         &self,
-        turn: &Turn,
+        turn: &WriteTurn,
         base: &CommitHash,
         work: impl FnOnce(&Connection) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
@@ -283,19 +283,19 @@ impl DoltliteEngine {
     }
 
     /// Opens a connection to another file of ours, under a temporary name.
-    pub(crate) fn open_file(&self, path: &std::path::Path, purpose: Purpose<'_>) -> rusqlite::Result<Connection> {
+    pub(crate) fn open_file(&self, path: &std::path::Path, purpose: ConnectionUse<'_>) -> rusqlite::Result<Connection> {
         Connection::open(path, purpose, &self.modules)
     }
 
-    fn open_connection(&self, database: DatabaseId, purpose: Purpose<'_>) -> Result<Connection, EngineError> {
+    fn open_connection(&self, database: DatabaseId, purpose: ConnectionUse<'_>) -> Result<Connection, EngineError> {
         let path = self.files.path(database);
         self.open_file(&path, purpose).map_err(|error| {
             if !path.exists() {
                 return missing(database);
             }
             match purpose {
-                Purpose::Read(commit) => errors::fault_at("open a database", commit, error),
-                Purpose::History | Purpose::Write => errors::fault("open a database", error),
+                ConnectionUse::Read(commit) => errors::fault_at("open a database", commit, error),
+                ConnectionUse::History | ConnectionUse::Write => errors::fault("open a database", error),
             }
         })
     }
@@ -482,9 +482,9 @@ impl Engine for DoltliteEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError> {
-        let pair = trial::Pair { database, ours: ours.clone(), theirs: theirs.clone() };
+        let pair = trial::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() };
         let table = table.map(str::to_ascii_lowercase);
-        trial::conflicts(self, &trial::Question { pair, table, skip, limit })
+        trial::conflicts(self, &trial::ConflictQuery { pair, table, skip, limit })
     }
 
     fn needs_preparing(&self, database: DatabaseId) -> bool {
@@ -497,7 +497,7 @@ impl Engine for DoltliteEngine {
         ours: &CommitHash,
         theirs: &CommitHash,
     ) -> Result<(), EngineError> {
-        trial::prepare(self, &trial::Pair { database, ours: ours.clone(), theirs: theirs.clone() })
+        trial::prepare(self, &trial::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
     }
 
     fn import(

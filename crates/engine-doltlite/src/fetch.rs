@@ -18,7 +18,7 @@ use crate::commits;
 use crate::connection::Connection;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::private_copy::PrivateCopy;
-use crate::queue::Turn;
+use crate::queue::WriteTurn;
 use crate::sql::errors;
 use crate::write;
 
@@ -42,7 +42,7 @@ pub(crate) fn fetch(
     }
     let copy = PrivateCopy::of(engine, from, &[commit], u64::MAX)?;
     let copy = copy.ok_or_else(|| EngineError::Unavailable("the source is too large to copy".into()))?;
-    let plan = Plan::make(engine, into, copy.connection(), commit)?;
+    let plan = FetchPlan::make(engine, into, copy.connection(), commit)?;
     let remote = engine.remotes.name();
     let fetch = Fetch { engine, copy, remote, branch: plan.branch };
     let (mut left, mut step, mut first) = (plan.lacking.len(), FIRST_STEP, true);
@@ -81,7 +81,7 @@ fn has(engine: &DoltliteEngine, database: DatabaseId, commit: &CommitHash) -> Re
 }
 
 /// What has to be brought.
-struct Plan {
+struct FetchPlan {
     /// The branch of the copy.
     branch: String,
     /// Commits the target lacks, newest first.
@@ -90,7 +90,7 @@ struct Plan {
     anchor: Option<CommitHash>,
 }
 
-impl Plan {
+impl FetchPlan {
     fn make(
         engine: &DoltliteEngine,
         into: DatabaseId,
@@ -145,7 +145,7 @@ impl Fetch<'_> {
     }
 
     /// Fetches the branch of the copy. `start` is there in the first step, with the commit to build on, if any.
-    fn step(&self, turn: &Turn, start: Option<Option<&CommitHash>>, last: bool) -> Result<(), EngineError> {
+    fn step(&self, turn: &WriteTurn, start: Option<Option<&CommitHash>>, last: bool) -> Result<(), EngineError> {
         let path = std::path::absolute(self.copy.path()).map_err(|error| io_fault("name the source", error))?;
         let url = format!("file://{}", path.display());
         self.engine.writing(turn, |target| {

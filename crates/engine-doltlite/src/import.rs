@@ -9,10 +9,10 @@ use branchyard_sqlite_lexer::{quote_name, quote_names};
 use rusqlite::{ErrorCode, Statement, params_from_iter};
 
 use crate::cells::Param;
-use crate::connection::{Connection, Timed};
+use crate::connection::{Connection, TimeLimit};
 use crate::engine::DoltliteEngine;
-use crate::guard::Mode;
-use crate::queue::Turn;
+use crate::guard::GuardMode;
+use crate::queue::WriteTurn;
 use crate::schema;
 use crate::sql::errors;
 use crate::write::{finish, set_down, start};
@@ -26,7 +26,7 @@ const MOST_PROBLEMS: usize = 100;
 
 pub(crate) fn import(
     engine: &DoltliteEngine,
-    turn: &Turn,
+    turn: &WriteTurn,
     job: &ImportJob<'_>,
     rows: &mut dyn RowSource,
 ) -> Result<CommitHash, EngineError> {
@@ -74,11 +74,11 @@ fn fill(
     connection: &Connection,
     job: &ImportJob<'_>,
     rows: &mut dyn RowSource,
-    timed: &Timed<'_>,
+    timed: &TimeLimit<'_>,
 ) -> Result<(), EngineError> {
     let fault = |error| errors::fault("prepare an import", error);
     let present = schema::find(connection, job.table).map_err(fault)?;
-    let mut entered = connection.enter(Mode::Writer);
+    let mut entered = connection.enter(GuardMode::Writer);
     let table = match (job.target, present) {
         (ImportTarget::New { overwrite: false, .. }, Some((name, _))) => return Err(EngineError::TableExists(name)),
         (ImportTarget::New { primary_key, .. }, present) => {
@@ -123,7 +123,7 @@ fn fill(
             drop(entered);
             set_down(connection).map_err(|error| errors::fault("set down imported rows", error))?;
             timed.memory().renew();
-            entered = connection.enter(Mode::Writer);
+            entered = connection.enter(GuardMode::Writer);
         }
         match filler.put(connection, &row) {
             Ok(Some(id)) => {

@@ -45,6 +45,6 @@ mod watchdog;
 mod write;
 
 pub use engine::DoltliteEngine;
-pub use long::{Long, Turns, WatchedCall};
-pub use options::Options;
+pub use long::{Long, WatchedCall, YieldHook};
+pub use options::EngineOptions;
 pub use sqlite::{SqliteRows, SqliteTable};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::ports::{CancellationToken, Flow};
 
 /// Whom to ask about calls of the engine that compute for long, so that many of them cannot take the processor from short ones.
 #[derive(Clone)]
@@ -12,21 +12,21 @@ pub struct Long {
     /// Time computed between two questions.
     pub every: Duration,
     /// Who answers.
-    pub turns: Arc<dyn Turns>,
+    pub turns: Arc<dyn YieldHook>,
 }
 
 /// Gives turns to calls. Asked on the thread of the call; the answer may be a while in coming: the time it takes does not count against
 /// the call's limit, and is not worth waiting for once nobody wants the result. [`Flow::Stop`] ends the call with
 /// [`EngineError::Busy`](branchyard_domain::ports::EngineError::Busy).
-pub trait Turns: Send + Sync {
+pub trait YieldHook: Send + Sync {
     /// A stranger's read is about to begin; nothing is held for it yet. Statements on a database that differ in literals, comments and
     /// white space only have the same `shape`.
-    fn begin(&self, shape: u64, canceled: &Canceled) -> Flow;
+    fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow;
 
     /// A call has computed for [`Long::every`] again.
-    fn go_on(&self, canceled: &Canceled) -> Flow;
+    fn go_on(&self, canceled: &CancellationToken) -> Flow;
 
-    /// A call is about to wait for memory, and computes nothing until it has asked [`Turns::go_on`].
+    /// A call is about to wait for memory, and computes nothing until it has asked [`YieldHook::go_on`].
     fn pause(&self) -> Flow;
 
     /// The call of this thread, for whoever watches it from another one.
@@ -35,7 +35,7 @@ pub trait Turns: Send + Sync {
 
 /// A call, watched from another thread.
 pub trait WatchedCall: fmt::Debug + Send + Sync {
-    /// The call should have asked [`Turns::go_on`] and did not: it is within something that cannot be stopped. Told again for as long as that
+    /// The call should have asked [`YieldHook::go_on`] and did not: it is within something that cannot be stopped. Told again for as long as that
     /// lasts, and perhaps once more after the call has ended. Must not block.
     fn is_silent(&self);
 }

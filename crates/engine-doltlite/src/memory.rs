@@ -1,7 +1,7 @@
 //! Limits on memory: one for everything in the process that uses SQLite, one for each statement of a user, one for all such statements together.
 //!
 //! The engine gets its memory from the Rust allocator of the process, through functions that count. All that is allocated counts against the limit of the process; what a thread allocates while a statement of
-//! a user runs on it also counts against the [`Allowance`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine.
+//! a user runs on it also counts against the [`MemoryBudget`] of that statement, which in turn takes what it needs from the [`MemoryPool`] of its engine.
 //! The metadata store shares the allocator and not the pool, so statements cannot take its memory.
 //!
 //! The engine's own limit of the process is not used: it needs the engine's statistics of memory, and with them every allocation of every thread
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::CancellationToken;
 use rusqlite::ffi;
 
 use crate::watchdog::Deadline;
@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
     /// The allowance of the statement that runs on this thread; null while none does.
-    static CURRENT: Cell<*const Allowance> = const { Cell::new(ptr::null()) };
+    static CURRENT: Cell<*const MemoryBudget> = const { Cell::new(ptr::null()) };
     /// What the thread has allocated, less what it has freed.
     static NET: Cell<i64> = const { Cell::new(0) };
     /// How often the thread got no memory.
@@ -95,7 +95,7 @@ impl MemoryPool {
     }
 
     /// Waits until `bytes` are free; returns `false` if they are not within `wait`, or the caller has gone.
-    pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &Canceled) -> bool {
+    pub(crate) fn wait_for(&self, bytes: i64, wait: Duration, canceled: &CancellationToken) -> bool {
         let (kept, until) = (self.kept_from(bytes), Instant::now() + wait);
         let bytes = bytes.min(self.all - kept);
         let mut left = self.lock();
@@ -116,26 +116,26 @@ fn whole(bytes: usize) -> i64 {
 
 /// Memory one statement may take, and the time after which it gets no more.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct MemoryBudget {
     all: i64,
-    left: Count,
+    left: AllocationCount,
     pool: Arc<MemoryPool>,
     /// Taken from the pool.
-    taken: Count,
+    taken: AllocationCount,
     /// What of it is unused.
-    unused: Count,
+    unused: AllocationCount,
     /// Bytes the pool could not provide; 0 = none.
-    lacked: Count,
+    lacked: AllocationCount,
     /// Whether more was asked for than the allowance had; 0 = no.
-    exceeded: Count,
+    exceeded: AllocationCount,
     deadline: Arc<Deadline>,
 }
 
 /// Changed by the thread of the statement only, but moves between threads with its connection.
 #[derive(Debug, Default)]
-struct Count(AtomicI64);
+struct AllocationCount(AtomicI64);
 
-impl Count {
+impl AllocationCount {
     fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -145,14 +145,15 @@ impl Count {
     }
 }
 
-impl Allowance {
+impl MemoryBudget {
     pub(crate) fn new(bytes: usize, pool: &Arc<MemoryPool>, deadline: Arc<Deadline>) -> Self {
         // More than the pool has can never be had.
         let all = whole(bytes).min(pool.all - pool.kept_from(whole(bytes)));
-        let left = Count::default();
+        let left = AllocationCount::default();
         left.set(all);
         let pool = Arc::clone(pool);
-        let (taken, unused, lacked, exceeded) = <(Count, Count, Count, Count)>::default();
+        let (taken, unused, lacked, exceeded) =
+            <(AllocationCount, AllocationCount, AllocationCount, AllocationCount)>::default();
         Self { all, left, pool, taken, unused, lacked, exceeded, deadline }
     }
 
@@ -196,7 +197,7 @@ impl Allowance {
 
     /// Runs `work`, whose allocations count. Never around code of ours that takes an allocation for granted.
     pub(crate) fn spend<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Restore(*const Allowance);
+        struct Restore(*const MemoryBudget);
         impl Drop for Restore {
             fn drop(&mut self) {
                 CURRENT.set(self.0);
@@ -236,7 +237,7 @@ impl Allowance {
     }
 }
 
-impl Drop for Allowance {
+impl Drop for MemoryBudget {
     fn drop(&mut self) {
         self.pool.give_back(self.taken.get());
     }
@@ -244,7 +245,7 @@ impl Drop for Allowance {
 
 /// Runs `work` of ours, in the middle of a statement of a user, without counting what it allocates.
 pub(crate) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
-    struct Restore(*const Allowance);
+    struct Restore(*const MemoryBudget);
     impl Drop for Restore {
         fn drop(&mut self) {
             CURRENT.set(self.0);
@@ -255,7 +256,7 @@ pub(crate) fn unmetered<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `look` on the allowance of the statement that runs on this thread, if one does.
-fn current<T>(look: impl FnOnce(&Allowance) -> T) -> Option<T> {
+fn current<T>(look: impl FnOnce(&MemoryBudget) -> T) -> Option<T> {
     // A thread that ends frees its connections when its locals are gone.
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
     // SAFETY: set by `spend` for as long as it borrows the allowance, on this thread, and back to what it was before that ends.

@@ -13,14 +13,18 @@ use crate::cells;
 use crate::commits;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
-use crate::memory::Allowance;
+use crate::memory::MemoryBudget;
 use crate::objects::{self, Objects};
-use crate::queue::Turn;
+use crate::queue::WriteTurn;
 use crate::schema;
 use crate::sql::errors;
 use crate::write::start;
 
-pub(crate) fn merge(engine: &DoltliteEngine, turn: &Turn, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError> {
+pub(crate) fn merge(
+    engine: &DoltliteEngine,
+    turn: &WriteTurn,
+    job: &MergeJob<'_>,
+) -> Result<MergeOutcome, EngineError> {
     let base = base(engine, turn.database(), job.ours, job.theirs)?;
     if let Some(head) = without_merging(&base, job.ours, job.theirs) {
         return Ok(MergeOutcome::Head(head));
@@ -44,7 +48,7 @@ pub(crate) fn merge(engine: &DoltliteEngine, turn: &Turn, job: &MergeJob<'_>) ->
 }
 
 /// Why a merge failed: where it wanted more memory than a statement may take, it will again, so that is said instead of `error`.
-pub(crate) fn too_large(memory: &Allowance, error: EngineError) -> EngineError {
+pub(crate) fn too_large(memory: &MemoryBudget, error: EngineError) -> EngineError {
     match (memory.exceeded(), error) {
         (_, error @ EngineError::CannotMerge(_)) | (None, error) => error,
         (Some(bytes), _) => EngineError::CannotMerge(format!(

@@ -19,10 +19,10 @@ pub(crate) const TABLE: &str = "dolt_schemas";
 pub(crate) type Objects = BTreeMap<String, String>;
 
 /// Kind and text.
-type Definition = (String, String);
+type ObjectDefinition = (String, String);
 
 /// Definitions by name.
-type Definitions = BTreeMap<String, Definition>;
+type ObjectDefinitions = BTreeMap<String, ObjectDefinition>;
 
 /// Those of the merge that `connection` attempted, of the commits base, ours, theirs.
 pub(crate) fn in_conflict(
@@ -53,7 +53,7 @@ pub(crate) fn in_conflict(
     Ok(objects.collect())
 }
 
-fn conflict(name: &str, [base, ours, theirs]: [Option<&Definition>; 3]) -> Option<String> {
+fn conflict(name: &str, [base, ours, theirs]: [Option<&ObjectDefinition>; 3]) -> Option<String> {
     if ours == theirs || ours == base || theirs == base {
         return None;
     }
@@ -66,9 +66,13 @@ fn conflict(name: &str, [base, ours, theirs]: [Option<&Definition>; 3]) -> Optio
     })
 }
 
-fn definitions(engine: &DoltliteEngine, database: DatabaseId, at: &CommitHash) -> Result<Definitions, EngineError> {
+fn definitions(
+    engine: &DoltliteEngine,
+    database: DatabaseId,
+    at: &CommitHash,
+) -> Result<ObjectDefinitions, EngineError> {
     engine.reading(database, at, |connection| {
-        let read = || -> rusqlite::Result<Definitions> {
+        let read = || -> rusqlite::Result<ObjectDefinitions> {
             connection
                 .raw()
                 .prepare_cached("SELECT name, type, sql FROM sqlite_schema WHERE type IN ('view', 'trigger')")?

@@ -7,7 +7,7 @@ use crate::long::Long;
 
 /// Settings; the defaults suit a small server.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct EngineOptions {
     /// Idle connections for reads kept open, over all databases and commits.
     pub idle_readers: usize,
     /// Idle connections for writes kept open, over all databases.
@@ -47,7 +47,7 @@ pub struct Options {
     pub long: Option<Long>,
 }
 
-impl Default for Options {
+impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             idle_readers: 64,

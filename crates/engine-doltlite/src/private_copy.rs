@@ -6,7 +6,7 @@
 use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use crate::connection::{Connection, Purpose};
+use crate::connection::{Connection, ConnectionUse};
 use crate::engine::{DoltliteEngine, io_fault, missing};
 use crate::files::{self, Temporary};
 use crate::sql::errors;
@@ -53,7 +53,7 @@ impl PrivateCopy {
             Err(error) => return Err(io_fault("copy a database for a while", error)),
         }
         let connection =
-            engine.open_file(file.path(), Purpose::Write).map_err(|error| errors::fault("open a copy", error))?;
+            engine.open_file(file.path(), ConnectionUse::Write).map_err(|error| errors::fault("open a copy", error))?;
         // Nothing of the copy has to outlast the process.
         connection
             .raw()

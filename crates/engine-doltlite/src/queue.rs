@@ -28,12 +28,12 @@ pub(crate) struct WriteQueues {
 
 impl WriteQueues {
     /// Waits for the turn at `database`.
-    pub(crate) fn enter(&self, database: DatabaseId) -> Turn {
+    pub(crate) fn enter(&self, database: DatabaseId) -> WriteTurn {
         let (queue, ticket) = self.draw(database);
         let tickets = queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = queue.served.wait_while(tickets, |tickets| tickets.serving != ticket);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-        Turn { queues: Arc::clone(&self.queues), queue, database }
+        WriteTurn { queues: Arc::clone(&self.queues), queue, database }
     }
 
     fn draw(&self, database: DatabaseId) -> (Arc<Queue>, u64) {
@@ -49,20 +49,20 @@ impl WriteQueues {
 }
 
 /// The right to write to a database, until dropped.
-pub(crate) struct Turn {
+pub(crate) struct WriteTurn {
     queues: Arc<Queues>,
     queue: Arc<Queue>,
     database: DatabaseId,
 }
 
-impl Turn {
+impl WriteTurn {
     /// The database it is about.
     pub(crate) fn database(&self) -> DatabaseId {
         self.database
     }
 }
 
-impl Drop for Turn {
+impl Drop for WriteTurn {
     fn drop(&mut self) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tickets = self.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,10 +12,10 @@ use branchyard_domain::ports::{EngineError, Reachability};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use crate::ancestry::Ancestry;
-use crate::connection::{Connection, Purpose};
+use crate::connection::{Connection, ConnectionUse};
 use crate::memory;
 use crate::sql::errors;
-use crate::watchdog::{Follower, Watch};
+use crate::watchdog::{DeadlineWatch, Follower};
 
 /// What the statements of one connection may name.
 pub(crate) struct Scope {
@@ -32,16 +32,16 @@ pub(crate) struct Scope {
     /// All modules of the engine.
     pub(crate) modules: Arc<HashSet<String>>,
     /// What is open while a statement runs.
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<ReachState>,
 }
 
 /// See [`Scope::with`].
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct ReachState {
     companion: Option<Connection>,
     begun: bool,
     follower: Option<Follower>,
-    watch: Option<Watch>,
+    watch: Option<DeadlineWatch>,
     allowed: HashSet<CommitHash>,
     asked: bool,
 }
@@ -78,9 +78,9 @@ impl Scope {
     ) -> rusqlite::Result<T> {
         let mut state = self.lock();
         if state.companion.is_none() {
-            state.companion = Some(Connection::open(&self.path, Purpose::Read(&self.at), &self.modules)?);
+            state.companion = Some(Connection::open(&self.path, ConnectionUse::Read(&self.at), &self.modules)?);
         }
-        let State { companion: Some(companion), begun, follower, watch, .. } = &mut *state else {
+        let ReachState { companion: Some(companion), begun, follower, watch, .. } = &mut *state else {
             unreachable!("it was just opened");
         };
         if !*begun {
@@ -136,7 +136,7 @@ impl Scope {
         found.map_err(|error| errors::fault("look for a commit", error))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReachState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,12 +8,12 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
 
 use crate::cells;
-use crate::connection::{Connection, Timed};
+use crate::connection::{Connection, TimeLimit};
 use crate::engine::DoltliteEngine;
-use crate::guard::{Mode, Seen};
-use crate::memory::Allowance;
+use crate::guard::{GuardMode, StatementEffects};
+use crate::memory::MemoryBudget;
 use crate::sql::complexity;
-use crate::sql::errors::{self, Failed, Place};
+use crate::sql::errors::{self, StatementFailure, StatementPosition};
 
 pub(crate) fn read(
     engine: &DoltliteEngine,
@@ -32,15 +32,15 @@ pub(crate) fn read_with(
     values: &[Cell],
     sink: &mut dyn RowSink,
 ) -> Result<ReadReport, EngineError> {
-    let place = Place::all(query.sql, Mode::Reader);
+    let place = StatementPosition::all(query.sql, GuardMode::Reader);
     let timed = connection
         .limit_time_or(&engine.watchdog, query.timeout, query.canceled.clone())
         .map_err(|error| errors::fault("set a time limit", error))?;
     let has_rows = Flag::new(false);
-    let mut once = Once { sink, is_described: false, has_rows: &has_rows };
+    let mut once = SingleResultSink { sink, is_described: false, has_rows: &has_rows };
     let outcome = timed.with_room(
         |memory| {
-            let _entered = connection.enter(Mode::Reader);
+            let _entered = connection.enter(GuardMode::Reader);
             run(connection, &place, values, &timed, memory, &mut once)
         },
         || has_rows.get(),
@@ -49,13 +49,13 @@ pub(crate) fn read_with(
 }
 
 /// Hands a result on that may begin several times before its first row.
-struct Once<'a> {
+struct SingleResultSink<'a> {
     sink: &'a mut dyn RowSink,
     is_described: bool,
     has_rows: &'a Flag<bool>,
 }
 
-impl RowSink for Once<'_> {
+impl RowSink for SingleResultSink<'_> {
     fn columns(&mut self, columns: &[Column]) -> Flow {
         if std::mem::replace(&mut self.is_described, true) { Flow::Continue } else { self.sink.columns(columns) }
     }
@@ -68,12 +68,12 @@ impl RowSink for Once<'_> {
 
 fn run(
     connection: &Connection,
-    place: &Place<'_>,
+    place: &StatementPosition<'_>,
     values: &[Cell],
-    timed: &Timed<'_>,
-    memory: &Allowance,
+    timed: &TimeLimit<'_>,
+    memory: &MemoryBudget,
     sink: &mut dyn RowSink,
-) -> Result<ReadReport, Failed> {
+) -> Result<ReadReport, StatementFailure> {
     no_nul(place.whole)?;
     not_too_complex(place.text)?;
     let mut batch = Batch::new(connection.raw(), place.whole);
@@ -94,8 +94,8 @@ fn run(
         Ok(None) => {}
         Ok(Some(_)) => return Err(SqlFailure::SeveralStatements.into()),
         Err(error) => {
-            return Err(match place.failed(error, &Seen::default()) {
-                Failed::Sql(failure) if !matches!(failure, SqlFailure::Syntax { .. }) => {
+            return Err(match place.failed(error, &StatementEffects::default()) {
+                StatementFailure::Sql(failure) if !matches!(failure, SqlFailure::Syntax { .. }) => {
                     SqlFailure::SeveralStatements.into()
                 }
                 failed => failed,
@@ -115,8 +115,9 @@ fn run(
         return Err(SqlFailure::Engine(text).into());
     }
     if timed.stopped(|| sink.columns(&columns)) == Flow::Continue {
-        give_rows(&mut statement, columns.len(), timed, memory, sink)
-            .map_err(|error| place.failed(error, &Seen { history: seen.history, ..connection.take_seen() }))?;
+        give_rows(&mut statement, columns.len(), timed, memory, sink).map_err(|error| {
+            place.failed(error, &StatementEffects { history: seen.history, ..connection.take_seen() })
+        })?;
     }
     Ok(ReadReport { deterministic: !seen.volatile && !connection.depends_on_refs() })
 }
@@ -176,8 +177,8 @@ pub(crate) fn describe(statement: &Statement<'_>) -> Vec<Column> {
 pub(crate) fn give_rows(
     statement: &mut Statement<'_>,
     width: usize,
-    timed: &Timed<'_>,
-    memory: &Allowance,
+    timed: &TimeLimit<'_>,
+    memory: &MemoryBudget,
     sink: &mut dyn RowSink,
 ) -> rusqlite::Result<()> {
     let mut rows = statement.raw_query();

@@ -7,7 +7,7 @@ use branchyard_domain::values::CommitHash;
 use branchyard_sqlite_lexer::{quote_name, quote_names};
 
 use crate::connection::Connection;
-use crate::diff::Side;
+use crate::diff::TableSide;
 use crate::engine::DoltliteEngine;
 use crate::read::{describe, give_rows};
 use crate::sql::errors;
@@ -20,7 +20,7 @@ pub(crate) fn scan(
     sink: &mut dyn RowSink,
 ) -> Result<Duration, EngineError> {
     let fault = |error| errors::fault_at("read a table", at, error);
-    let found = Side::find(connection, scan.table).map_err(fault)?.filter(|table| !table.is_view);
+    let found = TableSide::find(connection, scan.table).map_err(fault)?.filter(|table| !table.is_view);
     let table = found.ok_or_else(|| EngineError::NoSuchTable(scan.table.to_owned()))?;
     let sql = format!(
         "SELECT {} FROM {} ORDER BY {}",

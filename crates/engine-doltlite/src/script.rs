@@ -11,21 +11,21 @@ use branchyard_domain::values::CommitHash;
 use branchyard_sqlite_lexer::quote_name;
 use rusqlite::limits::Limit;
 
-use self::statements::{Statement, Statements, Stopped};
-use crate::connection::{Connection, Timed};
+use self::statements::{ScriptStatement, Statements, Stopped};
+use crate::connection::{Connection, TimeLimit};
 use crate::engine::DoltliteEngine;
-use crate::guard::{Mode, Seen};
+use crate::guard::{GuardMode, StatementEffects};
 use crate::import::{broken_references, set_foreign_keys};
-use crate::memory::Allowance;
-use crate::queue::Turn;
+use crate::memory::MemoryBudget;
+use crate::queue::WriteTurn;
 use crate::read::{no_nul, not_too_complex};
 use crate::schema;
-use crate::sql::errors::{self, Failed, Place};
+use crate::sql::errors::{self, StatementFailure, StatementPosition};
 use crate::write::{finish, run_one, set_down, start};
 
 pub(crate) fn run_script(
     engine: &DoltliteEngine,
-    turn: &Turn,
+    turn: &WriteTurn,
     job: &ScriptJob<'_>,
     script: &mut dyn Read,
 ) -> Result<CommitHash, EngineError> {
@@ -79,8 +79,9 @@ fn prepare(connection: &Connection, job: &ScriptJob<'_>) -> Result<(), EngineErr
     connection.roll_back().map_err(fault)?;
     set_foreign_keys(connection, false)?;
     let changed = start(connection, job.base).and_then(|()| {
-        let _entered = connection.enter(Mode::Writer);
-        let failed = |error| Place::all(&change, Mode::Writer).failed(error, &connection.take_seen()).at(1);
+        let _entered = connection.enter(GuardMode::Writer);
+        let failed =
+            |error| StatementPosition::all(&change, GuardMode::Writer).failed(error, &connection.take_seen()).at(1);
         connection.spend(|| connection.preparing(&change, || connection.raw().execute_batch(&change))).map_err(failed)
     });
     let changed = changed.and_then(|()| connection.raw().execute_batch("COMMIT").map_err(fault));
@@ -98,29 +99,29 @@ fn run(
     connection: &Connection,
     job: &ScriptJob<'_>,
     script: &mut dyn Read,
-    timed: &Timed<'_>,
-    memory: &Allowance,
+    timed: &TimeLimit<'_>,
+    memory: &MemoryBudget,
 ) -> Result<u64, EngineError> {
     let mut statements = Statements::new(script, job.statement_bytes);
     let mut last_line = None;
     loop {
-        let Statement { line, text } = match statements.next() {
+        let ScriptStatement { line, text } = match statements.next() {
             Ok(Some(statement)) => statement,
             Ok(None) => break,
             Err(Stopped::Script { line, detail }) => return Err(problem(line, detail)),
             Err(Stopped::Io(error)) => return Err(EngineError::Import(FormatError::Io(error))),
         };
-        let place = Place::all(&text, Mode::Writer);
+        let place = StatementPosition::all(&text, GuardMode::Writer);
         no_nul(&text).and_then(|()| not_too_complex(&text)).map_err(|failure| blamed(line, &failure))?;
         run_one(connection, &place, true, memory).map_err(|failed| match failed {
-            Failed::Sql(failure) => blamed(line, &failure),
-            Failed::Engine(error) => error,
+            StatementFailure::Sql(failure) => blamed(line, &failure),
+            StatementFailure::Engine(error) => error,
         })?;
         if timed.expired() {
             return Err(EngineError::TimedOut(0));
         }
         if memory.is_getting_short() {
-            set_down(connection).map_err(|error| place.failed(error, &Seen::default()).at(1))?;
+            set_down(connection).map_err(|error| place.failed(error, &StatementEffects::default()).at(1))?;
             memory.renew();
         }
         last_line = Some(line);

@@ -20,8 +20,8 @@ use crate::cells;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
 use crate::files::Temporary;
-use crate::guard::Mode;
-use crate::memory::Allowance;
+use crate::guard::GuardMode;
+use crate::memory::MemoryBudget;
 use crate::schema;
 use crate::sql::errors;
 use crate::watchdog::Watchdog;
@@ -34,7 +34,7 @@ const BATCH_BYTES: usize = 1 << 20;
 
 /// Opens the file for the two passes of an import.
 #[derive(Debug)]
-struct Opening {
+struct SqliteOpener {
     file: Temporary,
     modules: Arc<std::collections::HashSet<String>>,
     watchdog: Arc<Watchdog>,
@@ -44,7 +44,7 @@ struct Opening {
 /// A table of a spooled file.
 #[derive(Debug)]
 pub struct SqliteTable {
-    opening: Arc<Opening>,
+    opening: Arc<SqliteOpener>,
     name: String,
     columns: Vec<String>,
     primary_key: Vec<String>,
@@ -59,7 +59,7 @@ impl DoltliteEngine {
     pub fn open_sqlite(&self, file: &mut dyn Read, table: &str, timeout: Duration) -> Result<SqliteTable, FormatError> {
         let temporary = self.files.temporary();
         spool(file, temporary.path())?;
-        let opening = Arc::new(Opening {
+        let opening = Arc::new(SqliteOpener {
             file: temporary,
             modules: self.modules(),
             watchdog: Arc::clone(&self.watchdog),
@@ -90,9 +90,9 @@ fn spool(file: &mut dyn Read, path: &Path) -> Result<(), FormatError> {
 }
 
 /// The table and its columns, or what is wrong with the file.
-type Looked = Result<(String, Vec<(branchyard_domain::entities::TableColumn, u32)>), String>;
+type Inspected = Result<(String, Vec<(branchyard_domain::entities::TableColumn, u32)>), String>;
 
-fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Looked> {
+fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Inspected> {
     let mut tables = connection.raw().prepare(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
     )?;
@@ -116,7 +116,7 @@ fn look(connection: &Connection, wanted: &str) -> rusqlite::Result<Looked> {
     Ok(Ok((table.clone(), schema::columns(connection, table)?)))
 }
 
-impl Opening {
+impl SqliteOpener {
     fn open(&self) -> Result<Connection, FormatError> {
         Connection::open_sqlite(self.file.path(), &self.modules).map_err(|error| self.told(&error))
     }
@@ -125,7 +125,7 @@ impl Opening {
     fn within<T>(
         &self,
         connection: &Connection,
-        work: impl FnOnce(&Allowance) -> rusqlite::Result<T>,
+        work: impl FnOnce(&MemoryBudget) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<T> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         let timed = connection.limit_time(&self.watchdog, left)?;
@@ -182,20 +182,20 @@ impl SqliteTable {
     }
 }
 
-type Batch = Vec<Vec<Cell>>;
+type CellBatch = Vec<Vec<Cell>>;
 
 fn send(
     connection: &Connection,
     sql: &str,
     width: usize,
-    memory: &Allowance,
-    sender: &SyncSender<Result<Batch, FormatError>>,
+    memory: &MemoryBudget,
+    sender: &SyncSender<Result<CellBatch, FormatError>>,
     number: &mut u64,
 ) -> rusqlite::Result<()> {
-    let _entered = connection.enter(Mode::Reader);
+    let _entered = connection.enter(GuardMode::Reader);
     let mut statement = memory.spend(|| connection.raw().prepare(sql))?;
     let mut rows = statement.raw_query();
-    let (mut batch, mut bytes) = (Batch::new(), 0);
+    let (mut batch, mut bytes) = (CellBatch::new(), 0);
     while let Some(row) = memory.spend(|| rows.next())? {
         let mut cells = Vec::with_capacity(width);
         for at in 0..width {
@@ -220,7 +220,7 @@ fn send(
 /// The rows of a table, read ahead by a thread that ends with this.
 #[derive(Debug)]
 pub struct SqliteRows {
-    receiver: Option<Receiver<Result<Batch, FormatError>>>,
+    receiver: Option<Receiver<Result<CellBatch, FormatError>>>,
     batch: std::vec::IntoIter<Vec<Cell>>,
     reader: Option<JoinHandle<()>>,
 }

@@ -39,7 +39,7 @@ const SLOW_FOR: Duration = Duration::from_secs(300);
 
 /// Two commits of a database to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct HeadPair {
     pub(crate) database: DatabaseId,
     pub(crate) ours: CommitHash,
     pub(crate) theirs: CommitHash,
@@ -47,23 +47,23 @@ pub(crate) struct Pair {
 
 /// A part of the list of conflicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Question {
-    pub(crate) pair: Pair,
+pub(crate) struct ConflictQuery {
+    pub(crate) pair: HeadPair,
     /// Of which table; `None` = of all.
     pub(crate) table: Option<String>,
     pub(crate) skip: usize,
     pub(crate) limit: usize,
 }
 
-impl Question {
-    fn beginning(pair: &Pair) -> Self {
+impl ConflictQuery {
+    fn beginning(pair: &HeadPair) -> Self {
         Self { pair: pair.clone(), table: None, skip: 0, limit: 1 }
     }
 }
 
 /// Conflicts that follow each other in the list of a table, or of all.
 #[derive(Debug)]
-struct Window {
+struct ConflictWindow {
     table: Option<String>,
     start: usize,
     conflicts: Vec<Conflict>,
@@ -71,9 +71,9 @@ struct Window {
     complete: bool,
 }
 
-impl Window {
-    fn answer(&self, question: &Question) -> Option<Vec<Conflict>> {
-        let Question { table, skip, limit, .. } = question;
+impl ConflictWindow {
+    fn answer(&self, question: &ConflictQuery) -> Option<Vec<Conflict>> {
+        let ConflictQuery { table, skip, limit, .. } = question;
         if self.table == *table {
             let from = skip.checked_sub(self.start)?;
             let enough = self.complete || from.saturating_add(*limit) <= self.conflicts.len();
@@ -86,14 +86,14 @@ impl Window {
 }
 
 #[derive(Debug)]
-enum Answer {
-    Listed(Arc<Window>),
+enum PreviewAnswer {
+    Listed(Arc<ConflictWindow>),
     CannotMerge(String),
     /// Took longer than so many milliseconds; holds until the instant.
     TooSlow(u64, Instant),
 }
 
-impl Answer {
+impl PreviewAnswer {
     fn bytes(&self) -> usize {
         match self {
             Self::Listed(window) => window.conflicts.iter().map(size).sum(),
@@ -106,34 +106,34 @@ impl Answer {
 /// Trials that run, and answers of those that ran.
 #[derive(Debug, Default)]
 pub(crate) struct Trials {
-    state: Mutex<State>,
+    state: Mutex<PreviewsState>,
     ended: Condvar,
     /// Whether the last file that was too long to copy shared its blocks with a copy.
     shares_blocks: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    running: Vec<Pair>,
+struct PreviewsState {
+    running: Vec<HeadPair>,
     waiting: usize,
     preparing: usize,
-    answers: VecDeque<(Pair, Answer, usize)>,
+    answers: VecDeque<(HeadPair, PreviewAnswer, usize)>,
     bytes: usize,
     /// Asked for, and left to background trials.
-    wanted: VecDeque<Question>,
+    wanted: VecDeque<ConflictQuery>,
     /// Changes when a file is exchanged.
     generation: u64,
 }
 
 /// One of the trials there may be.
-struct Place<'a> {
+struct PreviewSlot<'a> {
     trials: &'a Trials,
     /// `None` for a background trial.
-    pair: Option<&'a Pair>,
+    pair: Option<&'a HeadPair>,
     generation: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for PreviewSlot<'_> {
     fn drop(&mut self) {
         let mut state = self.trials.lock();
         match self.pair {
@@ -146,12 +146,12 @@ impl Drop for Place<'_> {
 }
 
 impl Trials {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PreviewsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the place of a trial that a caller waits for. One pair of commits has one at a time: what the first finds answers the others.
-    fn place<'a>(&'a self, pair: &'a Pair) -> Result<Place<'a>, EngineError> {
+    fn place<'a>(&'a self, pair: &'a HeadPair) -> Result<PreviewSlot<'a>, EngineError> {
         let mut state = self.lock();
         if state.running.contains(pair) && state.waiting < WAITING {
             state.waiting += 1;
@@ -163,18 +163,18 @@ impl Trials {
             return Err(EngineError::Busy);
         }
         state.running.push(pair.clone());
-        Ok(Place { trials: self, pair: Some(pair), generation: state.generation })
+        Ok(PreviewSlot { trials: self, pair: Some(pair), generation: state.generation })
     }
 
     /// Waits for the place of a background trial.
-    fn background_place(&self) -> Place<'_> {
+    fn background_place(&self) -> PreviewSlot<'_> {
         let waited = self.ended.wait_while(self.lock(), |state| state.preparing >= PREPARING);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
         state.preparing += 1;
-        Place { trials: self, pair: None, generation: state.generation }
+        PreviewSlot { trials: self, pair: None, generation: state.generation }
     }
 
-    fn known(&self, question: &Question) -> Option<Result<Vec<Conflict>, EngineError>> {
+    fn known(&self, question: &ConflictQuery) -> Option<Result<Vec<Conflict>, EngineError>> {
         let mut state = self.lock();
         let now = Instant::now();
         let found = state.answers.iter().enumerate().find_map(|(at, (pair, answer, _))| {
@@ -182,10 +182,10 @@ impl Trials {
                 return None;
             }
             let found = match answer {
-                Answer::Listed(window) => Ok(window.answer(question)?),
-                Answer::CannotMerge(reason) => Err(EngineError::CannotMerge(reason.clone())),
-                Answer::TooSlow(millis, until) if now < *until => Err(EngineError::TimedOut(*millis)),
-                Answer::TooSlow(..) => return None,
+                PreviewAnswer::Listed(window) => Ok(window.answer(question)?),
+                PreviewAnswer::CannotMerge(reason) => Err(EngineError::CannotMerge(reason.clone())),
+                PreviewAnswer::TooSlow(millis, until) if now < *until => Err(EngineError::TimedOut(*millis)),
+                PreviewAnswer::TooSlow(..) => return None,
             };
             Some((at, found))
         });
@@ -197,7 +197,7 @@ impl Trials {
         Some(found)
     }
 
-    fn remember(&self, place: &Place<'_>, pair: &Pair, answer: Answer) {
+    fn remember(&self, place: &PreviewSlot<'_>, pair: &HeadPair, answer: PreviewAnswer) {
         let bytes = answer.bytes();
         let mut state = self.lock();
         if bytes > MOST_BYTES || state.generation != place.generation {
@@ -212,7 +212,7 @@ impl Trials {
     }
 
     /// Leaves a question to the next background trial of its commits.
-    fn want(&self, question: Question) {
+    fn want(&self, question: ConflictQuery) {
         let mut state = self.lock();
         if !state.wanted.contains(&question) {
             state.wanted.push_back(question);
@@ -223,7 +223,7 @@ impl Trials {
     }
 
     /// Takes the questions about a pair of commits that were left to background trials.
-    fn take_wanted(&self, pair: &Pair) -> Vec<Question> {
+    fn take_wanted(&self, pair: &HeadPair) -> Vec<ConflictQuery> {
         let mut state = self.lock();
         let (taken, kept) = state.wanted.drain(..).partition(|question| question.pair == *pair);
         state.wanted = kept;
@@ -244,7 +244,7 @@ impl Trials {
 ///
 /// # Errors
 /// [`EngineError::Busy`] if there are too many trials, or the file is too long to be copied while a caller waits.
-pub(crate) fn conflicts(engine: &DoltliteEngine, question: &Question) -> Result<Vec<Conflict>, EngineError> {
+pub(crate) fn conflicts(engine: &DoltliteEngine, question: &ConflictQuery) -> Result<Vec<Conflict>, EngineError> {
     if let Some(known) = engine.trials.known(question) {
         return known;
     }
@@ -280,11 +280,11 @@ fn is_long(engine: &DoltliteEngine, database: DatabaseId) -> bool {
 
 /// Makes a trial merge, however long the file, and remembers what it finds: the beginning of the list, and what callers asked for in vain. A
 /// merge that is impossible or takes too long is remembered too.
-pub(crate) fn prepare(engine: &DoltliteEngine, pair: &Pair) -> Result<(), EngineError> {
+pub(crate) fn prepare(engine: &DoltliteEngine, pair: &HeadPair) -> Result<(), EngineError> {
     let Some(base) = base(engine, pair)? else { return Ok(()) };
     let place = engine.trials.background_place();
     let mut questions = engine.trials.take_wanted(pair);
-    questions.push(Question::beginning(pair));
+    questions.push(ConflictQuery::beginning(pair));
     questions.retain(|question| engine.trials.known(question).is_none());
     if questions.is_empty() {
         return Ok(());
@@ -298,7 +298,7 @@ pub(crate) fn prepare(engine: &DoltliteEngine, pair: &Pair) -> Result<(), Engine
 }
 
 /// Returns the merge base; `None` if one side contains the other, which leaves nothing to merge.
-fn base(engine: &DoltliteEngine, pair: &Pair) -> Result<Option<CommitHash>, EngineError> {
+fn base(engine: &DoltliteEngine, pair: &HeadPair) -> Result<Option<CommitHash>, EngineError> {
     let base = merge::base(engine, pair.database, &pair.ours, &pair.theirs)?;
     Ok(merge::without_merging(&base, &pair.ours, &pair.theirs).is_none().then_some(base))
 }
@@ -306,12 +306,12 @@ fn base(engine: &DoltliteEngine, pair: &Pair) -> Result<Option<CommitHash>, Engi
 /// Merges in the copy, and lists and remembers what the questions are about.
 fn try_merge(
     engine: &DoltliteEngine,
-    place: &Place<'_>,
+    place: &PreviewSlot<'_>,
     copy: &PrivateCopy,
-    pair: &Pair,
+    pair: &HeadPair,
     base: &CommitHash,
-    questions: &[Question],
-) -> Result<Vec<Arc<Window>>, EngineError> {
+    questions: &[ConflictQuery],
+) -> Result<Vec<Arc<ConflictWindow>>, EngineError> {
     let connection = copy.connection();
     let timed = connection
         .limit_time(&engine.watchdog, engine.options.trial_merge_timeout)
@@ -324,7 +324,7 @@ fn try_merge(
     match listed {
         Ok(windows) => {
             for window in &windows {
-                engine.trials.remember(place, pair, Answer::Listed(Arc::clone(window)));
+                engine.trials.remember(place, pair, PreviewAnswer::Listed(Arc::clone(window)));
             }
             Ok(windows)
         }
@@ -332,10 +332,10 @@ fn try_merge(
             let error = timed.ended().unwrap_or_else(|| merge::too_large(timed.memory(), error));
             match &error {
                 EngineError::CannotMerge(reason) => {
-                    engine.trials.remember(place, pair, Answer::CannotMerge(reason.clone()));
+                    engine.trials.remember(place, pair, PreviewAnswer::CannotMerge(reason.clone()));
                 }
                 EngineError::TimedOut(millis) => {
-                    engine.trials.remember(place, pair, Answer::TooSlow(*millis, Instant::now() + SLOW_FOR));
+                    engine.trials.remember(place, pair, PreviewAnswer::TooSlow(*millis, Instant::now() + SLOW_FOR));
                 }
                 _ => {}
             }
@@ -344,11 +344,15 @@ fn try_merge(
     }
 }
 
-fn window(connection: &Connection, objects: &Objects, question: &Question) -> Result<Arc<Window>, EngineError> {
-    let Question { table, skip, limit, .. } = question;
+fn window(
+    connection: &Connection,
+    objects: &Objects,
+    question: &ConflictQuery,
+) -> Result<Arc<ConflictWindow>, EngineError> {
+    let ConflictQuery { table, skip, limit, .. } = question;
     let listed = list(connection, objects, table.as_deref(), *skip, *limit);
     let (conflicts, complete) = listed.map_err(|error| errors::fault("list conflicts", error))?;
-    Ok(Arc::new(Window { table: table.clone(), start: *skip, conflicts, complete }))
+    Ok(Arc::new(ConflictWindow { table: table.clone(), start: *skip, conflicts, complete }))
 }
 
 #[cfg(test)]
@@ -357,14 +361,14 @@ mod tests {
 
     use super::*;
 
-    fn pair(n: u8) -> Pair {
+    fn pair(n: u8) -> HeadPair {
         let hash = |digit: u8| CommitHash::parse(&format!("{digit:040x}")).unwrap();
         let database = DatabaseId::parse("0199c3a7-1111-7222-8333-444455556666").unwrap();
-        Pair { database, ours: hash(n), theirs: hash(0) }
+        HeadPair { database, ours: hash(n), theirs: hash(0) }
     }
 
-    fn question(pair: &Pair, table: Option<&str>, skip: usize, limit: usize) -> Question {
-        Question { pair: pair.clone(), table: table.map(str::to_owned), skip, limit }
+    fn question(pair: &HeadPair, table: Option<&str>, skip: usize, limit: usize) -> ConflictQuery {
+        ConflictQuery { pair: pair.clone(), table: table.map(str::to_owned), skip, limit }
     }
 
     fn conflict(table: &str, bytes: usize) -> Conflict {
@@ -379,15 +383,16 @@ mod tests {
         }
     }
 
-    fn listed(table: Option<&str>, start: usize, conflicts: Vec<Conflict>, complete: bool) -> Answer {
-        Answer::Listed(Arc::new(Window { table: table.map(str::to_owned), start, conflicts, complete }))
+    fn listed(table: Option<&str>, start: usize, conflicts: Vec<Conflict>, complete: bool) -> PreviewAnswer {
+        PreviewAnswer::Listed(Arc::new(ConflictWindow { table: table.map(str::to_owned), start, conflicts, complete }))
     }
 
     #[test]
     fn a_few_trials_run_at_once_and_one_for_each_pair() {
         let trials = Trials::default();
-        let pairs: Vec<Pair> = (1..=5).map(pair).collect();
-        let mut places: Vec<Place<'_>> = pairs[..AT_ONCE].iter().map(|pair| trials.place(pair).unwrap()).collect();
+        let pairs: Vec<HeadPair> = (1..=5).map(pair).collect();
+        let mut places: Vec<PreviewSlot<'_>> =
+            pairs[..AT_ONCE].iter().map(|pair| trials.place(pair).unwrap()).collect();
         assert!(matches!(trials.place(&pairs[4]), Err(EngineError::Busy)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| trials.place(&pairs[0]).map(|place| place.pair == Some(&pairs[0])));
@@ -407,7 +412,7 @@ mod tests {
     #[test]
     fn background_trials_wait_for_each_other() {
         let trials = Trials::default();
-        let first: Vec<Place<'_>> = (0..PREPARING).map(|_| trials.background_place()).collect();
+        let first: Vec<PreviewSlot<'_>> = (0..PREPARING).map(|_| trials.background_place()).collect();
         thread::scope(|scope| {
             let waiting = scope.spawn(|| drop(trials.background_place()));
             drop(first);
@@ -432,9 +437,9 @@ mod tests {
         trials.remember(&place, &pair, listed(None, 0, all.clone(), true));
         assert_eq!((asked(Some("a"), 0, 1), asked(None, 3, 3)), (Some(all[..1].to_vec()), Some(Vec::new())));
         assert!(trials.known(&question(&other, None, 0, 1)).is_none());
-        trials.remember(&place, &other, Answer::TooSlow(7, Instant::now()));
+        trials.remember(&place, &other, PreviewAnswer::TooSlow(7, Instant::now()));
         assert!(trials.known(&question(&other, None, 0, 1)).is_none(), "after a while it may be tried again");
-        trials.remember(&place, &other, Answer::TooSlow(7, Instant::now() + SLOW_FOR));
+        trials.remember(&place, &other, PreviewAnswer::TooSlow(7, Instant::now() + SLOW_FOR));
         let slow = trials.known(&question(&other, None, 0, 1));
         assert!(matches!(slow, Some(Err(EngineError::TimedOut(7)))));
         trials.forget(pair.database);

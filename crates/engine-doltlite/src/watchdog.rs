@@ -10,11 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Canceled, EngineError, Flow};
+use branchyard_domain::ports::{CancellationToken, EngineError, Flow};
 use rusqlite::InterruptHandle;
 
 use crate::long::{Long, WatchedCall};
-use crate::memory::{Allowance, MemoryPool};
+use crate::memory::{MemoryBudget, MemoryPool};
 
 const STOPPED: u64 = u64::MAX;
 /// How often it looks while it watches anything.
@@ -31,7 +31,7 @@ pub(crate) struct Deadline {
     timeout: Duration,
     due_nanos: AtomicU64,
     expired: AtomicBool,
-    canceled: Canceled,
+    canceled: CancellationToken,
     long: Option<Long>,
     call: Option<Arc<dyn WatchedCall>>,
     asks_nanos: AtomicU64,
@@ -39,7 +39,7 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    fn new(timeout: Duration, canceled: Canceled, long: Option<Long>) -> Self {
+    fn new(timeout: Duration, canceled: CancellationToken, long: Option<Long>) -> Self {
         Self {
             start: Instant::now(),
             timeout,
@@ -88,7 +88,7 @@ impl Deadline {
     }
 
     /// What ends the call early.
-    pub(crate) fn canceled(&self) -> &Canceled {
+    pub(crate) fn canceled(&self) -> &CancellationToken {
         &self.canceled
     }
 
@@ -149,7 +149,7 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 #[derive(Default)]
-struct Watched {
+struct WatchedDeadline {
     next: u64,
     entries: HashMap<u64, (Arc<Deadline>, InterruptHandle)>,
     /// Nothing was watched when the thread went to sleep.
@@ -158,12 +158,12 @@ struct Watched {
 }
 
 #[derive(Default)]
-struct Shared {
-    watched: Mutex<Watched>,
+struct WatchdogState {
+    watched: Mutex<WatchedDeadline>,
     changed: Condvar,
 }
 
-impl Shared {
+impl WatchdogState {
     fn run(&self) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         while !watched.closing {
@@ -186,7 +186,7 @@ impl Shared {
 
 /// The thread that looks at all deadlines of an engine.
 pub(crate) struct Watchdog {
-    shared: Arc<Shared>,
+    shared: Arc<WatchdogState>,
     thread: Option<thread::JoinHandle<()>>,
     long: Option<Long>,
     statement_memory: usize,
@@ -202,16 +202,21 @@ impl fmt::Debug for Watchdog {
 impl Watchdog {
     /// What is watched may take `statement_memory`, from `pool`.
     pub(crate) fn start(long: Option<Long>, statement_memory: usize, pool: MemoryPool) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(WatchdogState::default());
         let watcher = Arc::clone(&shared);
         let thread = thread::Builder::new().name("engine-watchdog".into()).spawn(move || watcher.run())?;
         Ok(Self { shared, thread: Some(thread), long, statement_memory, pool: Arc::new(pool) })
     }
 
     /// Interrupts the connection of `handle` once `timeout` is over or `canceled` says so, until the watch is dropped.
-    pub(crate) fn watch(&self, handle: InterruptHandle, timeout: Duration, canceled: Canceled) -> Watch {
+    pub(crate) fn watch(
+        &self,
+        handle: InterruptHandle,
+        timeout: Duration,
+        canceled: CancellationToken,
+    ) -> DeadlineWatch {
         let deadline = Arc::new(Deadline::new(timeout, canceled, self.long.clone()));
-        let memory = Arc::new(Allowance::new(self.statement_memory, &self.pool, Arc::clone(&deadline)));
+        let memory = Arc::new(MemoryBudget::new(self.statement_memory, &self.pool, Arc::clone(&deadline)));
         watch(&self.shared, deadline, handle, memory)
     }
 }
@@ -227,7 +232,12 @@ impl Drop for Watchdog {
     }
 }
 
-fn watch(shared: &Arc<Shared>, deadline: Arc<Deadline>, handle: InterruptHandle, memory: Arc<Allowance>) -> Watch {
+fn watch(
+    shared: &Arc<WatchdogState>,
+    deadline: Arc<Deadline>,
+    handle: InterruptHandle,
+    memory: Arc<MemoryBudget>,
+) -> DeadlineWatch {
     let mut watched = shared.watched.lock().unwrap_or_else(PoisonError::into_inner);
     let id = watched.next;
     watched.next += 1;
@@ -238,39 +248,39 @@ fn watch(shared: &Arc<Shared>, deadline: Arc<Deadline>, handle: InterruptHandle,
     if wake {
         shared.changed.notify_one();
     }
-    Watch { shared: Arc::clone(shared), id, deadline, memory }
+    DeadlineWatch { shared: Arc::clone(shared), id, deadline, memory }
 }
 
 /// A deadline that more connections can be put under.
 #[derive(Clone)]
 pub(crate) struct Follower {
-    shared: Arc<Shared>,
+    shared: Arc<WatchdogState>,
     deadline: Arc<Deadline>,
-    memory: Arc<Allowance>,
+    memory: Arc<MemoryBudget>,
 }
 
 impl Follower {
     /// Interrupts the connection of `handle`, too, when the time is over, until the watch is dropped.
-    pub(crate) fn watch(&self, handle: InterruptHandle) -> Watch {
+    pub(crate) fn watch(&self, handle: InterruptHandle) -> DeadlineWatch {
         watch(&self.shared, Arc::clone(&self.deadline), handle, Arc::clone(&self.memory))
     }
 }
 
 /// A deadline under watch. No interrupt is sent after it was dropped.
-pub(crate) struct Watch {
-    shared: Arc<Shared>,
+pub(crate) struct DeadlineWatch {
+    shared: Arc<WatchdogState>,
     id: u64,
     deadline: Arc<Deadline>,
-    memory: Arc<Allowance>,
+    memory: Arc<MemoryBudget>,
 }
 
-impl Watch {
+impl DeadlineWatch {
     pub(crate) fn deadline(&self) -> &Arc<Deadline> {
         &self.deadline
     }
 
     /// What is watched may take.
-    pub(crate) fn memory(&self) -> &Arc<Allowance> {
+    pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
         &self.memory
     }
 
@@ -284,7 +294,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for DeadlineWatch {
     fn drop(&mut self) {
         self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner).entries.remove(&self.id);
     }

@@ -9,17 +9,17 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::limits::Limit;
 
 use crate::commits;
-use crate::connection::{Connection, Timed};
+use crate::connection::{Connection, TimeLimit};
 use crate::engine::DoltliteEngine;
-use crate::guard::{MAX_LENGTH, Mode, Seen};
-use crate::memory::Allowance;
-use crate::queue::Turn;
+use crate::guard::{GuardMode, MAX_LENGTH, StatementEffects};
+use crate::memory::MemoryBudget;
+use crate::queue::WriteTurn;
 use crate::read::{no_nul, not_too_complex};
 use crate::schema;
-use crate::sql::errors::{self, Failed, Place};
+use crate::sql::errors::{self, StatementFailure, StatementPosition};
 use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
 
-pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
+pub(crate) fn write(engine: &DoltliteEngine, turn: &WriteTurn, job: &WriteJob<'_>) -> Result<Written, EngineError> {
     let (written, rows_affected) = engine.writing_at(turn, job.base, |connection| {
         let timed = connection
             .limit_time(&engine.watchdog, job.timeout)
@@ -28,8 +28,10 @@ pub(crate) fn write(engine: &DoltliteEngine, turn: &Turn, job: &WriteJob<'_>) ->
         let ran = timed.with_room(
             |memory| {
                 // Of an attempt that found no memory nothing stays.
-                connection.roll_back().map_err(|error| (Failed::Engine(errors::fault("start over", error)), 1))?;
-                start(connection, job.base).map_err(|error| (Failed::Engine(error), 1))?;
+                connection
+                    .roll_back()
+                    .map_err(|error| (StatementFailure::Engine(errors::fault("start over", error)), 1))?;
+                start(connection, job.base).map_err(|error| (StatementFailure::Engine(error), 1))?;
                 before = connection.raw().total_changes();
                 run(connection, job.statements, &timed, memory)
             },
@@ -112,26 +114,31 @@ fn blame(text: String, error: rusqlite::Error) -> EngineError {
     }
 }
 
-fn run(connection: &Connection, sql: &str, timed: &Timed<'_>, memory: &Allowance) -> Result<(), (Failed, u32)> {
+fn run(
+    connection: &Connection,
+    sql: &str,
+    timed: &TimeLimit<'_>,
+    memory: &MemoryBudget,
+) -> Result<(), (StatementFailure, u32)> {
     no_nul(sql).map_err(|failure| (failure.into(), 1))?;
     let mut number = 0;
     let mut start = 0;
     while !skip_to_statement(&sql[start..]).is_empty() {
         number += 1;
         let text = &sql[start..start + statement_length(&sql[start..])];
-        let place = Place { whole: sql, text, start, mode: Mode::Writer };
+        let place = StatementPosition { whole: sql, text, start, mode: GuardMode::Writer };
         not_too_complex(text).map_err(|failure| (failure.into(), number))?;
         run_one(connection, &place, number > 1, memory).map_err(|failed| (failed, number))?;
         if timed.expired() {
             return Err((SqlFailure::TimedOut(0).into(), number));
         }
         if memory.is_getting_short() {
-            set_down(connection).map_err(|error| (place.failed(error, &Seen::default()), number))?;
+            set_down(connection).map_err(|error| (place.failed(error, &StatementEffects::default()), number))?;
             memory.renew();
         }
         start += text.len();
     }
-    if number == 0 { Err((Place::all(sql, Mode::Writer).ends_early().into(), 1)) } else { Ok(()) }
+    if number == 0 { Err((StatementPosition::all(sql, GuardMode::Writer).ends_early().into(), 1)) } else { Ok(()) }
 }
 
 /// Moves what the statements changed so far from memory to the file. Our branch is nobody else's: its transactions may end
@@ -148,32 +155,38 @@ pub(crate) fn set_down(connection: &Connection) -> rusqlite::Result<()> {
 /// Runs one statement in the open transaction.
 pub(crate) fn run_one(
     connection: &Connection,
-    place: &Place<'_>,
+    place: &StatementPosition<'_>,
     not_first: bool,
-    memory: &Allowance,
-) -> Result<(), Failed> {
+    memory: &MemoryBudget,
+) -> Result<(), StatementFailure> {
     if not_first && statement_kind(place.text) == StatementKind::Alter {
         // ALTER TABLE after changes of the same transaction may lose values (engine-notes §7.1).
-        set_down(connection).map_err(|error| place.failed(error, &Seen::default()))?;
+        set_down(connection).map_err(|error| place.failed(error, &StatementEffects::default()))?;
     }
     if !defines(place.text) {
         return run_guarded(connection, place, memory);
     }
     // The engine reads what it is about to store. That it is too long is better said by us than found out by it.
     let limit = |bytes| connection.raw().set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, bytes);
-    let fault = |error| Failed::Engine(errors::fault("set a limit", error));
+    let fault = |error| StatementFailure::Engine(errors::fault("set a limit", error));
     let usual = limit(MAX_LENGTH).map_err(fault)?;
     let ran = run_guarded(connection, place, memory);
     limit(usual).map_err(fault)?;
     ran?;
-    match schema::too_long(connection).map_err(|error| Failed::Engine(errors::fault("look at a definition", error)))? {
+    match schema::too_long(connection)
+        .map_err(|error| StatementFailure::Engine(errors::fault("look at a definition", error)))?
+    {
         Some(text) => Err(SqlFailure::Engine(text).into()),
         None => Ok(()),
     }
 }
 
-fn run_guarded(connection: &Connection, place: &Place<'_>, memory: &Allowance) -> Result<(), Failed> {
-    let _entered = connection.enter(Mode::Writer);
+fn run_guarded(
+    connection: &Connection,
+    place: &StatementPosition<'_>,
+    memory: &MemoryBudget,
+) -> Result<(), StatementFailure> {
+    let _entered = connection.enter(GuardMode::Writer);
     let failed = |error: rusqlite::Error| place.failed(error, &connection.take_seen());
     let mut batch = Batch::new(connection.raw(), place.text);
     // One statement, unless the engine knows better where it ends.

@@ -2,7 +2,7 @@
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 /// Memory of the process in KiB.
 fn resident_kib() -> u64 {
@@ -20,7 +20,7 @@ fn hold(blocks: usize, bytes: usize) {
 #[test]
 fn what_was_freed_is_returned_to_the_system() {
     let folder = tempfile::tempdir().unwrap();
-    let _engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
+    let _engine = DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap();
     // One block this large makes glibc keep blocks of up to its size, and twice as much in all, unless it is set otherwise.
     hold(1, 30 << 20);
     let before = resident_kib();

@@ -1,13 +1,13 @@
 //! The limit of memory for all of SQLite in a process. A test of its own, because it is the process that has it.
 #![expect(unsafe_code, reason = "the engine's figure of memory in use has no safe wrapper")]
 
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use rusqlite::Connection;
 
 #[test]
 fn the_process_has_its_limit_without_the_lock_of_the_engines_statistics() {
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { process_memory: Some(32 << 20), ..Options::default() };
+    let options = EngineOptions { process_memory: Some(32 << 20), ..EngineOptions::default() };
     let _engine = DoltliteEngine::open(folder.path().join("databases"), options).unwrap();
     // As the metadata store does it, without the engine.
     let connection = Connection::open_in_memory().unwrap();

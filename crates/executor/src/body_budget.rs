@@ -29,19 +29,19 @@ pub enum NoRoom {
 pub struct BodyBudget {
     total: usize,
     share: usize,
-    books: Mutex<Books>,
+    books: Mutex<Ledger>,
     freed: Notify,
 }
 
 #[derive(Default)]
-struct Books {
+struct Ledger {
     used: usize,
     next: u64,
     owners: HashMap<CallerKey, usize>,
-    bodies: HashMap<u64, Body>,
+    bodies: HashMap<u64, HeldBody>,
 }
 
-struct Body {
+struct HeldBody {
     owner: CallerKey,
     bytes: usize,
     is_arriving: bool,
@@ -79,11 +79,11 @@ impl BodyBudget {
         let mut books = self.books();
         let id = books.next;
         books.next += 1;
-        books.bodies.insert(id, Body { owner, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
+        books.bodies.insert(id, HeldBody { owner, bytes: 0, is_arriving: true, evicted: Arc::clone(&evicted) });
         BodyRoom { budget: Arc::clone(self), id, evicted, waited_micros: AtomicU64::new(0) }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
+    fn books(&self) -> MutexGuard<'_, Ledger> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +108,7 @@ impl BodyBudget {
     }
 }
 
-impl Books {
+impl Ledger {
     fn held(&self, owner: CallerKey) -> usize {
         self.owners.get(&owner).copied().unwrap_or_default()
     }
@@ -126,7 +126,7 @@ impl Books {
         }
     }
 
-    fn close(&mut self, id: u64) -> Option<Body> {
+    fn close(&mut self, id: u64) -> Option<HeldBody> {
         let body = self.bodies.remove(&id)?;
         self.used -= body.bytes;
         if let Some(held) = self.owners.get_mut(&body.owner) {

@@ -29,42 +29,42 @@ pub enum PoolError {
 #[derive(Clone)]
 pub struct Pool {
     threads: Threads,
-    shared: Arc<Shared>,
+    shared: Arc<SharedPool>,
     wait: Duration,
 }
 
-struct Shared {
+struct SharedPool {
     size: usize,
     queue: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
-struct State {
+struct PoolState {
     free: usize,
     /// Calls more that may compute at the same time.
     permits: usize,
     /// Calls waiting for a place, in order of arrival.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Waiter>,
     /// Calls that have a place and wait for a permit. They are served before new calls.
     resuming: VecDeque<mpsc::Sender<()>>,
     under_way: HashMap<CallerKey, usize>,
     refused: u64,
 }
 
-struct Waiting {
+struct Waiter {
     caller: CallerKey,
     tell: oneshot::Sender<(PoolPermit, RunningCall)>,
 }
 
 /// What a call holds while it is short: a place, and while it waits for nobody a permit to compute.
 pub struct PoolPermit {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPool>,
     has_permit: bool,
 }
 
 /// One of the calls of a caller, short or long, for as long as it is under way.
 pub struct RunningCall {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPool>,
     caller: CallerKey,
 }
 
@@ -110,13 +110,13 @@ impl Drop for RunningCall {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedPool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and gives what is free then to those who wait.
-    fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut State)) {
+    fn give_back(self: &Arc<Self>, change: impl FnOnce(&mut PoolState)) {
         let mut state = self.lock();
         change(&mut state);
         let mut granted = Vec::new();
@@ -139,7 +139,7 @@ impl Shared {
         }
     }
 
-    fn enter(self: &Arc<Self>, state: &mut State, caller: CallerKey) -> (PoolPermit, RunningCall) {
+    fn enter(self: &Arc<Self>, state: &mut PoolState, caller: CallerKey) -> (PoolPermit, RunningCall) {
         state.free -= 1;
         state.permits -= 1;
         *state.under_way.entry(caller).or_default() += 1;
@@ -148,12 +148,12 @@ impl Shared {
     }
 }
 
-impl State {
-    fn take_next(&mut self) -> Option<Waiting> {
+impl PoolState {
+    fn take_next(&mut self) -> Option<Waiter> {
         if self.free == 0 {
             return None;
         }
-        let load = |waiting: &Waiting| self.under_way.get(&waiting.caller).copied().unwrap_or_default();
+        let load = |waiting: &Waiter| self.under_way.get(&waiting.caller).copied().unwrap_or_default();
         let waiting = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.tell.is_closed());
         let (next, _) = waiting.min_by_key(|(_, waiting)| load(waiting))?;
         self.waiting.remove(next)
@@ -193,7 +193,7 @@ impl Pool {
     /// `size` places; `queue` calls wait for one, each at most `wait`.
     pub fn new(size: usize, queue: usize, wait: Duration) -> Self {
         let size = size.max(1);
-        let state = State {
+        let state = PoolState {
             free: size,
             permits: size,
             waiting: VecDeque::new(),
@@ -201,7 +201,11 @@ impl Pool {
             under_way: HashMap::new(),
             refused: 0,
         };
-        Self { threads: Threads::default(), shared: Arc::new(Shared { size, queue, state: Mutex::new(state) }), wait }
+        Self {
+            threads: Threads::default(),
+            shared: Arc::new(SharedPool { size, queue, state: Mutex::new(state) }),
+            wait,
+        }
     }
 
     /// Only so many of those who have a place compute at once: the others wait for their clients.
@@ -266,7 +270,7 @@ impl Pool {
                 return Err(PoolError::Full);
             }
             let (tell, told) = oneshot::channel();
-            state.waiting.push_back(Waiting { caller, tell });
+            state.waiting.push_back(Waiter { caller, tell });
             told
         };
         match tokio::time::timeout(self.wait, told).await {

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::ports::{CancellationToken, Flow};
 use quick_cache::sync::Cache;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -64,7 +64,7 @@ pub struct SlowQueryScheduler(Arc<Lane>);
 
 struct Lane {
     sizes: SlowQueryLimits,
-    state: Mutex<State>,
+    state: Mutex<SchedulerState>,
     changed: Condvar,
     /// Shapes of statements that took long, and when.
     known: Cache<u64, Instant>,
@@ -73,7 +73,7 @@ struct Lane {
 }
 
 #[derive(Default)]
-struct State {
+struct SchedulerState {
     calls: usize,
     computing: usize,
     /// Who waits for their first turn; they come first.
@@ -85,7 +85,7 @@ struct State {
     pace: Duration,
 }
 
-impl State {
+impl SchedulerState {
     /// Somebody has waited for so long while others had so many turns.
     fn waited(&mut self, turns: u32, time: Duration, wait: Duration) {
         if turns > 0 {
@@ -105,26 +105,26 @@ impl State {
 }
 
 thread_local! {
-    static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
+    static CALL: RefCell<Option<ThreadCall>> = const { RefCell::new(None) };
 }
 
 /// The call of this thread.
-struct Call {
-    place: Arc<Placed>,
+struct ThreadCall {
+    place: Arc<SharedPlace>,
     /// Processor time of the thread when it began.
     began: Duration,
     shape: Option<u64>,
-    counted: Option<Counted>,
+    counted: Option<CountedTime>,
 }
 
 /// Processor time of a short call, counted with that of others under way.
-struct Counted {
+struct CountedTime {
     lane: SlowQueryScheduler,
     shape: u64,
     used: Duration,
 }
 
-impl Counted {
+impl CountedTime {
     /// Gives the time of all together.
     fn count(&mut self, used: Duration) -> Duration {
         let mut under_way = self.lane.under_way();
@@ -135,7 +135,7 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedTime {
     fn drop(&mut self) {
         let mut under_way = self.lane.under_way();
         if let Some(together) = under_way.get_mut(&self.shape) {
@@ -148,37 +148,37 @@ impl Drop for Counted {
 }
 
 /// The place of a call, which another thread may change.
-struct Placed {
-    place: Mutex<Place>,
+struct SharedPlace {
+    place: Mutex<PermitState>,
     thread: ThreadOfCall,
 }
 
-enum Place {
+enum PermitState {
     Short(PoolPermit),
     Long(SlowPermit),
     /// The call has ended.
     None,
 }
 
-impl Placed {
-    fn lock(&self) -> MutexGuard<'_, Place> {
+impl SharedPlace {
+    fn lock(&self) -> MutexGuard<'_, PermitState> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the place. Afterwards [`ScheduledCall::make_long`] leaves the thread alone, which may already run another call.
     fn end(&self) {
         let mut place = self.lock();
-        if matches!(*place, Place::Long(_)) {
+        if matches!(*place, PermitState::Long(_)) {
             threads::has_lowered_priority();
         }
-        *place = Place::None;
+        *place = PermitState::None;
     }
 }
 
 /// A handle with which another thread makes a call a long one.
 pub struct ScheduledCall {
     lane: SlowQueryScheduler,
-    place: Arc<Placed>,
+    place: Arc<SharedPlace>,
 }
 
 impl fmt::Debug for ScheduledCall {
@@ -193,10 +193,10 @@ impl ScheduledCall {
     pub fn make_long(&self) {
         // Locked, it is waiting for something, and computes nothing.
         let Ok(mut place) = self.place.place.try_lock() else { return };
-        if let Place::Short(_) = *place
+        if let PermitState::Short(_) = *place
             && let Some(stay) = self.lane.join(Joining::AtOnce)
         {
-            *place = Place::Long(stay);
+            *place = PermitState::Long(stay);
             // While the place is locked, the thread still has this call.
             threads::lower_priority_of(self.place.thread);
         }
@@ -214,7 +214,7 @@ fn computed() -> Duration {
 struct SlowPermit {
     lane: SlowQueryScheduler,
     /// Until the first turn comes or is given up.
-    first: Option<First>,
+    first: Option<FirstTurn>,
     turn_began: Option<Instant>,
 }
 
@@ -230,7 +230,7 @@ enum Joining {
 }
 
 /// Somebody who waits for its first turn.
-struct First {
+struct FirstTurn {
     ticket: u64,
     /// Turns of others that came before it, as far as was known then.
     turns: u32,
@@ -248,8 +248,8 @@ pub(crate) fn run<T>(place: PoolPermit, work: impl FnOnce() -> T) -> T {
             }
         }
     }
-    let place = Arc::new(Placed { place: Mutex::new(Place::Short(place)), thread: ThreadOfCall::current() });
-    CALL.set(Some(Call { place, began: computed(), shape: None, counted: None }));
+    let place = Arc::new(SharedPlace { place: Mutex::new(PermitState::Short(place)), thread: ThreadOfCall::current() });
+    CALL.set(Some(ThreadCall { place, began: computed(), shape: None, counted: None }));
     let _left = Left;
     work()
 }
@@ -260,12 +260,12 @@ pub fn idle<T>(wait: impl FnOnce() -> T) -> T {
     let place = CALL.with_borrow(|call| call.as_ref().map(|call| Arc::clone(&call.place)));
     let Some(place) = place else { return wait() };
     match &mut *place.lock() {
-        Place::Short(place) => place.pause(),
-        Place::Long(stay) => stay.end_turn(),
-        Place::None => {}
+        PermitState::Short(place) => place.pause(),
+        PermitState::Long(stay) => stay.end_turn(),
+        PermitState::None => {}
     }
     let result = wait();
-    if let Place::Short(place) = &mut *place.lock() {
+    if let PermitState::Short(place) = &mut *place.lock() {
         place.resume();
     }
     result
@@ -285,7 +285,7 @@ impl SlowQueryScheduler {
     }
 
     /// To be asked by a call on its own thread before a statement of this shape begins. Calls that did not come through a pool may go on.
-    pub fn begin(&self, shape: u64, canceled: &Canceled) -> Flow {
+    pub fn begin(&self, shape: u64, canceled: &CancellationToken) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
         call.shape = Some(shape);
         let flow = if self.knows(shape) { self.take_turn(&mut call, canceled) } else { Flow::Continue };
@@ -294,9 +294,9 @@ impl SlowQueryScheduler {
     }
 
     /// To be asked by a call on its own thread now and then while it computes. Calls that did not come through a pool may go on.
-    pub fn go_on(&self, canceled: &Canceled) -> Flow {
+    pub fn go_on(&self, canceled: &CancellationToken) -> Flow {
         let Some(mut call) = CALL.take() else { return Flow::Continue };
-        let is_short = matches!(*call.place.lock(), Place::Short(_));
+        let is_short = matches!(*call.place.lock(), PermitState::Short(_));
         let is_long = !is_short || self.has_become_long(&mut call);
         let flow = if is_long { self.take_turn(&mut call, canceled) } else { Flow::Continue };
         CALL.set(Some(call));
@@ -310,12 +310,12 @@ impl SlowQueryScheduler {
         let Some(place) = place else { return Flow::Continue };
         let mut place = place.lock();
         match &mut *place {
-            Place::Long(stay) => stay.end_turn(),
-            Place::None => {}
-            Place::Short(_) => {
+            PermitState::Long(stay) => stay.end_turn(),
+            PermitState::None => {}
+            PermitState::Short(_) => {
                 let Some(stay) = self.join(Joining::Later) else { return Flow::Stop };
                 threads::lower_priority();
-                *place = Place::Long(stay);
+                *place = PermitState::Long(stay);
             }
         }
         Flow::Continue
@@ -331,10 +331,10 @@ impl SlowQueryScheduler {
         self.0.known.get(&shape).is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
-    fn has_become_long(&self, call: &mut Call) -> bool {
+    fn has_become_long(&self, call: &mut ThreadCall) -> bool {
         let used = computed().saturating_sub(call.began);
         let Some(shape) = call.shape else { return used >= self.0.sizes.after };
-        let fresh = || Counted { lane: self.clone(), shape, used: Duration::ZERO };
+        let fresh = || CountedTime { lane: self.clone(), shape, used: Duration::ZERO };
         if call.counted.get_or_insert_with(fresh).count(used) >= self.0.sizes.after {
             self.0.known.insert(shape, Instant::now());
             return true;
@@ -346,18 +346,18 @@ impl SlowQueryScheduler {
         self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_turn(&self, call: &mut Call, canceled: &Canceled) -> Flow {
+    fn take_turn(&self, call: &mut ThreadCall, canceled: &CancellationToken) -> Flow {
         let mut place = call.place.lock();
         call.counted = None;
-        if let Place::Short(_) = *place {
+        if let PermitState::Short(_) = *place {
             let Some(stay) = self.join(Joining::InTurn) else { return Flow::Stop };
             // From here on short ones go before it at the processor, and its place is the next one's.
             threads::lower_priority();
-            *place = Place::Long(stay);
+            *place = PermitState::Long(stay);
         }
         match &mut *place {
-            Place::Long(stay) => stay.take_turn(canceled),
-            Place::Short(_) | Place::None => Flow::Continue,
+            PermitState::Long(stay) => stay.take_turn(canceled),
+            PermitState::Short(_) | PermitState::None => Flow::Continue,
         }
     }
 
@@ -387,12 +387,12 @@ impl SlowQueryScheduler {
         drop(state);
         Some(SlowPermit {
             lane: self.clone(),
-            first: Some(First { ticket, turns, since: Instant::now() }),
+            first: Some(FirstTurn { ticket, turns, since: Instant::now() }),
             turn_began: None,
         })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SchedulerState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -404,7 +404,7 @@ impl SlowQueryScheduler {
 
 impl SlowPermit {
     /// Goes on with its turn, or waits for one.
-    fn take_turn(&mut self, canceled: &Canceled) -> Flow {
+    fn take_turn(&mut self, canceled: &CancellationToken) -> Flow {
         if let Some(began) = self.turn_began {
             let state = self.lane.lock();
             let others_wait = !(state.first.is_empty() && state.again.is_empty());
@@ -417,7 +417,7 @@ impl SlowPermit {
         self.wait_for_turn(canceled)
     }
 
-    fn wait_for_turn(&mut self, canceled: &Canceled) -> Flow {
+    fn wait_for_turn(&mut self, canceled: &CancellationToken) -> Flow {
         let lane = &self.lane.0;
         let mut state = self.lane.lock();
         // Only who has had no turn yet is refused: what has begun to answer goes on.
@@ -443,7 +443,7 @@ impl SlowPermit {
         };
         state.first.retain(|waiting| *waiting != ticket);
         state.again.retain(|waiting| *waiting != ticket);
-        if let Some(First { turns, since, .. }) = first
+        if let Some(FirstTurn { turns, since, .. }) = first
             && !canceled.is_canceled()
         {
             state.waited(turns, since.elapsed(), lane.sizes.wait);

@@ -14,21 +14,21 @@ const IDLE: Duration = Duration::from_secs(10);
 #[cfg(target_os = "linux")]
 const GIVEN_WAY: i32 = 5;
 
-type Job = Box<dyn FnOnce() + Send>;
+type ThreadJob = Box<dyn FnOnce() + Send>;
 
 /// As many threads as there are jobs, and for a while those that had one. Clones are the same threads.
 #[derive(Clone, Default)]
-pub(crate) struct Threads(Arc<Shared>);
+pub(crate) struct Threads(Arc<SharedThreads>);
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedThreads {
+    state: Mutex<ThreadsState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct ThreadsState {
+    jobs: VecDeque<ThreadJob>,
     threads: usize,
     /// Threads that wait for a job; one may be on its way to it already.
     waiting: usize,
@@ -36,7 +36,7 @@ struct State {
     starting: usize,
 }
 
-impl State {
+impl ThreadsState {
     /// Whether a thread is on its way to each job that waits.
     fn has_a_thread_for_each(&self) -> bool {
         self.jobs.len() <= self.waiting + self.starting
@@ -119,8 +119,8 @@ impl Threads {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedThreads {
+    fn lock(&self) -> MutexGuard<'_, ThreadsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,7 +144,7 @@ impl Shared {
     }
 
     /// `None` when this thread is to end.
-    fn next_job(&self, mut state: MutexGuard<'_, State>) -> Option<Job> {
+    fn next_job(&self, mut state: MutexGuard<'_, ThreadsState>) -> Option<ThreadJob> {
         loop {
             // Whoever has given way takes a job only if nobody else comes for it.
             let mut is_over = HAS_GIVEN_WAY.get() && state.has_a_thread_for_each();

@@ -48,7 +48,7 @@ struct PullRequest<'a> {
 }
 
 #[derive(Serialize)]
-struct Branch<'a> {
+struct BranchRef<'a> {
     event_name: &'static str,
     repository: Repository<'a>,
     branch: &'a str,
@@ -68,7 +68,7 @@ impl Payloads for JsonPayloads {
         let repository = Repository::from(database);
         let full_name = |branch: &str| format!("refs/heads/{branch}");
         let branch_event = |repository, branch, action| {
-            json(&Branch { event_name: "branch", repository, branch, r#ref: full_name(branch), action })
+            json(&BranchRef { event_name: "branch", repository, branch, r#ref: full_name(branch), action })
         };
         match kind {
             EventKind::Push { branch, head, previous } => json(&Push {

@@ -30,12 +30,12 @@ pub(crate) struct Unresolved(#[source] pub(crate) Option<std::io::Error>);
 
 /// Whom a connection may reach.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct EgressPolicy {
     pub(crate) policy: Arc<AddressPolicy>,
     pub(crate) encrypted: bool,
 }
 
-impl Reach {
+impl EgressPolicy {
     pub(crate) fn admits(&self, address: IpAddr) -> bool {
         self.policy.admits(address, self.encrypted)
     }
@@ -44,7 +44,7 @@ impl Reach {
 /// A resolver that gives admitted addresses only.
 pub(crate) struct CheckedNames {
     pub(crate) names: Arc<dyn Names>,
-    pub(crate) reach: Reach,
+    pub(crate) reach: EgressPolicy,
 }
 
 impl Resolve for CheckedNames {
@@ -69,7 +69,7 @@ impl Resolve for CheckedNames {
 
 /// Closes connections whose other end is not admitted.
 #[derive(Clone)]
-pub(crate) struct CheckedPeer(pub(crate) Reach);
+pub(crate) struct CheckedPeer(pub(crate) EgressPolicy);
 
 impl<S> Layer<S> for CheckedPeer {
     type Service = CheckedConnector<S>;
@@ -82,7 +82,7 @@ impl<S> Layer<S> for CheckedPeer {
 #[derive(Clone)]
 pub(crate) struct CheckedConnector<S> {
     inner: S,
-    reach: Reach,
+    reach: EgressPolicy,
 }
 
 impl<S, R> Service<R> for CheckedConnector<S>

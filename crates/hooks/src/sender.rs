@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use branchyard_domain::entities::{AttemptError, EventName};
-use branchyard_domain::ports::{AddressError, LookedUp, Parcel, Reply, Sender, Sent};
+use branchyard_domain::ports::{AddressError, LookedUp, Reply, Sender, Sent, WebhookRequest};
 use branchyard_domain::values::AccountId;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Certificate, Client, redirect};
@@ -18,7 +18,7 @@ use url::{Host, Url};
 use crate::address::{AddressPolicy, Verdict};
 use crate::lookups::Lookups;
 use crate::names::{Names, SystemNames};
-use crate::peer::{CheckedNames, CheckedPeer, Reach};
+use crate::peer::{CheckedNames, CheckedPeer, EgressPolicy};
 use crate::signature::{hub_signature, webhook_signature};
 use crate::{capture, failure};
 
@@ -76,19 +76,19 @@ pub struct HttpSender {
     timeout: Duration,
     response_bytes: usize,
     roots: Vec<Certificate>,
-    line: OnceLock<Option<Line>>,
+    line: OnceLock<Option<HttpClients>>,
     /// Whether attempts are cut short.
     aborted: watch::Sender<bool>,
 }
 
 /// What is made when it is first needed: commands that send nothing need neither threads nor the roots of the system.
-struct Line {
+struct HttpClients {
     runtime: Option<Runtime>,
     encrypted: Client,
     plain: Client,
 }
 
-impl Drop for Line {
+impl Drop for HttpClients {
     fn drop(&mut self) {
         // Without waiting: it may be dropped where blocking is not allowed.
         if let Some(runtime) = self.runtime.take() {
@@ -123,7 +123,7 @@ impl HttpSender {
         })
     }
 
-    fn line(&self) -> Option<&Line> {
+    fn line(&self) -> Option<&HttpClients> {
         let make = || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(1)
@@ -135,13 +135,13 @@ impl HttpSender {
                 let made = self.client(encrypted);
                 made.map_err(|error| tracing::error!(%error, "hooks cannot speak TLS")).ok()
             };
-            Some(Line { runtime: Some(runtime), encrypted: client(true)?, plain: client(false)? })
+            Some(HttpClients { runtime: Some(runtime), encrypted: client(true)?, plain: client(false)? })
         };
         self.line.get_or_init(make).as_ref()
     }
 
-    fn reach(&self, encrypted: bool) -> Reach {
-        Reach { policy: Arc::clone(&self.policy), encrypted }
+    fn reach(&self, encrypted: bool) -> EgressPolicy {
+        EgressPolicy { policy: Arc::clone(&self.policy), encrypted }
     }
 
     fn client(&self, encrypted: bool) -> reqwest::Result<Client> {
@@ -205,7 +205,13 @@ impl HttpSender {
         });
     }
 
-    async fn attempt(&self, line: &Line, url: Url, parcel: &Parcel, headers: HeaderMap) -> Result<Reply, AttemptError> {
+    async fn attempt(
+        &self,
+        line: &HttpClients,
+        url: Url,
+        parcel: &WebhookRequest,
+        headers: HeaderMap,
+    ) -> Result<Reply, AttemptError> {
         let encrypted = url.scheme() == "https";
         let admitted = match self.literal(&url) {
             Some(Verdict::Refused) => false,
@@ -318,7 +324,7 @@ impl Sender for HttpSender {
         }
     }
 
-    fn send(&self, parcel: &Parcel) -> Option<Sent> {
+    fn send(&self, parcel: &WebhookRequest) -> Option<Sent> {
         let headers = headers(parcel);
         let host = Url::parse(&parcel.url).ok();
         let result = match (self.line(), host.clone()) {
@@ -357,14 +363,14 @@ impl Sender for HttpSender {
 }
 
 /// Waits until an attempt is canceled.
-async fn canceled(parcel: &Parcel) {
+async fn canceled(parcel: &WebhookRequest) {
     while !parcel.canceled.is_canceled() {
         tokio::time::sleep(LOOK).await;
     }
 }
 
 /// The headers of an attempt, in their order.
-fn headers(parcel: &Parcel) -> Vec<(String, String)> {
+fn headers(parcel: &WebhookRequest) -> Vec<(String, String)> {
     let id = parcel.delivery.to_string();
     let (at, body) = (parcel.at.as_seconds(), parcel.body.as_bytes());
     let mut headers = vec![
@@ -402,7 +408,7 @@ const fn event_word(event: EventName) -> &'static str {
 }
 
 /// One line for each attempt that failed, with the host alone of where it went.
-fn log(parcel: &Parcel, host: Option<&str>, sent: &Sent) {
+fn log(parcel: &WebhookRequest, host: Option<&str>, sent: &Sent) {
     if sent.delivered() {
         return;
     }

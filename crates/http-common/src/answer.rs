@@ -12,7 +12,7 @@ use crate::conditional::IfNoneMatch;
 
 /// An answer with a JSON body, ready to be sent or to be saved under an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ApiResponse {
     status: u16,
     body: ByteString,
     location: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(digits).collect()
 }
 
-impl Answer {
+impl ApiResponse {
     /// `{"data": …}` without an entity tag.
     pub fn data(status: u16, data: &impl Serialize) -> Self {
         Self::with_body(status, format!("{{\"data\":{}}}", to_json(data)))
@@ -122,7 +122,7 @@ impl Answer {
         to_json(self).into_bytes()
     }
 
-    /// Reads what [`Answer::encode`] wrote.
+    /// Reads what [`ApiResponse::encode`] wrote.
     pub(crate) fn decode(saved: &[u8]) -> Option<Self> {
         let answer: Self = serde_json::from_slice(saved).ok()?;
         Some(Self { replayed: true, ..answer })
@@ -160,7 +160,7 @@ impl Answer {
     }
 }
 
-impl Responder for Answer {
+impl Responder for ApiResponse {
     type Body = BoxBody;
 
     fn respond_to(self, request: &HttpRequest) -> HttpResponse {
@@ -173,20 +173,20 @@ impl Responder for Answer {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, etag_of};
+    use super::{ApiResponse, etag_of};
 
     #[test]
     fn a_saved_answer_comes_back_marked() {
-        let answer = Answer::resource(201, &["a"]).at("https://yard.test/x".to_owned());
-        let replayed = Answer::decode(&answer.encode()).unwrap();
+        let answer = ApiResponse::resource(201, &["a"]).at("https://yard.test/x".to_owned());
+        let replayed = ApiResponse::decode(&answer.encode()).unwrap();
         assert!(replayed.replayed);
-        assert_eq!(Answer { replayed: false, ..replayed }, answer);
-        assert_eq!(Answer::decode(b"{}"), None);
+        assert_eq!(ApiResponse { replayed: false, ..replayed }, answer);
+        assert_eq!(ApiResponse::decode(b"{}"), None);
     }
 
     #[test]
     fn the_tag_of_a_resource_is_that_of_its_json() {
-        let answer = Answer::resource(200, &["a"]);
+        let answer = ApiResponse::resource(200, &["a"]);
         assert_eq!(answer.etag, Some(etag_of(&["a"])));
         assert_ne!(answer.etag, Some(etag_of(&["b"])));
         assert_eq!(answer.body, r#"{"data":["a"]}"#);

@@ -17,7 +17,7 @@ use actix_web::web::Bytes;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::failure::Failure;
+use crate::failure::HandlerError;
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
@@ -41,7 +41,7 @@ pub(crate) fn answer_budget(total: usize, largest: usize) -> std::sync::Arc<Body
 pub async fn with_room(
     state: &AppState,
     response: ServiceResponse<BoxBody>,
-    refuse: impl FnOnce(Failure) -> HttpResponse,
+    refuse: impl FnOnce(HandlerError) -> HttpResponse,
 ) -> ServiceResponse<BoxBody> {
     let BodySize::Sized(size) = response.response().body().size() else { return response };
     if size <= SHORT {

@@ -63,7 +63,7 @@ pub fn send_archive(
     writer: DownloadWriter<()>,
 ) -> Result<(), ReadError> {
     let exports = hub.exports();
-    let mut archive = Archive::new(writer);
+    let mut archive = ZipDownload::new(writer);
     for table in exports.tables(access, at)? {
         let Ok(mut file) = archive.table(&table) else {
             archive.abandon();
@@ -83,12 +83,12 @@ pub fn send_archive(
 }
 
 /// An archive under way.
-struct Archive {
+struct ZipDownload {
     zip: ZipWriter<StreamWriter<Pipe>>,
     abandoned: Rc<Cell<bool>>,
 }
 
-impl Archive {
+impl ZipDownload {
     fn new(writer: DownloadWriter<()>) -> Self {
         let abandoned = Rc::new(Cell::new(false));
         let pipe = Pipe { writer, abandoned: Rc::clone(&abandoned) };

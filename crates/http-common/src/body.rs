@@ -8,9 +8,9 @@ use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::config::Patience;
+use crate::config::BodyTimeouts;
 use crate::manners::BodyTypes;
-use crate::pace::{Pace, TooSlow};
+use crate::pace::{BodyClock, TooSlow};
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 
@@ -78,11 +78,11 @@ pub(crate) fn check_type(request: &HttpRequest, types: BodyTypes) -> Result<(), 
 pub(crate) async fn read(
     mut payload: Payload,
     limit: usize,
-    patience: &Patience,
+    patience: &BodyTimeouts,
     (budget, owner): (&Arc<BodyBudget>, CallerKey),
     check: impl Fn() -> Result<(), Problem>,
 ) -> Result<ReadBody, Problem> {
-    let (room, mut pace, mut body) = (budget.open(owner), Pace::bounded(patience), BytesMut::new());
+    let (room, mut pace, mut body) = (budget.open(owner), BodyClock::bounded(patience), BytesMut::new());
     loop {
         let next = tokio::select! {
             biased;
@@ -111,7 +111,7 @@ pub(crate) fn too_large(limit: usize) -> Problem {
     Problem::new(ErrorCode::PayloadTooLarge, format!("the body is larger than {limit} bytes"))
 }
 
-fn too_slow(_: TooSlow, patience: &Patience) -> Problem {
+fn too_slow(_: TooSlow, patience: &BodyTimeouts) -> Problem {
     let (pace, grace) = (patience.bytes_per_second, patience.grace.as_secs_f32());
     let detail = format!(
         "the body came too slowly: after {grace} seconds it needs {pace} bytes a second, and has to be there within {} seconds",
@@ -154,7 +154,7 @@ mod tests {
     use futures_util::{FutureExt as _, StreamExt as _};
 
     use super::{AnonymousBodies, read};
-    use crate::config::Patience;
+    use crate::config::BodyTimeouts;
     use branchyard_executor::BodyBudget;
     use branchyard_executor::CallerKey;
 
@@ -169,7 +169,7 @@ mod tests {
         Payload::from(slowed.boxed_local())
     }
 
-    async fn read_all(payload: Payload, limit: usize, patience: Patience) -> Result<usize, Problem> {
+    async fn read_all(payload: Payload, limit: usize, patience: BodyTimeouts) -> Result<usize, Problem> {
         let budget = BodyBudget::new(1 << 20, limit);
         let read = read(payload, limit, &patience, (&budget, CALLER), || Ok(())).await?;
         assert_eq!(budget.used(), read.bytes.len());
@@ -181,10 +181,10 @@ mod tests {
 
     #[actix_web::test]
     async fn a_body_that_comes_a_byte_at_a_time_has_to_be_there_in_time() {
-        assert_eq!(read_all(slow(3), 10_000, Patience::default()).await.unwrap(), 3);
+        assert_eq!(read_all(slow(3), 10_000, BodyTimeouts::default()).await.unwrap(), 3);
         for impatient in [
-            Patience { body: Duration::from_millis(50), ..Patience::default() },
-            Patience { grace: Duration::from_millis(50), ..Patience::default() },
+            BodyTimeouts { body: Duration::from_millis(50), ..BodyTimeouts::default() },
+            BodyTimeouts { grace: Duration::from_millis(50), ..BodyTimeouts::default() },
         ] {
             let refused = read_all(slow(10_000), 10_000, impatient).await.unwrap_err();
             assert_eq!(refused.code(), ErrorCode::ValidationFailed);
@@ -194,8 +194,8 @@ mod tests {
     #[actix_web::test]
     async fn a_body_is_read_up_to_its_limit() {
         let of = |bytes: usize| Payload::from(vec![b' '; bytes]);
-        assert_eq!(read_all(of(100), 100, Patience::default()).await.unwrap(), 100);
-        let refused = read_all(of(101), 100, Patience::default()).await.unwrap_err();
+        assert_eq!(read_all(of(100), 100, BodyTimeouts::default()).await.unwrap(), 100);
+        let refused = read_all(of(101), 100, BodyTimeouts::default()).await.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::PayloadTooLarge);
         assert_eq!(AnonymousBodies::Short.limit(2 << 20), 65_536);
         assert_eq!(AnonymousBodies::Short.limit(1_000), 1_000);
@@ -210,7 +210,7 @@ mod tests {
             let begun = stream::iter([Ok::<_, PayloadError>(Bytes::from(vec![b' '; 1_000]))]);
             Payload::from(begun.chain(stream::pending()).boxed_local())
         };
-        let patience = Patience::default();
+        let patience = BodyTimeouts::default();
         let owner = CallerKey::Address;
         let mut hostile: Vec<_> = (10..14)
             .map(|number| Box::pin(read(endless(), 2_000, &patience, (&budget, owner(number)), || Ok(()))))

@@ -12,25 +12,25 @@ use branchyard_domain::access::{Admin, Belong, Caller, DatabaseAccess, Level, Or
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::{AccessError, Fault, HookError};
 use branchyard_domain::ports::{AddressError, EngineError};
-use branchyard_domain::usecases::{HookAddress, Once};
+use branchyard_domain::usecases::{HookAddress, IdempotencyRecord};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::oneshot;
 
-use crate::answer::Answer;
+use crate::answer::ApiResponse;
 use crate::answer_room::NoEffect;
 use crate::body::{self, AnonymousBodies, ReadBody};
 use crate::caller::{self, address_of, address_text, caller_of, user_agent_of};
 use crate::coding::Coding;
 use crate::conditional::{IfMatch, IfNoneMatch};
-use crate::failure::Failure;
+use crate::failure::HandlerError;
 use crate::fields::{self, Fields};
-use crate::idempotency::{self, Key};
+use crate::idempotency::{self, ClaimedKey};
 use crate::json::Json;
-use crate::manners::Manners;
+use crate::manners::RequestPolicy;
 use crate::paging::PageRequest;
 use crate::query::{Query, Repeats};
-use crate::refusal::{Refusal, problem_of_fault};
+use crate::refusal::{ApiError, problem_of_fault};
 use crate::request_id::RequestId;
 use crate::services::Services;
 use crate::state::AppState;
@@ -41,7 +41,7 @@ use branchyard_executor::{Pool, PoolError};
 
 /// When an answer is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum SecretsShown {
     /// By this request: secrets are shown.
     Now,
     /// When the request is repeated under its idempotency key: secrets are left out.
@@ -50,7 +50,7 @@ pub enum Shown {
 
 /// One request. Extracting it checks the credential (401), counts the request against the caller's quota (429), checks the declared size (413) and the
 /// type (415) of the body, refuses callers without a credential where [`AnonymousBodies`] says so (401), and reads the body last (v2 §2.5).
-pub struct Call {
+pub struct RequestContext {
     /// What all handlers share.
     pub state: AppState,
     /// Who asks.
@@ -62,9 +62,9 @@ pub struct Call {
     room: Option<BodyRoom>,
 }
 
-impl FromRequest for Call {
-    type Error = Failure;
-    type Future = LocalBoxFuture<'static, Result<Self, Failure>>;
+impl FromRequest for RequestContext {
+    type Error = HandlerError;
+    type Future = LocalBoxFuture<'static, Result<Self, HandlerError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
@@ -79,7 +79,7 @@ impl FromRequest for Call {
     }
 }
 
-fn state_of(request: &HttpRequest) -> Result<AppState, Failure> {
+fn state_of(request: &HttpRequest) -> Result<AppState, HandlerError> {
     let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?;
     Ok(state.get_ref().clone())
 }
@@ -96,13 +96,13 @@ pub fn sent_parameter(request: &HttpRequest, name: &str) -> Option<String> {
     read.ok()
 }
 
-impl Call {
+impl RequestContext {
     /// A request whose caller is known by other means than the `Authorization` header. It is counted against the caller's quota;
     /// its body is not read.
     ///
     /// # Errors
     /// 429.
-    pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, Failure> {
+    pub fn on_behalf_of(caller: Caller, state: AppState, request: &HttpRequest) -> Result<Self, HandlerError> {
         caller::count(&state, request, &caller)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
         Ok(Self::new(state, caller, request, id))
@@ -112,10 +112,10 @@ impl Call {
     ///
     /// # Errors
     /// As extracting one, without those about the body.
-    pub async fn without_body(request: &HttpRequest) -> Result<Self, Failure> {
+    pub async fn without_body(request: &HttpRequest) -> Result<Self, HandlerError> {
         let state = state_of(request)?;
         let id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(|| RequestId::fresh(&state.hub));
-        let caller = caller_of(&state, request, &id, &Manners::of(request).credentials).await?;
+        let caller = caller_of(&state, request, &id, &RequestPolicy::of(request).credentials).await?;
         Ok(Self::new(state, caller, request, id))
     }
 
@@ -126,8 +126,8 @@ impl Call {
         Self { state, caller, request: request.clone(), body: Bytes::new(), id, room: None }
     }
 
-    async fn read_json(&self, payload: Payload) -> Result<ReadBody, Failure> {
-        let (types, anonymous) = (Manners::of(&self.request).bodies, AnonymousBodies::of(&self.request));
+    async fn read_json(&self, payload: Payload) -> Result<ReadBody, HandlerError> {
+        let (types, anonymous) = (RequestPolicy::of(&self.request).bodies, AnonymousBodies::of(&self.request));
         let is_anonymous = self.caller.user().is_none();
         let whole = self.state.config.max_json_body_bytes;
         let limit = if is_anonymous { anonymous.limit(whole) } else { whole };
@@ -142,7 +142,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 if it is cut short or too slow, 413, 429, 503.
-    pub async fn read_form(&self, payload: Payload, limit: usize) -> Result<ReadBody, Failure> {
+    pub async fn read_form(&self, payload: Payload, limit: usize) -> Result<ReadBody, HandlerError> {
         let limit = if self.caller.user().is_none() { AnonymousBodies::Short.limit(limit) } else { limit };
         if body::declared(&self.request).is_some_and(|length| length > limit as u64) {
             return Err(body::too_large(limit).into());
@@ -155,7 +155,7 @@ impl Call {
         payload: Payload,
         limit: usize,
         check: impl Fn() -> Result<(), Problem>,
-    ) -> Result<ReadBody, Failure> {
+    ) -> Result<ReadBody, HandlerError> {
         let owner = self.caller_key();
         let patience = &self.state.config.patience;
         Ok(body::read(payload, limit, patience, (&self.state.bodies, owner), check).await?)
@@ -169,12 +169,12 @@ impl Call {
 }
 
 /// A refusal for the client; a fault is logged here, once, and nowhere else.
-pub(crate) fn explain(refusal: Refusal, id: &RequestId) -> Failure {
+pub(crate) fn explain(refusal: ApiError, id: &RequestId) -> HandlerError {
     match refusal {
-        Refusal::Problem(problem) => problem.into(),
+        ApiError::Problem(problem) => problem.into(),
         // Overload is no fault of ours or theirs, and there is a lot of it when there is any.
-        Refusal::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
-        Refusal::Fault(fault) => {
+        ApiError::Fault(Fault::Engine(EngineError::Busy)) => PoolError::TooLong.into(),
+        ApiError::Fault(fault) => {
             tracing::error!(request_id = id.as_str(), error = &fault as &dyn std::error::Error, "a request failed");
             problem_of_fault(&fault).into()
         }
@@ -186,10 +186,10 @@ async fn run_on<T, E>(
     (pool, caller): (&Pool, CallerKey),
     id: &RequestId,
     work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
-) -> Result<T, Failure>
+) -> Result<T, HandlerError>
 where
     T: Send + 'static,
-    E: Into<Refusal>,
+    E: Into<ApiError>,
 {
     let ended = pool.run(caller, move || work(&services).map_err(Into::into)).await;
     if let Err(PoolError::Lost) = &ended {
@@ -200,13 +200,13 @@ where
 
 /// A database that somebody asks for.
 #[derive(Debug, Clone)]
-pub struct Sought {
+pub struct DatabasePath {
     caller: Caller,
     owner: String,
     name: String,
 }
 
-impl Sought {
+impl DatabasePath {
     /// Access to it; blocks.
     ///
     /// # Errors
@@ -221,7 +221,7 @@ impl Sought {
     }
 }
 
-impl Call {
+impl RequestContext {
     /// A segment of the path, percent-decoded once.
     pub fn segment(&self, name: &str) -> String {
         path_segment(&self.request, name)
@@ -281,7 +281,7 @@ impl Call {
     ///
     /// # Errors
     /// 401 when nobody does.
-    pub fn signed_in(&self) -> Result<Arc<User>, Failure> {
+    pub fn signed_in(&self) -> Result<Arc<User>, HandlerError> {
         match &self.caller {
             Caller::User(user) => Ok(Arc::clone(user)),
             Caller::Anonymous => Err(self.explain(AccessError::SignInRequired.into())),
@@ -289,15 +289,15 @@ impl Call {
     }
 
     /// The database of the path, not yet looked for.
-    pub fn sought(&self) -> Sought {
-        Sought { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
+    pub fn sought(&self) -> DatabasePath {
+        DatabasePath { caller: self.caller.clone(), owner: self.segment("owner"), name: self.segment("database") }
     }
 
     /// Access to the database of the path.
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
-    pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, Failure> {
+    pub async fn access<L: Level>(&self) -> Result<DatabaseAccess<L>, HandlerError> {
         let sought = self.sought();
         self.read(move |hub| sought.access::<L>(hub)).await
     }
@@ -310,14 +310,14 @@ impl Call {
     pub async fn access_to<L, T, E>(
         &self,
         probe: impl FnOnce(&Services, &DatabaseAccess<Read>) -> Result<T, E> + Send + 'static,
-    ) -> Result<(DatabaseAccess<L>, T), Failure>
+    ) -> Result<(DatabaseAccess<L>, T), HandlerError>
     where
         L: Level,
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         let sought = self.sought();
-        self.read(move |hub| -> Result<_, Refusal> {
+        self.read(move |hub| -> Result<_, ApiError> {
             if L::who(&sought.caller).is_none() {
                 return Err(AccessError::SignInRequired.into());
             }
@@ -332,7 +332,7 @@ impl Call {
     ///
     /// # Errors
     /// 401, 404 and 403, in this order.
-    pub async fn deployment<L: DeploymentLevel>(&self) -> Result<DeploymentAccess<L>, Failure> {
+    pub async fn deployment<L: DeploymentLevel>(&self) -> Result<DeploymentAccess<L>, HandlerError> {
         let (caller, owner, name) = (self.caller.clone(), self.segment("owner"), self.segment("deployment"));
         self.read(move |hub| hub.deployments().access::<L>(&caller, &owner, &name)).await
     }
@@ -341,7 +341,7 @@ impl Call {
     ///
     /// # Errors
     /// 401, 404 and 403 in the order of the contract (v2 §2.5).
-    pub async fn organization<S: Standing>(&self) -> Result<OrganizationAccess<S>, Failure> {
+    pub async fn organization<S: Standing>(&self) -> Result<OrganizationAccess<S>, HandlerError> {
         let (caller, name) = (self.caller.clone(), self.segment("organization"));
         self.read(move |hub| hub.organizations().access::<S>(&caller, &name)).await
     }
@@ -354,14 +354,14 @@ impl Call {
     pub async fn organization_to<S, T, E>(
         &self,
         probe: impl FnOnce(&Services, &OrganizationAccess<Belong>) -> Result<T, E> + Send + 'static,
-    ) -> Result<(OrganizationAccess<S>, T), Failure>
+    ) -> Result<(OrganizationAccess<S>, T), HandlerError>
     where
         S: Standing,
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         let (caller, name) = (self.caller.clone(), self.segment("organization"));
-        self.read(move |hub| -> Result<_, Refusal> {
+        self.read(move |hub| -> Result<_, ApiError> {
             let seen = hub.organizations().access::<Belong>(&caller, &name)?;
             let found = probe(hub, &seen).map_err(Into::into)?;
             let access = hub.organizations().access::<S>(&caller, &name)?;
@@ -374,10 +374,13 @@ impl Call {
     ///
     /// # Errors
     /// What it says; 503 when the server is busy.
-    pub async fn read<T, E>(&self, work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    pub async fn read<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
     where
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         self.run(&self.state.reads, work).await
     }
@@ -386,10 +389,13 @@ impl Call {
     ///
     /// # Errors
     /// What it says; 503 when the server is busy.
-    pub async fn write<T, E>(&self, work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static) -> Result<T, Failure>
+    pub async fn write<T, E>(
+        &self,
+        work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, HandlerError>
     where
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         self.run(&self.state.writes, work).await
     }
@@ -398,7 +404,7 @@ impl Call {
     ///
     /// # Errors
     /// 400, 422; 429 or 503 when too many names are being looked up.
-    pub async fn hook_address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, Failure> {
+    pub async fn hook_address(&self, access: &DatabaseAccess<Admin>, url: &str) -> Result<HookAddress, HandlerError> {
         let (give, take) = oneshot::channel();
         self.state.hub.hooks().check_address(access, url, move |checked| drop(give.send(checked)));
         let checked = take.await.unwrap_or(Err(HookError::Address(AddressError::Busy)));
@@ -413,10 +419,10 @@ impl Call {
         &self,
         pool: &Pool,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, Failure>
+    ) -> Result<T, HandlerError>
     where
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         run_on(self.state.hub.clone(), (pool, self.caller_key()), &self.id, work).await
     }
@@ -426,10 +432,10 @@ impl Call {
         &self,
         pool: &Pool,
         work: impl FnOnce(&Services) -> Result<T, E> + Send + 'static,
-    ) -> actix_web::rt::task::JoinHandle<Result<T, Failure>>
+    ) -> actix_web::rt::task::JoinHandle<Result<T, HandlerError>>
     where
         T: Send + 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         let (hub, pool, caller, id) = (self.state.hub.clone(), pool.clone(), self.caller_key(), self.id.clone());
         actix_web::rt::spawn(async move { run_on(hub, (&pool, caller), &id, work).await })
@@ -438,8 +444,8 @@ impl Call {
     /// The idempotency key of the request, claimed for this caller.
     ///
     /// # Errors
-    /// 400, 409, 422; the saved answer as [`Failure::Replay`].
-    pub async fn key(&self, user: &User) -> Result<Key, Failure> {
+    /// 400, 409, 422; the saved answer as [`HandlerError::Replay`].
+    pub async fn key(&self, user: &User) -> Result<ClaimedKey, HandlerError> {
         idempotency::claim(self, user).await
     }
 
@@ -449,13 +455,13 @@ impl Call {
     /// What the use case says; 503 when the server is busy.
     pub async fn effect<T, E>(
         &self,
-        key: Key,
-        act: impl FnOnce(&Services, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
-        render: impl Fn(&T) -> Answer + Send + 'static,
-    ) -> Result<Answer, Failure>
+        key: ClaimedKey,
+        act: impl FnOnce(&Services, Option<&IdempotencyRecord<'_, T>>) -> Result<T, E> + Send + 'static,
+        render: impl Fn(&T) -> ApiResponse + Send + 'static,
+    ) -> Result<ApiResponse, HandlerError>
     where
         T: 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         self.effect_once(key, act, move |value, _| render(value)).await
     }
@@ -467,18 +473,18 @@ impl Call {
     /// What the use case says; 503 when the server is busy.
     pub async fn effect_once<T, E>(
         &self,
-        key: Key,
-        act: impl FnOnce(&Services, Option<&Once<'_, T>>) -> Result<T, E> + Send + 'static,
-        render: impl Fn(&T, Shown) -> Answer + Send + 'static,
-    ) -> Result<Answer, Failure>
+        key: ClaimedKey,
+        act: impl FnOnce(&Services, Option<&IdempotencyRecord<'_, T>>) -> Result<T, E> + Send + 'static,
+        render: impl Fn(&T, SecretsShown) -> ApiResponse + Send + 'static,
+    ) -> Result<ApiResponse, HandlerError>
     where
         T: 'static,
-        E: Into<Refusal>,
+        E: Into<ApiError>,
     {
         self.write(move |hub| {
-            let encode = |value: &T| render(value, Shown::Later).encode();
+            let encode = |value: &T| render(value, SecretsShown::Later).encode();
             let once = key.once(&encode);
-            act(hub, once.as_ref()).map(|value| render(&value, Shown::Now))
+            act(hub, once.as_ref()).map(|value| render(&value, SecretsShown::Now))
         })
         .await
     }
@@ -487,7 +493,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 with everything that is wrong.
-    pub fn body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+    pub fn body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_closed(&self.body, read)?)
     }
 
@@ -495,7 +501,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 with everything that is wrong.
-    pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+    pub fn open_body<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_open(&self.body, read)?)
     }
 
@@ -503,7 +509,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 with everything that is wrong.
-    pub fn patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Failure> {
+    pub fn patch<T>(&self, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(fields::read_patch(&self.body, read)?)
     }
 
@@ -511,7 +517,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 with everything that is wrong.
-    pub fn query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Failure> {
+    pub fn query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(Query::read(self.request.query_string(), Repeats::Refused, read)?)
     }
 
@@ -519,7 +525,7 @@ impl Call {
     ///
     /// # Errors
     /// 400 with everything that is wrong.
-    pub fn open_query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, Failure> {
+    pub fn open_query<T>(&self, read: impl FnOnce(&Query<'_>) -> Option<T>) -> Result<T, HandlerError> {
         Ok(Query::read(self.request.query_string(), Repeats::First, read)?)
     }
 
@@ -536,7 +542,7 @@ impl Call {
     ///
     /// # Errors
     /// 429 when there is none.
-    pub fn read_slot(&self) -> Result<ConcurrencyPermit, Failure> {
+    pub fn read_slot(&self) -> Result<ConcurrencyPermit, HandlerError> {
         self.state.sql_slots.take(self.caller_key()).ok_or_else(|| {
             let limit = self.state.config.sql.max_concurrent_reads_per_caller;
             let detail = format!("{limit} reads of yours are running; wait for one to finish");
@@ -560,11 +566,11 @@ impl Call {
         &self,
         page: &PageRequest,
         bound: &str,
-    ) -> Result<Option<K>, Failure> {
+    ) -> Result<Option<K>, HandlerError> {
         page.key(&self.state.keys, bound)
     }
 
-    pub(crate) fn explain(&self, refusal: Refusal) -> Failure {
+    pub(crate) fn explain(&self, refusal: ApiError) -> HandlerError {
         explain(refusal, &self.id)
     }
 

@@ -10,10 +10,10 @@ use branchyard_problem_details::Problem;
 
 use crate::address::client_address;
 use crate::call::explain;
-use crate::failure::Failure;
+use crate::failure::HandlerError;
 use crate::last_use;
 use crate::manners::Credentials;
-use crate::rate::{Counted, Shown};
+use crate::rate::{QuotaCharge, QuotaHeaders};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
@@ -51,7 +51,7 @@ pub(crate) async fn caller_of(
     request: &HttpRequest,
     id: &RequestId,
     forms: &Credentials,
-) -> Result<Caller, Failure> {
+) -> Result<Caller, HandlerError> {
     let (address, now) = (address_of(state, request), state.hub.now());
     let sent = token_of(request, forms);
     let token = match sent {
@@ -74,7 +74,7 @@ pub(crate) async fn caller_of(
     };
     let (hash, _) = token.map_err(reject)?;
     // A fault of ours counts against nobody.
-    request.extensions_mut().insert(Counted::Free);
+    request.extensions_mut().insert(QuotaCharge::Free);
     let accepted = *hash.as_bytes();
     let found = match state.hub.tokens().known(&hash) {
         Some(known) => Some(known),
@@ -95,7 +95,7 @@ pub(crate) async fn caller_of(
 }
 
 /// Counts a request whose caller was found out otherwise, by a session for example.
-pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), Failure> {
+pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) -> Result<(), HandlerError> {
     let now = state.hub.now();
     let shown = match caller {
         Caller::User(user) => state.rates.count_user(user.id, now),
@@ -105,8 +105,8 @@ pub(crate) fn count(state: &AppState, request: &HttpRequest, caller: &Caller) ->
 }
 
 /// Keeps what was counted for the headers of the response; refuses a request that was one too many.
-fn settle(request: &HttpRequest, shown: Option<Shown>) -> Result<(), Failure> {
-    request.extensions_mut().insert(Counted::As(shown));
+fn settle(request: &HttpRequest, shown: Option<QuotaHeaders>) -> Result<(), HandlerError> {
+    request.extensions_mut().insert(QuotaCharge::As(shown));
     match shown.and_then(|shown| shown.refusal()) {
         Some(problem) => Err(problem.into()),
         None => Ok(()),
@@ -135,10 +135,10 @@ mod tests {
     use branchyard_auth::PlainToken;
     use branchyard_problem_details::Problem;
 
-    use crate::manners::{Credentials, Manners};
+    use crate::manners::{Credentials, RequestPolicy};
 
     fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
-        super::token_of(request, &Manners::default().credentials)
+        super::token_of(request, &RequestPolicy::default().credentials)
     }
 
     fn token() -> String {

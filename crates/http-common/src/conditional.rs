@@ -6,21 +6,21 @@ use actix_web::http::header::{self, HeaderName};
 
 /// The entity tags of a conditional header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Tags {
+enum EntityTags {
     Any,
     List(Vec<String>),
 }
 
-fn tags(request: &HttpRequest, name: HeaderName) -> Option<Tags> {
+fn tags(request: &HttpRequest, name: HeaderName) -> Option<EntityTags> {
     let mut list: Option<Vec<String>> = None;
     for value in request.headers().get_all(name) {
         let text = String::from_utf8_lossy(value.as_bytes());
         if text.trim() == "*" {
-            return Some(Tags::Any);
+            return Some(EntityTags::Any);
         }
         list.get_or_insert_default().extend(parse(&text));
     }
-    list.map(Tags::List)
+    list.map(EntityTags::List)
 }
 
 /// `"a", W/"b"`; a comma may stand inside the quotes. What follows a mistake is left out.
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Vec<String> {
 
 /// The `If-None-Match` of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IfNoneMatch(Option<Tags>);
+pub struct IfNoneMatch(Option<EntityTags>);
 
 impl IfNoneMatch {
     /// Only `GET` and `HEAD` have one.
@@ -52,15 +52,15 @@ impl IfNoneMatch {
     pub fn matches(&self, etag: &str) -> bool {
         match &self.0 {
             None => false,
-            Some(Tags::Any) => true,
-            Some(Tags::List(list)) => list.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == etag),
+            Some(EntityTags::Any) => true,
+            Some(EntityTags::List(list)) => list.iter().any(|tag| tag.strip_prefix("W/").unwrap_or(tag) == etag),
         }
     }
 }
 
 /// The `If-Match` of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IfMatch(Tags);
+pub struct IfMatch(EntityTags);
 
 impl IfMatch {
     /// `None` when the header is absent: the last writer wins.
@@ -71,8 +71,8 @@ impl IfMatch {
     /// Whether it names this tag (strong comparison).
     pub fn matches(&self, etag: &str) -> bool {
         match &self.0 {
-            Tags::Any => true,
-            Tags::List(list) => list.iter().any(|tag| tag == etag),
+            EntityTags::Any => true,
+            EntityTags::List(list) => list.iter().any(|tag| tag == etag),
         }
     }
 }

@@ -51,7 +51,7 @@ impl Proxies {
 
 /// How long clients may take to send.
 #[derive(Debug, Clone)]
-pub struct Patience {
+pub struct BodyTimeouts {
     /// For a whole body that is read into memory.
     pub body: Duration,
     /// Before the pace counts.
@@ -62,7 +62,7 @@ pub struct Patience {
     pub stall: Duration,
 }
 
-impl Default for Patience {
+impl Default for BodyTimeouts {
     fn default() -> Self {
         let (body, stall) = (Duration::from_secs(30), Duration::from_secs(30));
         Self { body, grace: Duration::from_secs(5), bytes_per_second: 1 << 10, stall }
@@ -167,7 +167,7 @@ pub struct HttpConfig {
     /// Proxies in front of the server.
     pub proxies: Proxies,
     /// How long clients may take to send.
-    pub patience: Patience,
+    pub patience: BodyTimeouts,
     /// Items of a page when the request does not say.
     pub default_page_size: usize,
     /// Items of a page at most.
@@ -200,7 +200,7 @@ impl HttpConfig {
             rate_limits: Some(RateLimits::default()),
             sign_ins: SignInLimits::default(),
             proxies: Proxies::default(),
-            patience: Patience::default(),
+            patience: BodyTimeouts::default(),
             default_page_size: 30,
             max_page_size: 100,
             long_page_size: 1_000,

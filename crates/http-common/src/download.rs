@@ -4,7 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use actix_web::web::Bytes;
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::CancellationToken;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tokio::runtime::Handle;
@@ -21,11 +21,11 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
 /// Somebody waits for a result; says so when they no longer do, because the client went away.
-pub struct Waiting(Canceled);
+pub struct Waiting(CancellationToken);
 
 impl Waiting {
     /// To be kept as long as somebody waits.
-    pub fn new(canceled: &Canceled) -> Self {
+    pub fn new(canceled: &CancellationToken) -> Self {
         Self(canceled.clone())
     }
 }
@@ -45,14 +45,14 @@ pub enum Ending<T> {
     Broken(T),
 }
 
-enum Piece<T> {
+enum DownloadPiece<T> {
     Bytes(Bytes),
     End(Bytes, Ending<T>),
 }
 
 /// The writing side. Collects bytes to chunks.
 pub struct DownloadWriter<T> {
-    pieces: mpsc::Sender<Piece<T>>,
+    pieces: mpsc::Sender<DownloadPiece<T>>,
     runtime: Handle,
     stall: Duration,
     buffer: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct DownloadWriter<T> {
 
 /// The sending side.
 pub struct Download<T> {
-    pieces: mpsc::Receiver<Piece<T>>,
+    pieces: mpsc::Receiver<DownloadPiece<T>>,
     _waiting: Waiting,
 }
 
@@ -78,7 +78,7 @@ pub enum First<T> {
 
 /// Both sides. A client that takes nothing for `stall` is given up, and one that goes away cancels what is written. To be
 /// called on the server's worker.
-pub fn download_channel<T>(stall: Duration, canceled: &Canceled) -> (DownloadWriter<T>, Download<T>) {
+pub fn download_channel<T>(stall: Duration, canceled: &CancellationToken) -> (DownloadWriter<T>, Download<T>) {
     let (pieces, receiver) = mpsc::channel(CHUNKS);
     let writer = DownloadWriter { pieces, runtime: Handle::current(), stall, buffer: Vec::new(), waits_since: None };
     (writer, Download { pieces: receiver, _waiting: Waiting::new(canceled) })
@@ -88,10 +88,10 @@ impl<T> DownloadWriter<T> {
     /// Ends the body.
     pub fn end(mut self, ending: Ending<T>) {
         let rest = Bytes::from(std::mem::take(&mut self.buffer));
-        self.send(Piece::End(rest, ending));
+        self.send(DownloadPiece::End(rest, ending));
     }
 
-    fn send(&self, piece: Piece<T>) -> bool {
+    fn send(&self, piece: DownloadPiece<T>) -> bool {
         let piece = match self.pieces.try_send(piece) {
             Ok(()) => return true,
             Err(mpsc::error::TrySendError::Closed(_)) => return false,
@@ -121,7 +121,7 @@ impl<T> RowOut for DownloadWriter<T> {
         self.waits_since = None;
         while !bytes.is_empty() {
             let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
-            if !self.send(Piece::Bytes(chunk)) {
+            if !self.send(DownloadPiece::Bytes(chunk)) {
                 return false;
             }
         }
@@ -133,8 +133,8 @@ impl<T> Download<T> {
     /// Waits until there is something to send.
     pub async fn first(mut self) -> First<T> {
         match self.pieces.recv().await {
-            Some(Piece::End(bytes, ending)) => First::All(bytes, ending),
-            Some(Piece::Bytes(bytes)) => First::Begun(bytes, self),
+            Some(DownloadPiece::End(bytes, ending)) => First::All(bytes, ending),
+            Some(DownloadPiece::Bytes(bytes)) => First::Begun(bytes, self),
             None => First::Lost,
         }
     }
@@ -148,9 +148,9 @@ impl<T> Download<T> {
                 return Some((Ok(bytes), (None, Some(download))));
             }
             match download.pieces.recv().await {
-                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), (None, Some(download)))),
-                Some(Piece::End(bytes, Ending::Whole(_))) => Some((Ok(bytes), (None, None))),
-                Some(Piece::End(_, Ending::Broken(_))) | None => Some((broken(), (None, None))),
+                Some(DownloadPiece::Bytes(bytes)) => Some((Ok(bytes), (None, Some(download)))),
+                Some(DownloadPiece::End(bytes, Ending::Whole(_))) => Some((Ok(bytes), (None, None))),
+                Some(DownloadPiece::End(_, Ending::Broken(_))) | None => Some((broken(), (None, None))),
             }
         })
     }
@@ -158,7 +158,7 @@ impl<T> Download<T> {
 
 #[cfg(test)]
 mod tests {
-    use branchyard_domain::ports::Canceled;
+    use branchyard_domain::ports::CancellationToken;
 
     use super::{Download, DownloadWriter, Ending, First, download_channel};
     use crate::row_out::RowOut as _;
@@ -195,7 +195,7 @@ mod tests {
 
     #[actix_web::test]
     async fn short_bodies_come_whole() {
-        let (writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
+        let (writer, download) = download_channel(Duration::from_secs(5), &CancellationToken::default());
         write(writer, 0, Some(Ending::Broken(7)));
         let First::All(bytes, ending) = download.first().await else { panic!("all") };
         assert_eq!((&bytes[..], ending), (&b"end"[..], Ending::Broken(7)));
@@ -204,7 +204,7 @@ mod tests {
     #[actix_web::test]
     async fn long_bodies_come_in_pieces_and_show_how_they_ended() {
         for (ending, whole) in [(Some(Ending::Whole(1)), true), (Some(Ending::Broken(1)), false), (None, false)] {
-            let (writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
+            let (writer, download) = download_channel(Duration::from_secs(5), &CancellationToken::default());
             write(writer, 20, ending);
             let (bytes, good) = read(download).await;
             assert_eq!((bytes, good), (20 * super::CHUNK_BYTES + if whole { 3 } else { 0 }, whole));
@@ -213,7 +213,7 @@ mod tests {
 
     #[actix_web::test]
     async fn a_client_that_takes_nothing_is_given_up() {
-        let (writer, download) = download_channel(Duration::from_millis(20), &Canceled::default());
+        let (writer, download) = download_channel(Duration::from_millis(20), &CancellationToken::default());
         let writing = write(writer, 100, None);
         tokio::time::sleep(Duration::from_millis(300)).await;
         drop(download);
@@ -222,7 +222,7 @@ mod tests {
 
     #[actix_web::test]
     async fn rows_do_not_wait_for_a_full_chunk() {
-        let (mut writer, download) = download_channel::<u8>(Duration::from_secs(5), &Canceled::default());
+        let (mut writer, download) = download_channel::<u8>(Duration::from_secs(5), &CancellationToken::default());
         let writing = std::thread::spawn(move || {
             writer.buffer().extend_from_slice(b"row");
             assert!(writer.flush_if_due());
@@ -238,7 +238,7 @@ mod tests {
 
     #[actix_web::test]
     async fn what_a_body_waited_for_before_it_began_does_not_cut_it_up() {
-        let (mut writer, download) = download_channel(Duration::from_secs(5), &Canceled::default());
+        let (mut writer, download) = download_channel(Duration::from_secs(5), &CancellationToken::default());
         let writing = std::thread::spawn(move || {
             std::thread::sleep(2 * super::CHUNK_WAIT);
             assert!(writer.flush_if_due(), "there is nothing yet");
@@ -253,7 +253,7 @@ mod tests {
 
     #[actix_web::test]
     async fn whoever_goes_away_cancels() {
-        let canceled = Canceled::default();
+        let canceled = CancellationToken::default();
         let (_writer, download) = download_channel::<u8>(Duration::from_secs(5), &canceled);
         assert!(!canceled.is_canceled());
         drop(download);

@@ -4,26 +4,26 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use crate::answer::Answer;
+use crate::answer::ApiResponse;
 use crate::call::explain;
-use crate::refusal::Refusal;
+use crate::refusal::ApiError;
 use crate::request_id::RequestId;
 use branchyard_executor::PoolError;
 
 /// What a handler gives instead of an answer of its own.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum HandlerError {
     /// A problem; [`crate::layer`] renders it.
     #[error(transparent)]
     Problem(#[from] Problem),
     /// The saved answer of an idempotency key.
     #[error("a saved answer")]
-    Replay(Box<Answer>),
+    Replay(Box<ApiResponse>),
 }
 
-impl Failure {
-    /// A refusal of the domain, outside a [`crate::Call`]. A fault is logged with the id of the request.
-    pub fn of(refusal: Refusal, request: &HttpRequest) -> Self {
+impl HandlerError {
+    /// A refusal of the domain, outside a [`crate::RequestContext`]. A fault is logged with the id of the request.
+    pub fn of(refusal: ApiError, request: &HttpRequest) -> Self {
         let id = request.extensions().get::<RequestId>().cloned();
         explain(refusal, &id.unwrap_or_default())
     }
@@ -42,7 +42,7 @@ impl Failure {
     }
 }
 
-impl From<PoolError> for Failure {
+impl From<PoolError> for HandlerError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::Full | PoolError::TooLong => {
@@ -53,7 +53,7 @@ impl From<PoolError> for Failure {
     }
 }
 
-impl ResponseError for Failure {
+impl ResponseError for HandlerError {
     fn status_code(&self) -> StatusCode {
         match self {
             Self::Problem(problem) => {

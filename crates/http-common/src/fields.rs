@@ -11,9 +11,9 @@ use crate::json::Json;
 
 /// Everything found wrong with a request so far.
 #[derive(Debug, Default)]
-pub struct Faults(RefCell<Vec<FieldError>>);
+pub struct ValidationErrors(RefCell<Vec<FieldError>>);
 
-impl Faults {
+impl ValidationErrors {
     /// Notes a fault; those beyond what a problem can hold are dropped.
     pub fn add(&self, fault: FieldError) {
         let mut faults = self.0.borrow_mut();
@@ -44,7 +44,7 @@ fn summary(faults: &[FieldError]) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ReaderMode {
     /// Unknown fields are refused, `null` is absence.
     Closed,
     /// Unknown fields are ignored, `null` is absence.
@@ -60,12 +60,12 @@ pub struct Fields<'a> {
     pointer: String,
     known: RefCell<Vec<&'static str>>,
     any: Cell<bool>,
-    faults: &'a Faults,
-    mode: Mode,
+    faults: &'a ValidationErrors,
+    mode: ReaderMode,
 }
 
 pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
-    read_body(body, Mode::Closed, read)
+    read_body(body, ReaderMode::Closed, read)
 }
 
 /// Reads an object in which unknown fields are ignored; an empty text counts as an empty object.
@@ -73,24 +73,24 @@ pub(crate) fn read_closed<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Opti
 /// # Errors
 /// 400 with everything that is wrong.
 pub fn read_open<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
-    read_body(body, Mode::Open, read)
+    read_body(body, ReaderMode::Open, read)
 }
 
 pub(crate) fn read_patch<T>(body: &[u8], read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
-    read_body(body, Mode::Patch, read)
+    read_body(body, ReaderMode::Patch, read)
 }
 
-fn read_body<T>(body: &[u8], mode: Mode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
+fn read_body<T>(body: &[u8], mode: ReaderMode, read: impl FnOnce(&Fields<'_>) -> Option<T>) -> Result<T, Problem> {
     let body = if body.is_empty() { b"{}" } else { body };
     let json: Json = serde_json::from_slice(body).map_err(|error| malformed(&error))?;
-    let faults = Faults::default();
+    let faults = ValidationErrors::default();
     json.check("", &faults);
     let value = match &json {
         Json::Object(members) => {
             let fields = Fields::new(members, String::new(), &faults, mode);
             let value = read(&fields);
             fields.finish();
-            if mode == Mode::Patch && members.is_empty() {
+            if mode == ReaderMode::Patch && members.is_empty() {
                 faults.add(FieldError::at_pointer("", "names nothing to change"));
             }
             value
@@ -110,12 +110,12 @@ fn malformed(error: &serde_json::Error) -> Problem {
 }
 
 impl<'a> Fields<'a> {
-    fn new(members: &'a [(String, Json)], pointer: String, faults: &'a Faults, mode: Mode) -> Self {
+    fn new(members: &'a [(String, Json)], pointer: String, faults: &'a ValidationErrors, mode: ReaderMode) -> Self {
         Self { members, pointer, known: RefCell::default(), any: Cell::new(false), faults, mode }
     }
 
     fn finish(&self) {
-        if self.mode == Mode::Open {
+        if self.mode == ReaderMode::Open {
             return;
         }
         let known = self.known.borrow();
@@ -148,7 +148,7 @@ impl<'a> Fields<'a> {
     pub fn get(&self, name: &'static str) -> Option<&'a Json> {
         self.known.borrow_mut().push(name);
         let (_, value) = self.members.iter().find(|(member, _)| member == name)?;
-        if *value == Json::Null && self.mode != Mode::Patch {
+        if *value == Json::Null && self.mode != ReaderMode::Patch {
             return None;
         }
         self.any.set(true);

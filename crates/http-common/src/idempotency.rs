@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchyard_domain::entities::User;
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::AccountId;
 use branchyard_problem_details::{ErrorCode, Problem};
 use sha2::{Digest as _, Sha256};
 
-use crate::answer::Answer;
-use crate::call::Call;
-use crate::failure::Failure;
+use crate::answer::ApiResponse;
+use crate::call::RequestContext;
+use crate::failure::HandlerError;
 use crate::refusal::key_in_flight;
 
 const HEADER: &str = "idempotency-key";
@@ -41,33 +41,36 @@ impl Drop for Claimed {
 }
 
 /// A claimed key, or none. The claim ends when it is dropped, so it goes into the call that has the effect.
-pub struct Key(Option<(Claimed, [u8; 32])>);
+pub struct ClaimedKey(Option<(Claimed, [u8; 32])>);
 
-impl Key {
+impl ClaimedKey {
     /// No key.
     pub fn none() -> Self {
         Self(None)
     }
 
     /// What the domain needs to keep the answer.
-    pub(crate) fn once<'a, T>(&self, render: &'a dyn Fn(&T) -> Vec<u8>) -> Option<Once<'a, T>> {
+    pub(crate) fn once<'a, T>(&self, render: &'a dyn Fn(&T) -> Vec<u8>) -> Option<IdempotencyRecord<'a, T>> {
         let (claimed, request_hash) = self.0.as_ref()?;
         let (caller, scope, key) = claimed.claim.clone();
-        Some(Once { caller, scope, key, request_hash: *request_hash, render })
+        Some(IdempotencyRecord { caller, scope, key, request_hash: *request_hash, render })
     }
 }
 
 /// Claims the key of a request, or gives the saved answer.
-pub(crate) async fn claim(call: &Call, user: &User) -> Result<Key, Failure> {
+pub(crate) async fn claim(call: &RequestContext, user: &User) -> Result<ClaimedKey, HandlerError> {
     let (request, body) = call.raw();
     let mut values = request.headers().get_all(HEADER);
-    let Some(value) = values.next() else { return Ok(Key::none()) };
+    let Some(value) = values.next() else { return Ok(ClaimedKey::none()) };
     let key = match values.next() {
         None => parse(value.as_bytes()),
         Some(_) => None,
     };
     let Some(key) = key else {
-        return Err(Failure::parameter("Idempotency-Key", "must be one value of 1 to 255 printable ASCII characters"));
+        return Err(HandlerError::parameter(
+            "Idempotency-Key",
+            "must be one value of 1 to 255 printable ASCII characters",
+        ));
     };
     let scope = format!("{} {}", request.method(), request.uri().path());
     let request_hash: [u8; 32] = Sha256::digest(body).into();
@@ -75,14 +78,14 @@ pub(crate) async fn claim(call: &Call, user: &User) -> Result<Key, Failure> {
     let caller = user.id;
     let saved = call.read(move |hub| hub.databases().saved_answer(caller, &scope, &key)).await?;
     match saved {
-        None => Ok(Key(Some((claimed, request_hash)))),
+        None => Ok(ClaimedKey(Some((claimed, request_hash)))),
         Some(saved) if saved.request_hash != request_hash => {
             let detail = "this idempotency key was used with another request body";
             Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
         }
         Some(saved) => {
-            let answer = Answer::decode(&saved.answer).ok_or_else(Problem::internal)?;
-            Err(Failure::Replay(Box::new(answer)))
+            let answer = ApiResponse::decode(&saved.answer).ok_or_else(Problem::internal)?;
+            Err(HandlerError::Replay(Box::new(answer)))
         }
     }
 }

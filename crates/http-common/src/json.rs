@@ -5,7 +5,7 @@ use std::fmt;
 use branchyard_problem_details::{FieldError, escape_pointer_token};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use crate::fields::Faults;
+use crate::fields::ValidationErrors;
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ impl Json {
     }
 
     /// Adds a fault for each repeated key and each NUL character.
-    pub(crate) fn check(&self, pointer: &str, faults: &Faults) {
+    pub(crate) fn check(&self, pointer: &str, faults: &ValidationErrors) {
         match self {
             Self::Null | Self::Bool(_) | Self::Int(_) | Self::Float(_) => {}
             Self::String(text) => {
@@ -61,7 +61,7 @@ impl Json {
     }
 }
 
-fn check_members(members: &[(String, Json)], pointer: &str, faults: &Faults) {
+fn check_members(members: &[(String, Json)], pointer: &str, faults: &ValidationErrors) {
     let mut seen = std::collections::HashSet::with_capacity(members.len());
     for (name, value) in members {
         let place = format!("{pointer}/{}", escape_pointer_token(name));

@@ -15,8 +15,8 @@ use branchyard_problem_details::{ErrorCode, PROBLEM_MEDIA_TYPE, Problem};
 use crate::answer_room::with_room;
 use crate::caller::address_of;
 use crate::coding;
-use crate::failure::Failure;
-use crate::rate::{Counted, Shown};
+use crate::failure::HandlerError;
+use crate::rate::{QuotaCharge, QuotaHeaders};
 use crate::request_id::RequestId;
 use crate::state::AppState;
 
@@ -56,7 +56,7 @@ pub struct OwnShape;
 
 /// Takes a request out of the rate limits: uploads of parts carry their own credential.
 pub fn uncounted(request: &HttpRequest) {
-    request.extensions_mut().insert(Counted::Free);
+    request.extensions_mut().insert(QuotaCharge::Free);
 }
 
 /// What of a request its response needs.
@@ -101,12 +101,12 @@ impl About {
     }
 
     /// The caller's quota, after this request. What was not counted so far came to no handler, and counts against the address.
-    fn quota(&self, state: &AppState, request: &HttpRequest) -> Option<Shown> {
-        let counted = request.extensions().get::<Counted>().copied();
+    fn quota(&self, state: &AppState, request: &HttpRequest) -> Option<QuotaHeaders> {
+        let counted = request.extensions().get::<QuotaCharge>().copied();
         let (address, now) = (address_of(state, request), state.hub.now());
         match counted {
-            Some(Counted::As(shown)) => shown,
-            Some(Counted::Free) => state.rates.look_address(address, now),
+            Some(QuotaCharge::As(shown)) => shown,
+            Some(QuotaCharge::Free) => state.rates.look_address(address, now),
             None if self.is_preflight => state.rates.look_address(address, now),
             None => state.rates.count_address(address, now),
         }
@@ -185,9 +185,9 @@ fn allowed_origin(headers: &HeaderMap, allowed: &[String]) -> Option<HeaderValue
 /// The problem of a response that is not one yet.
 fn problem_of(response: &ServiceResponse<BoxBody>) -> Option<Problem> {
     if let Some(error) = response.response().error() {
-        match error.as_error::<Failure>() {
-            Some(Failure::Problem(problem)) => return Some(problem.clone()),
-            Some(Failure::Replay(_)) => return None,
+        match error.as_error::<HandlerError>() {
+            Some(HandlerError::Problem(problem)) => return Some(problem.clone()),
+            Some(HandlerError::Replay(_)) => return None,
             None => {}
         }
     }

@@ -15,8 +15,8 @@
 //! be wrapped around the whole `App` as well, `App::new().wrap(actix_web::middleware::from_fn(http_common::layer))`, and then
 //! covers the other routes too. Wrapping twice does no harm.
 //!
-//! A handler takes a [`Call`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
-//! [`Answer`]. What goes wrong is a [`Failure`]; the layer renders it as a problem document.
+//! A handler takes a [`RequestContext`], gets an access value from it, reads the body, runs one use case on a [`Pool`] and gives an
+//! [`ApiResponse`]. What goes wrong is a [`HandlerError`]; the layer renders it as a problem document.
 
 mod address;
 mod answer;
@@ -67,37 +67,37 @@ mod urls;
 // What is in signatures here.
 pub use branchyard_executor::{BodyRoom, CallerKey, ConcurrencyPermit, PoolError};
 
-pub use answer::{Answer, etag_of};
+pub use answer::{ApiResponse, etag_of};
 pub use answer_room::{NoEffect, with_room};
 pub use archive::send_archive;
 pub use body::{AnonymousBodies, ReadBody};
-pub use call::{Call, Shown, Sought, path_segment, sent_parameter};
+pub use call::{DatabasePath, RequestContext, SecretsShown, path_segment, sent_parameter};
 pub use cells::{cell_text, real, storage_class};
 pub use coding::{Coding, TaggedCoding};
 pub use collect::{CollectLimits, CollectedRows, JsonRows, RowShape};
 pub use conditional::{IfMatch, IfNoneMatch};
-pub use config::{ForwardedHeader, HttpConfig, Patience, PoolSizes, Proxies, RateLimits, SqlLimits};
+pub use config::{BodyTimeouts, ForwardedHeader, HttpConfig, PoolSizes, Proxies, RateLimits, SqlLimits};
 pub use csv::{csv_header, csv_row};
 pub use csv_file::CsvFile;
 pub use download::{Download, DownloadWriter, Ending, First, Waiting, download_channel};
-pub use failure::Failure;
-pub use fields::{Faults, Fields, read_open};
+pub use failure::HandlerError;
+pub use fields::{Fields, ValidationErrors, read_open};
 pub use file_pieces::file_pieces;
 pub use head::head_limit;
 pub use hosted_addresses::HostedAddresses;
-pub use idempotency::Key;
+pub use idempotency::ClaimedKey;
 pub use json::Json;
 pub use key_cells::KeyCells;
 pub use keys::ServerKeys;
 pub use layer::{OwnShape, layer, rate_limited, uncounted};
-pub use manners::{BodyTypes, Credentials, Manners};
+pub use manners::{BodyTypes, Credentials, RequestPolicy};
 pub use multipart::{FormPart, Multipart, form_boundary};
 pub use openapi::{OpenApi, Served, path_parameters};
-pub use pace::{Pace, TooSlow};
+pub use pace::{BodyClock, TooSlow};
 pub use paging::{Listed, Page, PageRequest, bound, cut, open_token, page, token};
 pub use query::Query;
 pub use rate::{Attempts, Guesses, SignInLimits};
-pub use refusal::Refusal;
+pub use refusal::ApiError;
 pub use request_id::RequestId;
 pub use results::Results;
 pub use routes::Endpoint;

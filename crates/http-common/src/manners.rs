@@ -41,14 +41,14 @@ impl BodyTypes {
 
 /// How a version of the API takes requests. An adapter puts its own into the data of its scope; without, v2's hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Manners {
+pub struct RequestPolicy {
     /// The credential.
     pub credentials: Credentials,
     /// Bodies.
     pub bodies: BodyTypes,
 }
 
-impl Default for Manners {
+impl Default for RequestPolicy {
     fn default() -> Self {
         let credentials = Credentials {
             schemes: &["bearer"],
@@ -60,7 +60,7 @@ impl Default for Manners {
     }
 }
 
-impl Manners {
+impl RequestPolicy {
     pub(crate) fn of(request: &HttpRequest) -> Self {
         request.app_data::<Self>().copied().unwrap_or_default()
     }

@@ -131,8 +131,8 @@ impl<R: Read> Multipart<R> {
     }
 
     /// The bytes of this part.
-    pub fn part(&mut self) -> Part<'_, R> {
-        Part(self)
+    pub fn part(&mut self) -> PartReader<'_, R> {
+        PartReader(self)
     }
 
     /// The bytes of this part at once, at most `limit`.
@@ -151,9 +151,9 @@ impl<R: Read> Multipart<R> {
 }
 
 /// The bytes of one part.
-pub struct Part<'a, R>(&'a mut Multipart<R>);
+pub struct PartReader<'a, R>(&'a mut Multipart<R>);
 
-impl<R: Read> Read for Part<'_, R> {
+impl<R: Read> Read for PartReader<'_, R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let form = &mut *self.0;
         if !form.inside || out.is_empty() {

@@ -68,10 +68,10 @@ pub fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
 
 /// A document as it is served, made once.
 #[derive(Default)]
-pub struct Served(OnceLock<Made>);
+pub struct Served(OnceLock<BuiltDocument>);
 
 #[derive(Clone)]
-struct Made {
+struct BuiltDocument {
     public_url: String,
     etag: String,
     text: String,
@@ -88,10 +88,10 @@ impl Served {
         // The public address does not change while a server runs; those of a test may, so it is kept with the document.
         let make = || {
             let text = document(public_url).to_string();
-            Made { public_url: public_url.to_owned(), etag: etag_of(&text), text }
+            BuiltDocument { public_url: public_url.to_owned(), etag: etag_of(&text), text }
         };
         let made = self.0.get_or_init(make);
-        let Made { etag, text, .. } = if made.public_url == public_url { made.clone() } else { make() };
+        let BuiltDocument { etag, text, .. } = if made.public_url == public_url { made.clone() } else { make() };
         (etag, text)
     }
 }

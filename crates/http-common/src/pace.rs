@@ -6,7 +6,7 @@ use actix_web::web::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use tokio::time::Instant;
 
-use crate::config::Patience;
+use crate::config::BodyTimeouts;
 
 /// The body fell behind the pace, or missed its deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub struct TooSlow;
 
 /// The clock of one body. Time in which the server takes nothing does not count.
 #[derive(Debug)]
-pub struct Pace {
-    patience: Patience,
+pub struct BodyClock {
+    patience: BodyTimeouts,
     /// Whether the whole body has a deadline.
     is_bounded: bool,
     began: Instant,
@@ -23,18 +23,18 @@ pub struct Pace {
     received: u64,
 }
 
-impl Pace {
+impl BodyClock {
     /// The clock of a body that is read into memory: it has a deadline.
-    pub fn bounded(patience: &Patience) -> Self {
+    pub fn bounded(patience: &BodyTimeouts) -> Self {
         Self::new(patience, true)
     }
 
     /// The clock of a body that is passed on as it arrives: it may take any time, but no long pause.
-    pub fn streamed(patience: &Patience) -> Self {
+    pub fn streamed(patience: &BodyTimeouts) -> Self {
         Self::new(patience, false)
     }
 
-    fn new(patience: &Patience, is_bounded: bool) -> Self {
+    fn new(patience: &BodyTimeouts, is_bounded: bool) -> Self {
         let (began, server_time) = (Instant::now(), Duration::ZERO);
         Self { patience: patience.clone(), is_bounded, began, server_time, received: 0 }
     }
@@ -78,11 +78,11 @@ mod tests {
     use futures_util::StreamExt as _;
     use futures_util::stream::{self, LocalBoxStream};
 
-    use super::{Pace, TooSlow};
-    use crate::config::Patience;
+    use super::{BodyClock, TooSlow};
+    use crate::config::BodyTimeouts;
 
     fn after(received: u64, is_bounded: bool) -> Duration {
-        let mut pace = Pace::new(&Patience::default(), is_bounded);
+        let mut pace = BodyClock::new(&BodyTimeouts::default(), is_bounded);
         pace.received = received;
         pace.allowance()
     }
@@ -106,7 +106,7 @@ mod tests {
         drops.boxed_local()
     }
 
-    async fn ends(mut pace: Pace) -> TooSlow {
+    async fn ends(mut pace: BodyClock) -> TooSlow {
         let mut body = dripping();
         loop {
             if let Err(slow) = pace.next(&mut body).await {
@@ -117,20 +117,20 @@ mod tests {
 
     #[actix_web::test]
     async fn a_body_that_drips_is_cut_and_so_is_one_that_pauses() {
-        let impatient = Patience { grace: Duration::from_millis(50), ..Patience::default() };
-        assert_eq!(ends(Pace::bounded(&impatient)).await, TooSlow);
-        assert_eq!(ends(Pace::streamed(&impatient)).await, TooSlow);
-        let deadline = Patience { body: Duration::from_millis(50), bytes_per_second: 1, ..Patience::default() };
-        assert_eq!(ends(Pace::bounded(&deadline)).await, TooSlow);
-        let restless = Patience { stall: Duration::from_millis(50), ..Patience::default() };
+        let impatient = BodyTimeouts { grace: Duration::from_millis(50), ..BodyTimeouts::default() };
+        assert_eq!(ends(BodyClock::bounded(&impatient)).await, TooSlow);
+        assert_eq!(ends(BodyClock::streamed(&impatient)).await, TooSlow);
+        let deadline = BodyTimeouts { body: Duration::from_millis(50), bytes_per_second: 1, ..BodyTimeouts::default() };
+        assert_eq!(ends(BodyClock::bounded(&deadline)).await, TooSlow);
+        let restless = BodyTimeouts { stall: Duration::from_millis(50), ..BodyTimeouts::default() };
         let mut silent = stream::pending::<Result<Bytes, ()>>();
-        assert_eq!(Pace::streamed(&restless).next(&mut silent).await, Err(TooSlow));
+        assert_eq!(BodyClock::streamed(&restless).next(&mut silent).await, Err(TooSlow));
     }
 
     #[actix_web::test]
     async fn time_of_the_server_does_not_count() {
-        let patience = Patience { grace: Duration::from_millis(20), ..Patience::default() };
-        let mut pace = Pace::bounded(&patience);
+        let patience = BodyTimeouts { grace: Duration::from_millis(20), ..BodyTimeouts::default() };
+        let mut pace = BodyClock::bounded(&patience);
         tokio::time::sleep(Duration::from_millis(30)).await;
         pace.exclude(Duration::from_secs(60));
         let mut body = dripping();

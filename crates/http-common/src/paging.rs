@@ -4,8 +4,8 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::{Answer, to_json};
-use crate::failure::Failure;
+use crate::answer::{ApiResponse, to_json};
+use crate::failure::HandlerError;
 use crate::keys::ServerKeys;
 use crate::state::AppState;
 
@@ -31,11 +31,11 @@ impl PageRequest {
     }
 
     /// The key the page begins after.
-    pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, Failure> {
+    pub(crate) fn key<K: DeserializeOwned>(&self, keys: &ServerKeys, bound: &str) -> Result<Option<K>, HandlerError> {
         let Some(token) = &self.token else { return Ok(None) };
         open_token(keys, bound, token)
             .map(Some)
-            .ok_or_else(|| Failure::parameter(self.parameter, "is not a token of this list"))
+            .ok_or_else(|| HandlerError::parameter(self.parameter, "is not a token of this list"))
     }
 }
 
@@ -69,7 +69,7 @@ pub fn page<T, W, K>(
     listed: impl Into<Listed<T>>,
     wire: impl Fn(&T) -> W,
     key: impl Fn(&T) -> K,
-) -> Result<Answer, Failure>
+) -> Result<ApiResponse, HandlerError>
 where
     W: Serialize,
     K: Serialize,
@@ -79,7 +79,7 @@ where
         Some(token) => format!("{{\"next_page_token\":{}}}", to_json(&token)),
         None => "{}".to_owned(),
     };
-    Ok(Answer::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}")))
+    Ok(ApiResponse::with_body(200, format!("{{\"data\":{items},\"meta\":{meta}}}")))
 }
 
 /// A page, without an envelope.
@@ -102,7 +102,7 @@ pub fn cut<T, W, K>(
     listed: impl Into<Listed<T>>,
     wire: impl Fn(&T) -> W,
     key: impl Fn(&T) -> K,
-) -> Result<Page, Failure>
+) -> Result<Page, HandlerError>
 where
     W: Serialize,
     K: Serialize,

@@ -3,7 +3,7 @@
 use branchyard_domain::values::{Timestamp, UploadId};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::failure::Failure;
+use crate::failure::HandlerError;
 use crate::query::{Query, Repeats};
 use crate::state::Shared;
 use crate::time::parse_http_seconds;
@@ -25,7 +25,7 @@ impl Shared {
     ///
     /// # Errors
     /// 403 when it is not one of ours, or has expired.
-    pub fn part_of(&self, upload: &str, number: &str, query: &str) -> Result<(UploadId, u32), Failure> {
+    pub fn part_of(&self, upload: &str, number: &str, query: &str) -> Result<(UploadId, u32), HandlerError> {
         let refused = || Problem::new(ErrorCode::PermissionDenied, "the address of the part is wrong or has expired");
         let read = Query::read(query, Repeats::Refused, |query| {
             Some((parse_http_seconds(query.optional("expires")?)?, query.optional("signature")?.to_owned()))

@@ -5,14 +5,14 @@ use std::fmt::Display;
 use branchyard_problem_details::{FieldError, Problem};
 use percent_encoding::percent_decode;
 
-use crate::fields::{Faults, spellings};
+use crate::fields::{ValidationErrors, spellings};
 use crate::paging::PageRequest;
 
 /// The parameters of a query. Every reader gives `None` both when the parameter is absent and when it is wrong; what is wrong
 /// is noted.
 pub struct Query<'a> {
     pairs: Vec<(String, Option<String>)>,
-    faults: &'a Faults,
+    faults: &'a ValidationErrors,
     repeats: Repeats,
 }
 
@@ -37,7 +37,7 @@ impl Query<'_> {
         repeats: Repeats,
         read: impl FnOnce(&Query<'_>) -> Option<T>,
     ) -> Result<T, Problem> {
-        let faults = Faults::default();
+        let faults = ValidationErrors::default();
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (decode(name).unwrap_or_default(), decode(value))

@@ -10,20 +10,20 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem, escape_pointer_
 
 /// Why a use case did not do what was asked.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ApiError {
     /// For the client to read.
     Problem(Problem),
     /// For the operator to read.
     Fault(Fault),
 }
 
-impl From<Problem> for Refusal {
+impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<Fault> for Refusal {
+impl From<Fault> for ApiError {
     fn from(fault: Fault) -> Self {
         match fault {
             Fault::KeyTaken => key_in_flight().into(),
@@ -71,11 +71,11 @@ fn at(pointer: &str, error: &impl ToString) -> Problem {
     Problem::new(ErrorCode::ValidationFailed, text.clone()).with_error(FieldError::at_pointer(pointer, text))
 }
 
-fn plain(code: ErrorCode, error: &impl ToString) -> Refusal {
+fn plain(code: ErrorCode, error: &impl ToString) -> ApiError {
     Problem::new(code, error.to_string()).into()
 }
 
-impl From<AccessError> for Refusal {
+impl From<AccessError> for ApiError {
     fn from(error: AccessError) -> Self {
         match error {
             AccessError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
@@ -86,7 +86,7 @@ impl From<AccessError> for Refusal {
     }
 }
 
-impl From<PeopleError> for Refusal {
+impl From<PeopleError> for ApiError {
     fn from(error: PeopleError) -> Self {
         match error {
             PeopleError::NameTaken(_) | PeopleError::NameReserved(_) => plain(ErrorCode::Conflict, &error),
@@ -98,7 +98,7 @@ impl From<PeopleError> for Refusal {
     }
 }
 
-impl From<SignUpError> for Refusal {
+impl From<SignUpError> for ApiError {
     fn from(error: SignUpError) -> Self {
         match error {
             SignUpError::Closed
@@ -112,7 +112,7 @@ impl From<SignUpError> for Refusal {
     }
 }
 
-impl From<OrganizationError> for Refusal {
+impl From<OrganizationError> for ApiError {
     fn from(error: OrganizationError) -> Self {
         match error {
             OrganizationError::SignInRequired => plain(ErrorCode::Unauthenticated, &error),
@@ -131,7 +131,7 @@ impl From<OrganizationError> for Refusal {
     }
 }
 
-impl From<CollaboratorError> for Refusal {
+impl From<CollaboratorError> for ApiError {
     fn from(error: CollaboratorError) -> Self {
         match error {
             CollaboratorError::NoSuchCollaborator(_) => plain(ErrorCode::NotFound, &error),
@@ -142,7 +142,7 @@ impl From<CollaboratorError> for Refusal {
     }
 }
 
-impl From<TokenError> for Refusal {
+impl From<TokenError> for ApiError {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::Invalid(_) => plain(ErrorCode::ValidationFailed, &error),
@@ -153,7 +153,7 @@ impl From<TokenError> for Refusal {
     }
 }
 
-impl From<DatabaseError> for Refusal {
+impl From<DatabaseError> for ApiError {
     fn from(error: DatabaseError) -> Self {
         match error {
             DatabaseError::MayNotCreateFor(_) => plain(ErrorCode::PermissionDenied, &error),
@@ -172,7 +172,7 @@ impl From<DatabaseError> for Refusal {
     }
 }
 
-impl From<RefError> for Refusal {
+impl From<RefError> for ApiError {
     fn from(error: RefError) -> Self {
         match error {
             RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_) => {
@@ -189,7 +189,7 @@ impl From<RefError> for Refusal {
     }
 }
 
-impl From<PullError> for Refusal {
+impl From<PullError> for ApiError {
     fn from(error: PullError) -> Self {
         match error {
             PullError::NoSuchPull => Problem::no_such_pull().into(),
@@ -223,7 +223,7 @@ impl From<PullError> for Refusal {
     }
 }
 
-impl From<ReleaseError> for Refusal {
+impl From<ReleaseError> for ApiError {
     fn from(error: ReleaseError) -> Self {
         match error {
             ReleaseError::NoSuchRelease(_) | ReleaseError::NoSuchCommit(_) | ReleaseError::NoSuchTag(_) => {
@@ -237,7 +237,7 @@ impl From<ReleaseError> for Refusal {
     }
 }
 
-impl From<ReadError> for Refusal {
+impl From<ReadError> for ApiError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Ref(error) => error.into(),
@@ -249,7 +249,7 @@ impl From<ReadError> for Refusal {
     }
 }
 
-impl From<OperationError> for Refusal {
+impl From<OperationError> for ApiError {
     fn from(error: OperationError) -> Self {
         match error {
             OperationError::NoSuchOperation | OperationError::NoSuchBranch(_) => plain(ErrorCode::NotFound, &error),
@@ -267,7 +267,7 @@ impl From<OperationError> for Refusal {
     }
 }
 
-impl From<ImportError> for Refusal {
+impl From<ImportError> for ApiError {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Fields(ref wrong) => {
@@ -294,7 +294,7 @@ impl From<ImportError> for Refusal {
     }
 }
 
-impl From<HookError> for Refusal {
+impl From<HookError> for ApiError {
     fn from(error: HookError) -> Self {
         match error {
             HookError::NoSuchHook | HookError::NoSuchDelivery => plain(ErrorCode::NotFound, &error),
@@ -318,7 +318,7 @@ impl From<HookError> for Refusal {
     }
 }
 
-impl From<DeploymentError> for Refusal {
+impl From<DeploymentError> for ApiError {
     fn from(error: DeploymentError) -> Self {
         let in_field = |code, pointer: &str, why: &str| {
             let name = pointer.trim_start_matches('/');
@@ -364,7 +364,7 @@ impl From<DeploymentError> for Refusal {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refusal, problem_of_fault};
+    use super::{ApiError, problem_of_fault};
     use branchyard_domain::errors::{AccessError, Fault, RefError};
     use branchyard_domain::ports::MetadataError;
 
@@ -382,8 +382,8 @@ mod tests {
 
     #[test]
     fn nested_errors_keep_their_own_problem() {
-        let refusal = Refusal::from(RefError::Access(AccessError::NoSuchDatabase));
-        let Refusal::Problem(problem) = refusal else { panic!("a problem") };
+        let refusal = ApiError::from(RefError::Access(AccessError::NoSuchDatabase));
+        let ApiError::Problem(problem) = refusal else { panic!("a problem") };
         assert_eq!((problem.status(), problem.detail()), (404, "no such repository"));
     }
 }

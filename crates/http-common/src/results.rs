@@ -6,7 +6,7 @@
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::answer::Answer;
+use crate::answer::ApiResponse;
 
 /// Bytes of the largest result that is kept.
 const LARGEST: usize = 256 << 10;
@@ -15,13 +15,13 @@ const LARGEST: usize = 256 << 10;
 const ENTRY_BYTES: u64 = 256;
 
 /// Results of reads, as many as fit.
-pub struct Results(Option<Cache<String, Answer, Bytes>>);
+pub struct Results(Option<Cache<String, ApiResponse, ResultWeight>>);
 
 #[derive(Clone)]
-struct Bytes;
+struct ResultWeight;
 
-impl Weighter<String, Answer> for Bytes {
-    fn weight(&self, etag: &String, answer: &Answer) -> u64 {
+impl Weighter<String, ApiResponse> for ResultWeight {
+    fn weight(&self, etag: &String, answer: &ApiResponse) -> u64 {
         (etag.len() + answer.weight()) as u64 + ENTRY_BYTES
     }
 }
@@ -30,16 +30,16 @@ impl Results {
     /// Keeps at most `bytes` of them.
     pub fn new(bytes: u64) -> Self {
         let about = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
-        Self((bytes > 0).then(|| Cache::with_weighter(about, bytes, Bytes)))
+        Self((bytes > 0).then(|| Cache::with_weighter(about, bytes, ResultWeight)))
     }
 
     /// The result of this tag.
-    pub fn get(&self, etag: &str) -> Option<Answer> {
+    pub fn get(&self, etag: &str) -> Option<ApiResponse> {
         self.0.as_ref()?.get(etag)
     }
 
     /// Keeps a result that carries its tag, unless it is too large.
-    pub fn keep(&self, etag: &str, answer: &Answer) {
+    pub fn keep(&self, etag: &str, answer: &ApiResponse) {
         if let Some(cache) = &self.0
             && answer.weight() <= LARGEST
         {
@@ -51,10 +51,10 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::{LARGEST, Results};
-    use crate::answer::Answer;
+    use crate::answer::ApiResponse;
 
-    fn answer(bytes: usize) -> Answer {
-        Answer::with_body(200, "x".repeat(bytes))
+    fn answer(bytes: usize) -> ApiResponse {
+        ApiResponse::with_body(200, "x".repeat(bytes))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Respo
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::body::AnonymousBodies;
-use crate::failure::Failure;
+use crate::failure::HandlerError;
 
 /// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
 pub struct Endpoint {
@@ -77,7 +77,7 @@ impl Endpoint {
     }
 }
 
-fn other_method(request: &HttpRequest, allow: String) -> Result<HttpResponse, Failure> {
+fn other_method(request: &HttpRequest, allow: String) -> Result<HttpResponse, HandlerError> {
     if request.method() == Method::OPTIONS {
         return Ok(HttpResponse::NoContent().insert_header((header::ALLOW, allow)).finish());
     }

@@ -74,13 +74,13 @@ pub(crate) fn write_pieces(out: &mut impl RowOut, text: &[u8], write: impl Fn(&m
 fn text_pieces(text: &[u8]) -> impl Iterator<Item = &str> {
     text.utf8_chunks().flat_map(|chunk| {
         let replaced = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
-        Pieces(chunk.valid()).chain(std::iter::once(replaced))
+        TextPieces(chunk.valid()).chain(std::iter::once(replaced))
     })
 }
 
-struct Pieces<'a>(&'a str);
+struct TextPieces<'a>(&'a str);
 
-impl<'a> Iterator for Pieces<'a> {
+impl<'a> Iterator for TextPieces<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {
@@ -104,20 +104,20 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
 
     /// Notes the longest that it held, and wants no more after so many bytes.
-    struct Watched {
+    struct BoundedText {
         held: Vec<u8>,
         taken: Vec<u8>,
         longest: usize,
         most: usize,
     }
 
-    impl Watched {
+    impl BoundedText {
         fn new(most: usize) -> Self {
             Self { held: Vec::new(), taken: Vec::new(), longest: 0, most }
         }
     }
 
-    impl RowOut for Watched {
+    impl RowOut for BoundedText {
         fn buffer(&mut self) -> &mut Vec<u8> {
             &mut self.held
         }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    fn written(out: &mut Watched) -> Vec<u8> {
+    fn written(out: &mut BoundedText) -> Vec<u8> {
         out.flush_if_due();
         std::mem::take(&mut out.taken)
     }
@@ -142,7 +142,7 @@ mod tests {
         for text in [long.as_bytes(), &broken, b"", b"\xff", b"\xe2\x82", b"a\xffb\xf0\x9f", b"\"", b"\x01"] {
             let whole = String::from_utf8_lossy(text);
             assert_eq!(text_pieces(text).collect::<String>(), whole);
-            let mut out = Watched::new(usize::MAX);
+            let mut out = BoundedText::new(usize::MAX);
             assert!(write_json_text(&mut out, text));
             assert!(String::from_utf8(written(&mut out)).unwrap() == serde_json::to_string(&whole).unwrap());
             assert!(write_base64(&mut out, text));
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn long_values_are_not_held_as_a_whole() {
         let long = vec![1; 100 * PIECE];
-        let mut out = Watched::new(usize::MAX);
+        let mut out = BoundedText::new(usize::MAX);
         assert!(write_json_text(&mut out, &long) && write_base64(&mut out, &long));
         assert!(out.longest <= 6 * PIECE + 1, "{} bytes", out.longest);
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn an_output_that_wants_no_more_ends_a_value() {
         let long = vec![b'x'; 100 * PIECE];
-        let mut out = Watched::new(3 * PIECE);
+        let mut out = BoundedText::new(3 * PIECE);
         assert!(!write_json_text(&mut out, &long));
         assert!(written(&mut out).len() < 5 * PIECE);
         assert!(!write_base64(&mut out, &long));

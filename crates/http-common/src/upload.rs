@@ -11,13 +11,13 @@ use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::config::Patience;
-use crate::pace::{Pace, TooSlow};
+use crate::config::BodyTimeouts;
+use crate::pace::{BodyClock, TooSlow};
 
 /// Chunks under way between the two sides. A chunk has up to 128 KiB, the most that the HTTP library reads ahead.
 const CHUNKS: usize = 2;
 
-enum Piece {
+enum UploadPiece {
     Bytes(Bytes),
     End,
 }
@@ -36,13 +36,13 @@ pub struct UploadBody {
     payload: Payload,
     /// Resolves when the reader asks for bytes, and fails when it is dropped instead.
     wanted: oneshot::Receiver<()>,
-    pieces: mpsc::Sender<Piece>,
+    pieces: mpsc::Sender<UploadPiece>,
 }
 
 /// The reading side, on a blocking thread. A body that ends without its end is an error, never a short file.
 pub struct UploadReader {
     wants: Option<oneshot::Sender<()>>,
-    pieces: mpsc::Receiver<Piece>,
+    pieces: mpsc::Receiver<UploadPiece>,
     rest: Bytes,
     ended: bool,
 }
@@ -57,12 +57,12 @@ pub fn upload_channel(payload: Payload) -> (UploadBody, UploadReader) {
 
 impl UploadBody {
     /// Sends everything once the reader asks for it. Ends early when the body fails or comes too slowly, or the reader is gone.
-    pub async fn pump(mut self, patience: &Patience) -> Pumped {
+    pub async fn pump(mut self, patience: &BodyTimeouts) -> Pumped {
         if (&mut self.wanted).await.is_err() {
             self.drain().await;
             return Pumped::Over;
         }
-        let mut pace = Pace::streamed(patience);
+        let mut pace = BodyClock::streamed(patience);
         loop {
             let chunk = match pace.next(&mut self.payload).await {
                 Ok(Some(Ok(chunk))) => chunk,
@@ -71,13 +71,13 @@ impl UploadBody {
                 Err(TooSlow) => return Pumped::TooSlow,
             };
             let handed = Instant::now();
-            if self.pieces.send(Piece::Bytes(chunk)).await.is_err() {
+            if self.pieces.send(UploadPiece::Bytes(chunk)).await.is_err() {
                 self.drain().await;
                 return Pumped::Over;
             }
             pace.exclude(handed.elapsed());
         }
-        let _ = self.pieces.send(Piece::End).await;
+        let _ = self.pieces.send(UploadPiece::End).await;
         Pumped::Over
     }
 
@@ -104,8 +104,8 @@ impl Read for UploadReader {
         }
         while self.rest.is_empty() && !self.ended {
             match self.pieces.blocking_recv() {
-                Some(Piece::Bytes(bytes)) => self.rest = bytes,
-                Some(Piece::End) => self.ended = true,
+                Some(UploadPiece::Bytes(bytes)) => self.rest = bytes,
+                Some(UploadPiece::End) => self.ended = true,
                 None => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the body was cut short")),
             }
         }
@@ -143,7 +143,7 @@ mod tests {
     async fn nothing_is_taken_before_the_reader_asks_for_it() {
         let (payload, taken) = body(100);
         let (body, mut reader) = upload_channel(payload);
-        let patience = Patience::default();
+        let patience = BodyTimeouts::default();
         let pumping = body.pump(&patience);
         tokio::pin!(pumping);
         assert!(tokio::time::timeout(Duration::from_millis(50), &mut pumping).await.is_err());
@@ -161,7 +161,7 @@ mod tests {
         let (payload, taken) = body(3);
         let (body, reader) = upload_channel(payload);
         drop(reader);
-        assert_eq!(body.pump(&Patience::default()).await, Pumped::Over);
+        assert_eq!(body.pump(&BodyTimeouts::default()).await, Pumped::Over);
         assert_eq!(taken.get(), 3, "the little that still comes is thrown away");
     }
 }

@@ -11,9 +11,9 @@ mod record;
 
 use std::io::Read;
 
-pub use self::record::Record;
+pub use self::record::DelimitedRecord;
 
-use self::machine::{Fault, FaultKind, Machine};
+use self::machine::{FaultKind, FieldDefect, Machine};
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
@@ -39,15 +39,15 @@ impl Delimiter {
 
 /// Reads a delimited file record by record.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct DelimitedReader<R> {
     source: Source<R>,
     machine: Machine,
-    record: Record,
+    record: DelimitedRecord,
     columns: Vec<String>,
     limits: Limits,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> DelimitedReader<R> {
     /// Begins to read and takes the header. `input` needs no buffer of its own.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self {
             source: Source::new(input),
             machine: Machine::new(delimiter.byte(), limits),
-            record: Record::default(),
+            record: DelimitedRecord::default(),
             columns: Vec::new(),
             limits,
         };
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// [`ImportError::File`] at an invalid UTF-8 sequence, [`ImportError::Io`] if the input fails. Nothing can be read
     /// after either.
-    pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&Record>, ImportError> {
+    pub fn next_record(&mut self, errors: &mut RowErrors) -> Result<Option<&DelimitedRecord>, ImportError> {
         while self.read_record()? {
             match self.defect() {
                 Some(defect) => errors.push(defect),
@@ -132,7 +132,7 @@ impl<R: Read> Reader<R> {
 
     fn defect(&self) -> Option<RowError> {
         let line = self.record.line();
-        if let Some(Fault { field, kind }) = self.machine.fault() {
+        if let Some(FieldDefect { field, kind }) = self.machine.fault() {
             let column = self.columns.get(field).map(String::as_str);
             return Some(RowError::new(line, column, self.describe(kind)));
         }

@@ -9,9 +9,9 @@ use crate::format::ReadSeek;
 
 /// The first failure of everything that shares it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Failure(Arc<Mutex<Option<ImportError>>>);
+pub(crate) struct FirstFailure(Arc<Mutex<Option<ImportError>>>);
 
-impl Failure {
+impl FirstFailure {
     /// Keeps the first failure, and gives what the parser in between is told.
     pub(crate) fn keep(&self, error: ImportError) -> io::Error {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -23,20 +23,20 @@ impl Failure {
         self.or(ImportError::whole(wrong.to_string()))
     }
 
-    /// As [`Failure::or_file`].
+    /// As [`FirstFailure::or_file`].
     pub(crate) fn or(&self, wrong: ImportError) -> ImportError {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(wrong)
     }
 }
 
 /// A reader whose failures are kept.
-pub(crate) struct Watched {
+pub(crate) struct WatchedReader {
     input: Box<dyn ReadSeek>,
-    failure: Failure,
+    failure: FirstFailure,
 }
 
-impl Watched {
-    pub(crate) fn new(input: Box<dyn ReadSeek>, failure: &Failure) -> Self {
+impl WatchedReader {
+    pub(crate) fn new(input: Box<dyn ReadSeek>, failure: &FirstFailure) -> Self {
         Self { input, failure: failure.clone() }
     }
 
@@ -48,14 +48,14 @@ impl Watched {
     }
 }
 
-impl Read for Watched {
+impl Read for WatchedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer);
         self.watch(read)
     }
 }
 
-impl Seek for Watched {
+impl Seek for WatchedReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         match self.input.seek(to) {
             // A file that points before its own start is wrong, not unreadable.

@@ -12,9 +12,9 @@ mod split;
 use std::io::Read;
 
 pub(crate) use self::layout::{Layout, layout};
-use self::record::Parser;
+use self::record::RecordParser;
 pub(crate) use self::record::{too_deep, twice};
-use self::split::{Piece, Splitter};
+use self::split::{RecordText, Splitter};
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
@@ -23,7 +23,7 @@ use crate::typed::{Record, Records};
 /// Reads a JSON file record by record.
 pub(crate) struct JsonRecords<R> {
     splitter: Splitter<R>,
-    parser: Parser,
+    parser: RecordParser,
     /// A file of one line numbers its records instead of its lines.
     numbered: bool,
     number: u64,
@@ -34,17 +34,17 @@ impl<R: Read> JsonRecords<R> {
     pub(crate) fn new(input: R, layout: Layout, columns: &[String], limits: Limits) -> Self {
         Self {
             splitter: Splitter::new(input, layout.shape, limits.record_bytes()),
-            parser: Parser { columns: Columns::known(columns), limits },
+            parser: RecordParser { columns: Columns::known(columns), limits },
             numbered: layout.one_line,
             number: 0,
         }
     }
 
-    fn next_piece(&mut self) -> Result<Option<Piece<'_>>, ImportError> {
+    fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, ImportError> {
         self.number += 1;
         let (numbered, number) = (self.numbered, self.number);
         match self.splitter.next_piece() {
-            Ok(piece) => Ok(piece.map(|piece| if numbered { Piece { line: number, ..piece } } else { piece })),
+            Ok(piece) => Ok(piece.map(|piece| if numbered { RecordText { line: number, ..piece } } else { piece })),
             Err(ImportError::File { line: Some(_), detail }) if numbered => Err(ImportError::at(number, detail)),
             Err(error) => Err(error),
         }
@@ -63,11 +63,11 @@ impl<R: Read> Records for JsonRecords<R> {
             match self.next_piece() {
                 Err(error) => break Err(error),
                 Ok(None) => break Ok(false),
-                Ok(Some(Piece { line, text: None })) => {
+                Ok(Some(RecordText { line, text: None })) => {
                     let detail = format!("the record is longer than {} bytes", parser.limits.record_bytes());
                     errors.push(RowError::new(line, None, detail));
                 }
-                Ok(Some(Piece { line, text: Some(text) })) => {
+                Ok(Some(RecordText { line, text: Some(text) })) => {
                     record.begin(line);
                     match parser.parse(text, record, errors) {
                         Ok(true) => break Ok(true),

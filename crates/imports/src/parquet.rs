@@ -18,10 +18,10 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::reader::RowIter;
 
 use self::chunks::Chunks;
-use self::field::Meaning;
+use self::field::FieldMeaning;
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
-use crate::failure::Failure;
+use crate::failure::FirstFailure;
 use crate::format::{Input, Limits};
 use crate::typed::{Record, Records};
 
@@ -30,8 +30,8 @@ pub(crate) struct ParquetRecords {
     rows: RowIter<'static>,
     columns: Columns,
     /// What the numbers of each column mean.
-    meanings: Vec<Meaning>,
-    failure: Failure,
+    meanings: Vec<FieldMeaning>,
+    failure: FirstFailure,
     limits: Limits,
     number: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct ParquetRecords {
 impl ParquetRecords {
     /// Opens a file and reads what it tells of itself.
     pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
-        let failure = Failure::default();
+        let failure = FirstFailure::default();
         let (reader, _) = file(input, &failure)?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let mut columns = Columns::default();
@@ -47,7 +47,7 @@ impl ParquetRecords {
         for field in schema.root_schema().get_fields() {
             columns.add(field.name(), input.limits).map_err(|fault| ImportError::whole(fault.detail))?;
             schema::check(field)?;
-            meanings.push(Meaning::of(field));
+            meanings.push(FieldMeaning::of(field));
         }
         let rows = RowIter::from_file_into(Box::new(reader));
         Ok(Self { rows, columns, meanings, failure, limits: input.limits, number: 0 })
@@ -56,23 +56,23 @@ impl ParquetRecords {
 
 /// Expands every page once, to know that the file keeps its limits.
 pub(crate) fn check_pages(input: &Input<'_>) -> Result<(), ImportError> {
-    let failure = Failure::default();
+    let failure = FirstFailure::default();
     let (reader, chunks) = file(input, &failure)?;
     guarded(&failure, || pages::check(reader.metadata(), &chunks, input.limits.expanded_bytes))?
 }
 
-fn file(input: &Input<'_>, failure: &Failure) -> Result<(SerializedFileReader<Chunks>, Arc<Chunks>), ImportError> {
+fn file(input: &Input<'_>, failure: &FirstFailure) -> Result<(SerializedFileReader<Chunks>, Arc<Chunks>), ImportError> {
     let open = || Chunks::open((input.open)().map_err(ImportError::Io)?, failure);
     let reader = guarded(failure, || SerializedFileReader::new(open()?).map_err(|error| wrong(failure, &error)))??;
     Ok((reader, Arc::new(open()?)))
 }
 
-fn wrong(failure: &Failure, error: &dyn std::fmt::Display) -> ImportError {
+fn wrong(failure: &FirstFailure, error: &dyn std::fmt::Display) -> ImportError {
     failure.or_file(format!("not a Parquet file that can be read: {error}"))
 }
 
 /// Runs code of the crate; a panic in it is a fault of the file.
-fn guarded<T>(failure: &Failure, run: impl FnOnce() -> T) -> Result<T, ImportError> {
+fn guarded<T>(failure: &FirstFailure, run: impl FnOnce() -> T) -> Result<T, ImportError> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| wrong(failure, &"it is damaged"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::delimited::{Delimiter, Reader, Record};
+use crate::delimited::{DelimitedReader, DelimitedRecord, Delimiter};
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::{Format, Input};
 use crate::json::{JsonRecords, Layout};
@@ -48,10 +48,16 @@ pub fn rows(
     let opened = (input.open)().map_err(ImportError::Io)?;
     let records: Box<dyn Records> = match input.format {
         Format::Csv => {
-            return Ok(Box::new(DelimitedRows::new(Reader::new(opened, Delimiter::Comma, input.limits)?, affinity)));
+            return Ok(Box::new(DelimitedRows::new(
+                DelimitedReader::new(opened, Delimiter::Comma, input.limits)?,
+                affinity,
+            )));
         }
         Format::Psv => {
-            return Ok(Box::new(DelimitedRows::new(Reader::new(opened, Delimiter::Pipe, input.limits)?, affinity)));
+            return Ok(Box::new(DelimitedRows::new(
+                DelimitedReader::new(opened, Delimiter::Pipe, input.limits)?,
+                affinity,
+            )));
         }
         Format::Json => {
             let layout = scan.layout.unwrap_or(Layout::LINES);
@@ -67,12 +73,12 @@ pub fn rows(
 struct DelimitedRows<R> {
     columns: Vec<String>,
     affinities: Vec<Affinity>,
-    reader: Reader<R>,
+    reader: DelimitedReader<R>,
     row: Row,
 }
 
 impl<R: Read> DelimitedRows<R> {
-    fn new(reader: Reader<R>, mut affinity: impl FnMut(&str) -> Affinity) -> Self {
+    fn new(reader: DelimitedReader<R>, mut affinity: impl FnMut(&str) -> Affinity) -> Self {
         let columns = reader.columns().to_vec();
         Self { affinities: columns.iter().map(|name| affinity(name)).collect(), columns, reader, row: Row::default() }
     }
@@ -96,7 +102,7 @@ impl<R: Read> Rows for DelimitedRows<R> {
 }
 
 /// Converts all fields even after a wrong one: who repairs a file wants to see every defect.
-fn fill(row: &mut Row, record: &Record, columns: &[String], affinities: &[Affinity], errors: &mut RowErrors) {
+fn fill(row: &mut Row, record: &DelimitedRecord, columns: &[String], affinities: &[Affinity], errors: &mut RowErrors) {
     row.line = record.line();
     row.values.clear();
     for ((text, column), affinity) in record.iter().zip(columns).zip(affinities) {

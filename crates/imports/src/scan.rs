@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::delimited::{Delimiter, Reader};
+use crate::delimited::{DelimitedReader, Delimiter};
 use crate::error::{ImportError, RowErrors};
 use crate::format::{Format, Input};
 use crate::infer::{ColumnType, ColumnTypes};
@@ -43,8 +43,8 @@ pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
     let opened = || (input.open)().map_err(ImportError::Io);
     let typed = |records: &mut dyn Records| scan_records(records, input.limits);
     match input.format {
-        Format::Csv => scan_delimited(Reader::new(opened()?, Delimiter::Comma, input.limits)?),
-        Format::Psv => scan_delimited(Reader::new(opened()?, Delimiter::Pipe, input.limits)?),
+        Format::Csv => scan_delimited(DelimitedReader::new(opened()?, Delimiter::Comma, input.limits)?),
+        Format::Psv => scan_delimited(DelimitedReader::new(opened()?, Delimiter::Pipe, input.limits)?),
         Format::Json => {
             let layout = json::layout(opened()?)?;
             let scan = typed(&mut JsonRecords::new(opened()?, layout, &[], input.limits))?;
@@ -59,7 +59,7 @@ pub fn scan(input: &Input<'_>) -> Result<Scan, ImportError> {
     }
 }
 
-fn scan_delimited<R: Read>(mut reader: Reader<R>) -> Result<Scan, ImportError> {
+fn scan_delimited<R: Read>(mut reader: DelimitedReader<R>) -> Result<Scan, ImportError> {
     let columns = reader.columns().to_vec();
     let mut types = ColumnTypes::new(columns.len());
     let mut errors = RowErrors::default();
@@ -70,7 +70,7 @@ fn scan_delimited<R: Read>(mut reader: Reader<R>) -> Result<Scan, ImportError> {
 }
 
 fn count_rows<R: Read>(
-    reader: &mut Reader<R>,
+    reader: &mut DelimitedReader<R>,
     types: &mut ColumnTypes,
     errors: &mut RowErrors,
 ) -> Result<u64, ImportError> {

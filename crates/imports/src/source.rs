@@ -129,24 +129,24 @@ impl<R: Read> Source<R> {
         };
         let rest = bytes.len() - self.text.len();
         match invalid {
-            Invalid::Incomplete => {
+            InvalidEncoding::Incomplete => {
                 self.bytes.copy_within(end - rest..end, 0);
                 self.undecoded = rest;
             }
-            Invalid::Wrong => self.outlook = Outlook::Invalid,
+            InvalidEncoding::Wrong => self.outlook = Outlook::Invalid,
         }
     }
 }
 
 /// Why decoding stopped before the end of the bytes.
-enum Invalid {
+enum InvalidEncoding {
     /// They end within a sequence.
     Incomplete,
     Wrong,
 }
 
 /// Appends the valid beginning of `bytes` to `text`.
-fn decode_prefix(bytes: &[u8], text: &mut String) -> Option<Invalid> {
+fn decode_prefix(bytes: &[u8], text: &mut String) -> Option<InvalidEncoding> {
     let error = match str::from_utf8(bytes) {
         Ok(valid) => {
             text.push_str(valid);
@@ -158,8 +158,8 @@ fn decode_prefix(bytes: &[u8], text: &mut String) -> Option<Invalid> {
         text.push_str(valid);
     }
     Some(match error.error_len() {
-        None => Invalid::Incomplete,
-        Some(_) => Invalid::Wrong,
+        None => InvalidEncoding::Incomplete,
+        Some(_) => InvalidEncoding::Wrong,
     })
 }
 

@@ -182,19 +182,19 @@ impl Rows for TypedRows<'_> {
 mod tests {
     use super::*;
 
-    struct Given {
+    struct TypedInput {
         columns: Vec<String>,
         records: std::vec::IntoIter<Vec<Option<Value>>>,
         line: u64,
         keep: bool,
     }
 
-    fn given(columns: &[&str], records: Vec<Vec<Option<Value>>>) -> Given {
+    fn given(columns: &[&str], records: Vec<Vec<Option<Value>>>) -> TypedInput {
         let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-        Given { columns, records: records.into_iter(), line: 0, keep: false }
+        TypedInput { columns, records: records.into_iter(), line: 0, keep: false }
     }
 
-    impl Records for Given {
+    impl Records for TypedInput {
         fn columns(&self) -> &[String] {
             &self.columns
         }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn files_are_held_to_their_limits() {
         let limits = Limits { columns: 1, value_bytes: 3, ..Limits::default() };
-        let told = |records: &mut Given| scan_records(records, limits).unwrap_err().to_string();
+        let told = |records: &mut TypedInput| scan_records(records, limits).unwrap_err().to_string();
         scan_records(&mut given(&["a"], vec![vec![text("abc")]]), limits).unwrap();
         let long = told(&mut given(&["a"], vec![vec![int(1)], vec![text("abcd")]]));
         assert_eq!(long, "line 2: column a: the value is longer than 3 bytes");

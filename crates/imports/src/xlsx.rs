@@ -13,8 +13,8 @@ mod styles;
 mod workbook;
 mod xml;
 
-use self::archive::Archive;
-use self::sheet::{Cell, Sheet};
+use self::archive::WorkbookArchive;
+use self::sheet::{Sheet, SheetCell};
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::{Input, Limits};
@@ -28,13 +28,13 @@ pub(crate) struct XlsxRecords {
     columns: Columns,
     /// The column of each column of the sheet that has one.
     places: Vec<Option<usize>>,
-    cells: Vec<(usize, Cell)>,
+    cells: Vec<(usize, SheetCell)>,
 }
 
 impl XlsxRecords {
     /// Opens a workbook and takes the header.
     pub(crate) fn open(input: &Input<'_>) -> Result<Self, ImportError> {
-        let mut archive = Archive::open(input)?;
+        let mut archive = WorkbookArchive::open(input)?;
         let parts = workbook::parts(&mut archive, input.table)?;
         let styles = styles::read(&mut archive, parts.styles.as_deref())?;
         let strings = strings::read(&mut archive, parts.strings.as_deref())?;
@@ -48,8 +48,10 @@ impl XlsxRecords {
         let Some(line) = self.next_row()? else { return Err(ImportError::at(1, "the sheet has no header")) };
         for (at, cell) in self.cells.drain(..) {
             let name = match cell {
-                Cell::Value(value) => name(value),
-                Cell::Wrong(detail) => return Err(ImportError::at(line, format!("cell {}: {detail}", letters(at)))),
+                SheetCell::Value(value) => name(value),
+                SheetCell::Wrong(detail) => {
+                    return Err(ImportError::at(line, format!("cell {}: {detail}", letters(at))));
+                }
             };
             self.columns.add(&name, limits).map_err(|fault| ImportError::at(line, fault.detail))?;
             self.places.resize(at + 1, None);
@@ -62,7 +64,7 @@ impl XlsxRecords {
     fn next_row(&mut self) -> Result<Option<u64>, ImportError> {
         loop {
             let Some(line) = self.sheet.next_row(&mut self.cells)? else { return Ok(None) };
-            self.cells.retain(|(_, cell)| *cell != Cell::Value(Value::Null));
+            self.cells.retain(|(_, cell)| *cell != SheetCell::Value(Value::Null));
             if !self.cells.is_empty() {
                 // A sheet may give its cells in any order.
                 self.cells.sort_by_key(|(at, _)| *at);
@@ -105,10 +107,10 @@ impl Records for XlsxRecords {
             record.begin(line);
             for (at, cell) in self.cells.drain(..) {
                 match (self.places.get(at).copied().flatten(), cell) {
-                    (Some(place), Cell::Value(value)) => {
+                    (Some(place), SheetCell::Value(value)) => {
                         record.set(place, value);
                     }
-                    (Some(place), Cell::Wrong(detail)) => {
+                    (Some(place), SheetCell::Wrong(detail)) => {
                         errors.push(RowError::new(line, Some(&self.columns.names()[place]), detail));
                     }
                     (None, _) => {

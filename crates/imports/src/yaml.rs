@@ -13,7 +13,7 @@ use std::io::Read;
 
 use saphyr_parser::Event;
 
-use self::events::{Events, Placed};
+use self::events::{Events, PlacedEvent};
 use crate::columns::Columns;
 use crate::error::{ImportError, RowError, RowErrors};
 use crate::format::Limits;
@@ -24,7 +24,7 @@ const SHAPE: &str =
 
 /// Where the reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum YamlPosition {
     Start,
     /// In the list of records.
     List,
@@ -36,7 +36,7 @@ pub(crate) struct YamlRecords<R: Read + 'static> {
     events: Events<R>,
     columns: Columns,
     limits: Limits,
-    place: Place,
+    place: YamlPosition,
     /// Whether the list stands under the key `rows`.
     wrapped: bool,
 }
@@ -48,7 +48,7 @@ impl<R: Read + 'static> YamlRecords<R> {
             events: Events::new(input, limits),
             columns: Columns::known(columns),
             limits,
-            place: Place::Start,
+            place: YamlPosition::Start,
             wrapped: false,
         }
     }
@@ -130,15 +130,15 @@ impl<R: Read + 'static> Records for YamlRecords<R> {
     }
 
     fn next_record(&mut self, record: &mut Record, errors: &mut RowErrors) -> Result<bool, ImportError> {
-        if self.place == Place::Start {
-            self.place = if self.begin()? { Place::List } else { Place::End };
+        if self.place == YamlPosition::Start {
+            self.place = if self.begin()? { YamlPosition::List } else { YamlPosition::End };
         }
-        while self.place == Place::List {
-            let Placed { event, line } = self.events.next()?;
+        while self.place == YamlPosition::List {
+            let PlacedEvent { event, line } = self.events.next()?;
             match event {
                 Event::SequenceEnd => {
                     self.end()?;
-                    self.place = Place::End;
+                    self.place = YamlPosition::End;
                 }
                 Event::MappingStart(..) => {
                     let found_before = errors.total();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use branchyard_imports::delimited::{Delimiter, Reader};
+use branchyard_imports::delimited::{DelimitedReader, Delimiter};
 use branchyard_imports::{Affinity, Format, ImportError, Input, Limits, RowErrors, Value, convert, rows, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -154,7 +154,7 @@ type Records = Vec<(u64, Vec<String>)>;
 fn read_all(input: impl Read, delimiter: Delimiter) -> (Records, RowErrors, Option<String>) {
     let mut records = Records::new();
     let mut errors = RowErrors::default();
-    let stopped_by = Reader::new(input, delimiter, Limits::default()).and_then(|mut reader| {
+    let stopped_by = DelimitedReader::new(input, delimiter, Limits::default()).and_then(|mut reader| {
         while let Some(record) = reader.next_record(&mut errors)? {
             records.push((record.line(), record.iter().map(str::to_owned).collect()));
         }

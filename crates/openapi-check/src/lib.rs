@@ -35,7 +35,7 @@ const TELLING: &[&str] = &[
 
 /// One answer, with what of the request says which operation it belongs to.
 #[derive(Debug, Clone)]
-pub struct Answer<'a> {
+pub struct CheckedAnswer<'a> {
     /// Method of the request.
     pub method: &'a str,
     /// Path of the request as it was sent, without the query.
@@ -48,7 +48,7 @@ pub struct Answer<'a> {
     pub body: &'a [u8],
 }
 
-impl Answer<'_> {
+impl CheckedAnswer<'_> {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -84,7 +84,7 @@ impl Checker {
     ///
     /// # Errors
     /// Says what is not allowed.
-    pub fn check(&self, answer: &Answer<'_>) -> Result<(), String> {
+    pub fn check(&self, answer: &CheckedAnswer<'_>) -> Result<(), String> {
         let at = format!("{} {} answered {}", answer.method, answer.path, answer.status);
         self.find(answer)
             .and_then(|response| self.check_response(answer, &response))
@@ -92,7 +92,7 @@ impl Checker {
     }
 
     /// The response of the document that the answer has to fit.
-    fn find(&self, answer: &Answer<'_>) -> Result<Value, String> {
+    fn find(&self, answer: &CheckedAnswer<'_>) -> Result<Value, String> {
         let templates = self.document["paths"].as_object().into_iter().flatten().map(|(template, _)| template.as_str());
         let Some(template) = path::template(templates, answer.path) else {
             return match answer.status {
@@ -127,7 +127,7 @@ impl Checker {
         target.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(value)
     }
 
-    fn check_response(&self, answer: &Answer<'_>, response: &Value) -> Result<(), String> {
+    fn check_response(&self, answer: &CheckedAnswer<'_>, response: &Value) -> Result<(), String> {
         self.check_headers(answer, response)?;
         let content = response["content"].as_object().filter(|content| !content.is_empty());
         if answer.is_bare() || content.is_none() {
@@ -147,7 +147,7 @@ impl Checker {
         if media_type == PROBLEM { check_problem(answer) } else { Ok(()) }
     }
 
-    fn check_headers(&self, answer: &Answer<'_>, response: &Value) -> Result<(), String> {
+    fn check_headers(&self, answer: &CheckedAnswer<'_>, response: &Value) -> Result<(), String> {
         let declared = response["headers"].as_object();
         let lower = |name: &str| name.to_ascii_lowercase();
         for (name, header) in declared.into_iter().flatten() {
@@ -207,7 +207,7 @@ fn check_lines(body: &[u8]) -> Result<(), String> {
 }
 
 /// What a problem repeats of its response has to be the same.
-fn check_problem(answer: &Answer<'_>) -> Result<(), String> {
+fn check_problem(answer: &CheckedAnswer<'_>) -> Result<(), String> {
     let body: Value = serde_json::from_slice(answer.body).unwrap_or_default();
     if body["status"] != answer.status {
         return Err(format!("the problem says status {}", body["status"]));

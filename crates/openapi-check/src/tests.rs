@@ -1,4 +1,4 @@
-use super::{Answer, Checker};
+use super::{CheckedAnswer, Checker};
 
 const DOCUMENT: &str = r##"{
   "paths": {"/things/{id}": {"get": {"operationId": "getThing", "responses": {
@@ -24,7 +24,7 @@ const DOCUMENT: &str = r##"{
 
 fn check(method: &str, path: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Result<(), String> {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Checker::new(DOCUMENT).check(&Answer { method, path, status, headers, body: body.as_bytes() })
+    Checker::new(DOCUMENT).check(&CheckedAnswer { method, path, status, headers, body: body.as_bytes() })
 }
 
 const JSON: (&str, &str) = ("content-type", "application/json");

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// One line of the table: everything that follows from a code alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CodeRow {
     /// The code as clients see it, `SCREAMING_SNAKE`. Clients branch on it: it never changes.
     pub name: &'static str,
     /// HTTP status.
@@ -99,10 +99,10 @@ codes! {
 impl ErrorCode {
     /// The code's line of the table.
     #[must_use]
-    pub const fn row(self) -> Row {
+    pub const fn row(self) -> CodeRow {
         // No `_`: a new code has to choose.
         match self {
-            Self::ValidationFailed => Row {
+            Self::ValidationFailed => CodeRow {
                 name: "VALIDATION_FAILED",
                 status: 400,
                 title: "Validation failed",
@@ -118,7 +118,7 @@ impl ErrorCode {
                                written for another version of the API.",
                 },
             },
-            Self::Unauthenticated => Row {
+            Self::Unauthenticated => CodeRow {
                 name: "UNAUTHENTICATED",
                 status: 401,
                 title: "Unauthenticated",
@@ -132,7 +132,7 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. Rejected credentials count against the quota of the address they came from.",
                 },
             },
-            Self::PermissionDenied => Row {
+            Self::PermissionDenied => CodeRow {
                 name: "PERMISSION_DENIED",
                 status: 403,
                 title: "Permission denied",
@@ -148,7 +148,7 @@ impl ErrorCode {
                                that they share one signing secret.",
                 },
             },
-            Self::NotFound => Row {
+            Self::NotFound => CodeRow {
                 name: "NOT_FOUND",
                 status: 404,
                 title: "Not found",
@@ -164,7 +164,7 @@ impl ErrorCode {
                                deleted, the request log shows when.",
                 },
             },
-            Self::MethodNotAllowed => Row {
+            Self::MethodNotAllowed => CodeRow {
                 name: "METHOD_NOT_ALLOWED",
                 status: 405,
                 title: "Method not allowed",
@@ -177,7 +177,7 @@ impl ErrorCode {
                                follows a redirect.",
                 },
             },
-            Self::Conflict => Row {
+            Self::Conflict => CodeRow {
                 name: "CONFLICT",
                 status: 409,
                 title: "Conflict",
@@ -193,7 +193,7 @@ impl ErrorCode {
                                database.",
                 },
             },
-            Self::Canceled => Row {
+            Self::Canceled => CodeRow {
                 name: "CANCELED",
                 status: 409,
                 title: "Canceled",
@@ -206,7 +206,7 @@ impl ErrorCode {
                     operator: "Nothing.",
                 },
             },
-            Self::PreconditionFailed => Row {
+            Self::PreconditionFailed => CodeRow {
                 name: "PRECONDITION_FAILED",
                 status: 412,
                 title: "Precondition failed",
@@ -220,7 +220,7 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. Check that no proxy changes `ETag` or `If-Match`.",
                 },
             },
-            Self::PayloadTooLarge => Row {
+            Self::PayloadTooLarge => CodeRow {
                 name: "PAYLOAD_TOO_LARGE",
                 status: 413,
                 title: "Payload too large",
@@ -233,7 +233,7 @@ impl ErrorCode {
                                with its own page instead of this document.",
                 },
             },
-            Self::UnsupportedMediaType => Row {
+            Self::UnsupportedMediaType => CodeRow {
                 name: "UNSUPPORTED_MEDIA_TYPE",
                 status: 415,
                 title: "Unsupported media type",
@@ -245,7 +245,7 @@ impl ErrorCode {
                     operator: "Check that no proxy removes or rewrites `Content-Type`.",
                 },
             },
-            Self::Unprocessable => Row {
+            Self::Unprocessable => CodeRow {
                 name: "UNPROCESSABLE",
                 status: 422,
                 title: "Unprocessable",
@@ -259,7 +259,7 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. Limits on how many of a thing may exist are in the configuration under `limits`.",
                 },
             },
-            Self::MergeConflict => Row {
+            Self::MergeConflict => CodeRow {
                 name: "MERGE_CONFLICT",
                 status: 422,
                 title: "Merge conflict",
@@ -274,7 +274,7 @@ impl ErrorCode {
                     operator: "Nothing.",
                 },
             },
-            Self::IdempotencyKeyReused => Row {
+            Self::IdempotencyKeyReused => CodeRow {
                 name: "IDEMPOTENCY_KEY_REUSED",
                 status: 422,
                 title: "Idempotency key reused",
@@ -287,7 +287,7 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. It points to a client that reuses keys.",
                 },
             },
-            Self::OperationFailed => Row {
+            Self::OperationFailed => CodeRow {
                 name: "OPERATION_FAILED",
                 status: 422,
                 title: "Operation failed",
@@ -302,7 +302,7 @@ impl ErrorCode {
                     operator: "Nothing, as a rule. Time and size limits are in the configuration under `limits`.",
                 },
             },
-            Self::Unsupported => Row {
+            Self::Unsupported => CodeRow {
                 name: "UNSUPPORTED",
                 status: 422,
                 title: "Unsupported",
@@ -314,7 +314,7 @@ impl ErrorCode {
                     operator: "`hosted.enabled` and the catalogue in the configuration say what is offered.",
                 },
             },
-            Self::SpendingLimitExceeded => Row {
+            Self::SpendingLimitExceeded => CodeRow {
                 name: "SPENDING_LIMIT_EXCEEDED",
                 status: 422,
                 title: "Spending limit exceeded",
@@ -327,7 +327,7 @@ impl ErrorCode {
                     operator: "The limits are `hosted.spending` in the configuration.",
                 },
             },
-            Self::CapacityExceeded => Row {
+            Self::CapacityExceeded => CodeRow {
                 name: "CAPACITY_EXCEEDED",
                 status: 422,
                 title: "Capacity exceeded",
@@ -340,7 +340,7 @@ impl ErrorCode {
                     operator: "`capacity` in `hosted.catalogue`, `hosted.max_deployments_per_owner` and `hosted.port_range` bound it.",
                 },
             },
-            Self::RateLimited => Row {
+            Self::RateLimited => CodeRow {
                 name: "RATE_LIMITED",
                 status: 429,
                 title: "Rate limited",
@@ -355,7 +355,7 @@ impl ErrorCode {
                                know its proxy: configure which proxies it may believe.",
                 },
             },
-            Self::Internal => Row {
+            Self::Internal => CodeRow {
                 name: "INTERNAL",
                 status: 500,
                 title: "Internal error",
@@ -368,7 +368,7 @@ impl ErrorCode {
                     operator: "Search the log for the `request_id`: the cause stands there. `branchyard doctor` checks the data.",
                 },
             },
-            Self::ServiceUnavailable => Row {
+            Self::ServiceUnavailable => CodeRow {
                 name: "SERVICE_UNAVAILABLE",
                 status: 503,
                 title: "Service unavailable",

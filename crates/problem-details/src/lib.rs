@@ -2,7 +2,7 @@
 //!
 //! An adapter turns every failure into a [`Problem`]: an [`ErrorCode`] of the table, a detail the client
 //! may read, and where there are any the places ([`FieldError`]) at fault. The status, the title and the
-//! address of the page come from the code's [`Row`] alone, so two endpoints cannot disagree on them.
+//! address of the page come from the code's [`CodeRow`] alone, so two endpoints cannot disagree on them.
 //! [`Problem::document`] adds what belongs to the one request and gives the body, [`Problem::headers`]
 //! the headers that go with it.
 //!
@@ -22,7 +22,7 @@ mod document;
 mod field_error;
 mod problem;
 
-pub use code::{ErrorCode, Explanation, Row, UnknownErrorCode};
+pub use code::{CodeRow, ErrorCode, Explanation, UnknownErrorCode};
 pub use document::{BODY_MAX_BYTES, Document, INSTANCE_MAX_BYTES};
 pub use field_error::{FIELD_DETAIL_MAX_BYTES, FIELD_PLACE_MAX_BYTES, FieldError, escape_pointer_token, json_pointer};
 pub use problem::{

@@ -21,7 +21,7 @@ const SHOWN: usize = 1_000;
 
 /// Who asks for what, with what.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct SentRequest {
     /// The token, if any.
     pub token: Option<String>,
     /// Method.
@@ -36,7 +36,7 @@ pub struct Asked {
     pub content: Content,
 }
 
-impl Asked {
+impl SentRequest {
     /// A request without headers of its own.
     pub fn new(token: Option<String>, method: &str, base: &'static str, address: String, content: Content) -> Self {
         Self { token, method: method.to_owned(), base, address, headers: Vec::new(), content }

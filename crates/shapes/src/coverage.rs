@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::declared::{Declared, Operation};
+use crate::declared::{Declared, DeclaredOperation};
 
 /// Says what is wrong with the snapshots in `folder`: a declared answer without one, unless `unprovoked` names its operation and answer; a
 /// folder of no operation; an entry of `unprovoked` that is not declared.
-pub fn uncovered(operations: &[Operation], folder: &Path, unprovoked: &[(&str, &str, &str)]) -> Vec<String> {
+pub fn uncovered(operations: &[DeclaredOperation], folder: &Path, unprovoked: &[(&str, &str, &str)]) -> Vec<String> {
     let mut faults = Vec::new();
     let excused = |id: &str, name: &str| unprovoked.iter().any(|(of, what, _)| *of == id && *what == name);
-    for Operation { id, declared, .. } in operations {
+    for DeclaredOperation { id, declared, .. } in operations {
         let there = names(&folder.join(id));
         let covered = |name: &str| {
             there

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// An operation and its answers.
 #[derive(Debug)]
-pub struct Operation {
+pub struct DeclaredOperation {
     /// Its id.
     pub id: String,
     /// Method, in capitals.
@@ -48,7 +48,7 @@ impl Declared {
 ///
 /// # Panics
 /// When the text is no OpenAPI document.
-pub fn operations(document: &str, base: &str) -> Vec<Operation> {
+pub fn operations(document: &str, base: &str) -> Vec<DeclaredOperation> {
     let document: Value = serde_json::from_str(document).unwrap();
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -56,7 +56,7 @@ pub fn operations(document: &str, base: &str) -> Vec<Operation> {
         for (method, operation) in item.as_object().unwrap() {
             let parameters = operation["parameters"].as_array().into_iter().flatten();
             let parameters = parameters.map(|parameter| resolved(&document, parameter)["name"].as_str().unwrap());
-            all.push(Operation {
+            all.push(DeclaredOperation {
                 id: operation["operationId"].as_str().unwrap().to_owned(),
                 method: method.to_uppercase(),
                 path: path.strip_prefix(base).unwrap_or(path).to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! For tests of the API adapters, each of which brings its document, its scene and what provokes an answer in it; the name of an
 //! answer is the key of its example in the document. This crate reads what is declared ([`operations`]), holds requests that a test
-//! changes before it sends them ([`Asked`]), compares ([`Shape`]), and says what has no snapshot ([`uncovered`]). It panics where a test
+//! changes before it sends them ([`SentRequest`]), compares ([`ShapeSnapshot`]), and says what has no snapshot ([`uncovered`]). It panics where a test
 //! should stop.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where its set-up fails")]
 
@@ -12,8 +12,8 @@ mod coverage;
 mod declared;
 mod shape;
 
-pub use asked::{Asked, Content};
+pub use asked::{Content, SentRequest};
 pub use blocks::{Block, blocks};
 pub use coverage::uncovered;
-pub use declared::{Declared, Operation, operations};
-pub use shape::{Received, Shape};
+pub use declared::{Declared, DeclaredOperation, operations};
+pub use shape::{ReceivedAnswer, ShapeSnapshot};

@@ -7,14 +7,14 @@ use std::path::Path;
 use actix_web::http::header::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::asked::Asked;
+use crate::asked::SentRequest;
 
 /// Headers every answer has and no reader of a shape needs.
 const UNTOLD: &[&str] = &["vary", "x-request-id", "content-length"];
 
 /// What came back.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedAnswer {
     /// Status code.
     pub status: u16,
     /// Headers.
@@ -25,18 +25,18 @@ pub struct Received {
 
 /// A snapshot to be: its operation and name, what was asked, what came.
 #[derive(Debug)]
-pub struct Shape {
+pub struct ShapeSnapshot {
     /// Id of the operation.
     pub operation: String,
     /// Name of the snapshot.
     pub name: String,
     /// The request.
-    pub asked: Asked,
+    pub asked: SentRequest,
     /// The answer.
-    pub received: Received,
+    pub received: ReceivedAnswer,
 }
 
-impl Shape {
+impl ShapeSnapshot {
     /// What is promised by the name: the status, and the key of the example.
     ///
     /// # Panics
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-impl Received {
+impl ReceivedAnswer {
     fn shown(&self) -> Value {
         let headers: BTreeMap<String, Value> = self
             .headers

@@ -6,8 +6,8 @@ use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, limit, one, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, limit, one, read, time};
+use crate::error::StoreError;
 use crate::schema::{accounts, deployments, emails, members, organizations, users};
 use crate::transaction::SqlTransaction;
 
@@ -100,7 +100,7 @@ fn organization(account: AccountRow, row: OrganizationRow) -> Read<Organization>
     })
 }
 
-fn add_user(conn: &mut AnyConnection, user: &User) -> std::result::Result<(), Failed> {
+fn add_user(conn: &mut AnyConnection, user: &User) -> std::result::Result<(), StoreError> {
     let id = user.id.to_string();
     diesel::insert_into(accounts::table)
         .values(account_row(user.id, &user.name, AccountKind::User, user.created_at))

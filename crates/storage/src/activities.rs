@@ -6,8 +6,8 @@ use branchyard_domain::values::{DatabaseId, PullNumber, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, limit, present, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, limit, present, read, time};
+use crate::error::StoreError;
 use crate::schema::{accounts, activities};
 use crate::transaction::SqlTransaction;
 
@@ -83,7 +83,7 @@ fn newest(
     database: DatabaseId,
     pull: Option<PullNumber>,
     most: usize,
-) -> std::result::Result<Vec<Activity>, Failed> {
+) -> std::result::Result<Vec<Activity>, StoreError> {
     let mut query = activities::table
         .inner_join(accounts::table.on(accounts::id.eq(activities::by_id)))
         .filter(activities::database_id.eq(database.to_string()))

@@ -12,11 +12,11 @@ use crate::blobs::{failed, sync_folder};
 
 /// Keeps the files of backups below one folder.
 #[derive(Debug)]
-pub(crate) struct BackupFiles {
+pub(crate) struct BackupFolder {
     dir: PathBuf,
 }
 
-impl BackupFiles {
+impl BackupFolder {
     pub(crate) fn open(dir: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&dir)?;
         Ok(Self { dir })
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn files_of_a_backup_come_and_go_together() {
         let dir = tempfile::tempdir().unwrap();
-        let files = BackupFiles::open(dir.path().join("backups")).unwrap();
+        let files = BackupFolder::open(dir.path().join("backups")).unwrap();
         let file = |name: &str, at| BackupFile {
             deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),
             backup: BackupId::at(Timestamp::from_seconds(at)),

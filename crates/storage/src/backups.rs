@@ -6,15 +6,15 @@ use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::MetadataError;
 use diesel::prelude::*;
 
-use crate::convert::{Read, Word, all, one, read, time};
+use crate::convert::{Read, StoredWord, all, one, read, time};
 use crate::json;
 use crate::schema::backups;
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Row = (String, String, String, String, i64);
+type BackupRow = (String, String, String, String, i64);
 
-fn backup((deployment_id, id, kind, databases, expires_at): Row) -> Read<Backup> {
+fn backup((deployment_id, id, kind, databases, expires_at): BackupRow) -> Read<Backup> {
     Ok(Backup {
         deployment_id: read("backups.deployment_id", deployment_id)?,
         id: read("backups.id", id)?,
@@ -42,7 +42,7 @@ impl BackupRepository for SqlTransaction {
 
     fn get(&mut self, deployment: DeploymentId, id: BackupId) -> Result<Option<Backup>> {
         self.run("read a backup", |conn| {
-            let found: Option<Row> =
+            let found: Option<BackupRow> =
                 backups::table.find((deployment.to_string(), id.to_string())).first(conn).optional()?;
             one(found, backup)
         })
@@ -50,7 +50,7 @@ impl BackupRepository for SqlTransaction {
 
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Backup>> {
         self.run("list backups", |conn| {
-            let rows: Vec<Row> = backups::table
+            let rows: Vec<BackupRow> = backups::table
                 .filter(backups::deployment_id.eq(deployment.to_string()))
                 .order(backups::id.desc())
                 .load(conn)?;

@@ -9,13 +9,13 @@ use branchyard_deployments::values::{BackupId, DeploymentId};
 use branchyard_domain::ports::{Blobs, BlobsError, ReadSeek};
 use branchyard_domain::values::UploadId;
 
-use crate::backup_files::BackupFiles;
+use crate::backup_files::BackupFolder;
 
 /// Uploads in flight and files of backups, in folders of this process alone.
 #[derive(Debug)]
 pub struct FolderBlobs {
     dir: PathBuf,
-    backups: BackupFiles,
+    backups: BackupFolder,
 }
 
 impl FolderBlobs {
@@ -25,7 +25,7 @@ impl FolderBlobs {
     /// When one cannot be made.
     pub fn open(dir: PathBuf, backups: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&dir)?;
-        Ok(Self { dir, backups: BackupFiles::open(backups)? })
+        Ok(Self { dir, backups: BackupFolder::open(backups)? })
     }
 
     fn folder(&self, upload: UploadId) -> PathBuf {
@@ -66,9 +66,9 @@ impl Blobs for FolderBlobs {
         for number in 1..=parts {
             let path = self.part(upload, number);
             end += fs::metadata(&path).map_err(failed("open an upload"))?.len();
-            all.push(Part { path, end });
+            all.push(BlobPart { path, end });
         }
-        Ok(Box::new(Parts { all, position: 0, current: None }))
+        Ok(Box::new(JoinedParts { all, position: 0, current: None }))
     }
 
     fn remove(&self, upload: UploadId) -> Result<(), BlobsError> {
@@ -106,26 +106,26 @@ impl BackupFilesPort for FolderBlobs {
 }
 
 /// A part and where it ends in the whole.
-struct Part {
+struct BlobPart {
     path: PathBuf,
     end: u64,
 }
 
 /// All parts as one file, with one of them open at a time.
-struct Parts {
-    all: Vec<Part>,
+struct JoinedParts {
+    all: Vec<BlobPart>,
     position: u64,
     /// The open part, by its place, read up to the position.
     current: Option<(usize, File)>,
 }
 
-impl Parts {
+impl JoinedParts {
     fn length(&self) -> u64 {
         self.all.last().map_or(0, |part| part.end)
     }
 }
 
-impl Read for Parts {
+impl Read for JoinedParts {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let at = self.all.partition_point(|part| part.end <= self.position);
         let Some(part) = self.all.get(at) else { return Ok(0) };
@@ -147,7 +147,7 @@ impl Read for Parts {
     }
 }
 
-impl Seek for Parts {
+impl Seek for JoinedParts {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let position = match to {
             SeekFrom::Start(position) => Some(position),

@@ -6,15 +6,15 @@ use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, limit, one, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, limit, one, read, time};
+use crate::error::StoreError;
 use crate::schema::{accounts, collaborators};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Row = (String, String, String, i64);
+type CollaboratorRow = (String, String, String, i64);
 
-fn collaborator((user_id, name, role, added_at): Row) -> Read<Collaborator> {
+fn collaborator((user_id, name, role, added_at): CollaboratorRow) -> Read<Collaborator> {
     Ok(Collaborator {
         user_id: read("collaborators.user_id", user_id)?,
         username: read("accounts.name", name)?,
@@ -27,8 +27,8 @@ fn get(
     conn: &mut AnyConnection,
     database: DatabaseId,
     user: AccountId,
-) -> std::result::Result<Option<Collaborator>, Failed> {
-    let row: Option<Row> = collaborators::table
+) -> std::result::Result<Option<Collaborator>, StoreError> {
+    let row: Option<CollaboratorRow> = collaborators::table
         .inner_join(accounts::table.on(accounts::id.eq(collaborators::user_id)))
         .filter(collaborators::database_id.eq(database.to_string()))
         .filter(collaborators::user_id.eq(user.to_string()))
@@ -82,7 +82,7 @@ impl CollaboratorRepository for SqlTransaction {
             if let Some(after) = after {
                 query = query.filter(accounts::name_key.gt(after.to_owned()));
             }
-            let rows: Vec<Row> = query
+            let rows: Vec<CollaboratorRow> = query
                 .order(accounts::name_key)
                 .limit(limit(most))
                 .select((collaborators::user_id, accounts::name, collaborators::role, collaborators::added_at))

@@ -9,9 +9,9 @@ use diesel::r2d2::R2D2Connection;
 
 use crate::error::OpenError;
 use crate::file;
-use crate::store::Load;
+use crate::store::PoolLoad;
 
-/// A connection to either engine. SQLite stands last because it accepts any path; the variant is chosen by [`Target`].
+/// A connection to either engine. SQLite stands last because it accepts any path; the variant is chosen by [`StoreTarget`].
 #[derive(diesel::MultiConnection)]
 pub(crate) enum AnyConnection {
     Pg(PgConnection),
@@ -20,12 +20,12 @@ pub(crate) enum AnyConnection {
 
 /// Where the store is.
 #[derive(Clone)]
-pub(crate) enum Target {
+pub(crate) enum StoreTarget {
     Postgres(String),
     Sqlite { path: String },
 }
 
-impl Target {
+impl StoreTarget {
     pub(crate) fn parse(url: &str) -> Result<Self, OpenError> {
         let path = match url.split_once("://") {
             Some(("postgres" | "postgresql", _)) => return Ok(Self::Postgres(url.to_owned())),
@@ -59,7 +59,7 @@ pub(crate) enum ConnectError {
     Query(#[from] diesel::result::Error),
 }
 
-pub(crate) struct Manager(Target);
+pub(crate) struct Manager(StoreTarget);
 
 impl r2d2::ManageConnection for Manager {
     type Connection = Pooled;
@@ -67,8 +67,8 @@ impl r2d2::ManageConnection for Manager {
 
     fn connect(&self) -> Result<Pooled, ConnectError> {
         let any = match &self.0 {
-            Target::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
-            Target::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
+            StoreTarget::Postgres(url) => AnyConnection::Pg(PgConnection::establish(url)?),
+            StoreTarget::Sqlite { path } => AnyConnection::Sqlite(SqliteConnection::establish(&file::uri(path))?),
         };
         Ok(Pooled { any, broken: false })
     }
@@ -85,7 +85,7 @@ impl r2d2::ManageConnection for Manager {
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum TransactionKind {
     Read,
     Write,
 }
@@ -93,17 +93,17 @@ pub(crate) enum Purpose {
 /// Whether SQLite writes a log ahead, by what a `PRAGMA journal_mode` answers.
 pub(crate) fn writes_ahead(conn: &mut SqliteConnection, pragma: &str) -> QueryResult<bool> {
     #[derive(QueryableByName)]
-    struct Mode {
+    struct OpenMode {
         #[diesel(sql_type = diesel::sql_types::Text)]
         journal_mode: String,
     }
-    let Mode { journal_mode } = diesel::sql_query(pragma).get_result(conn)?;
+    let OpenMode { journal_mode } = diesel::sql_query(pragma).get_result(conn)?;
     Ok(journal_mode == "wal")
 }
 
 #[derive(Debug)]
 struct SetUp {
-    purpose: Purpose,
+    purpose: TransactionKind,
     wait: Duration,
     statement: Duration,
 }
@@ -118,7 +118,7 @@ impl r2d2::CustomizeConnection<Pooled, ConnectError> for SetUp {
                 // An acknowledged change survives a power cut: in WAL mode by a sync of the log that transactions share (`log`).
                 let level = if writes_ahead(sqlite, "PRAGMA journal_mode = WAL")? { "NORMAL" } else { "FULL" };
                 sqlite.batch_execute(&format!("PRAGMA synchronous = {level}"))?;
-                if self.purpose == Purpose::Read {
+                if self.purpose == TransactionKind::Read {
                     sqlite.batch_execute("PRAGMA query_only = ON")?;
                 }
             }
@@ -158,16 +158,16 @@ pub(crate) struct NoConnection {
 pub(crate) type PooledConnection = r2d2::PooledConnection<Manager>;
 
 /// A bounded pool; the wait for one of its connections is bounded too.
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     pool: r2d2::Pool<Manager>,
     errors: LastError,
     wait: Duration,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(crate) fn open(
-        target: &Target,
-        purpose: Purpose,
+        target: &StoreTarget,
+        purpose: TransactionKind,
         size: u32,
         wait: Duration,
         statement: Duration,
@@ -195,9 +195,9 @@ impl Pool {
         })
     }
 
-    pub(crate) fn load(&self) -> Load {
+    pub(crate) fn load(&self) -> PoolLoad {
         let state = self.pool.state();
-        Load { busy: state.connections.saturating_sub(state.idle_connections), idle: state.idle_connections }
+        PoolLoad { busy: state.connections.saturating_sub(state.idle_connections), idle: state.idle_connections }
     }
 
     /// How many connections may have gone stale together.

@@ -36,18 +36,18 @@ pub(crate) fn anywhere(text: &str) -> String {
 }
 
 /// A value stored in one column.
-pub(crate) trait Stored: Sized {
+pub(crate) trait StoredValue: Sized {
     type Column;
     fn read(column: Self::Column) -> Result<Self, String>;
 }
 
 /// Reads a column, naming it if that fails.
-pub(crate) fn read<T: Stored>(name: &'static str, column: T::Column) -> Read<T> {
+pub(crate) fn read<T: StoredValue>(name: &'static str, column: T::Column) -> Read<T> {
     T::read(column).map_err(|why| Unreadable { column: name, why })
 }
 
 /// The same for a column that may be null.
-pub(crate) fn read_if<T: Stored>(name: &'static str, column: Option<T::Column>) -> Read<Option<T>> {
+pub(crate) fn read_if<T: StoredValue>(name: &'static str, column: Option<T::Column>) -> Read<Option<T>> {
     column.map(|column| read(name, column)).transpose()
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn present<T>(name: &'static str, column: Option<T>) -> Read<T> {
 
 macro_rules! stored_texts {
     ($($type:ty),+ $(,)?) => {$(
-        impl Stored for $type {
+        impl StoredValue for $type {
             type Column = String;
             fn read(column: String) -> Result<Self, String> {
                 Self::parse(&column).map_err(|Invalid(why)| why)
@@ -93,7 +93,7 @@ stored_texts!(
     ServedName,
 );
 
-impl Stored for PullNumber {
+impl StoredValue for PullNumber {
     type Column = i64;
     fn read(column: i64) -> Result<Self, String> {
         Self::new(column).map_err(|Invalid(why)| why)
@@ -103,7 +103,7 @@ impl Stored for PullNumber {
 /// Counts and sizes: never negative, at most what a signed column holds.
 macro_rules! stored_counts {
     ($($type:ty),+) => {$(
-        impl Stored for $type {
+        impl StoredValue for $type {
             type Column = i64;
             fn read(column: i64) -> Result<Self, String> {
                 Self::try_from(column).map_err(|error| error.to_string())
@@ -114,7 +114,7 @@ macro_rules! stored_counts {
 
 stored_counts!(u16, u32, u64);
 
-impl<const N: usize> Stored for [u8; N] {
+impl<const N: usize> StoredValue for [u8; N] {
     type Column = Vec<u8>;
     fn read(column: Vec<u8>) -> Result<Self, String> {
         Self::try_from(column).map_err(|column| format!("{} bytes, not {N}", column.len()))
@@ -122,13 +122,13 @@ impl<const N: usize> Stored for [u8; N] {
 }
 
 /// An enum stored as a word.
-pub(crate) trait Word: Copy {
+pub(crate) trait StoredWord: Copy {
     fn word(self) -> &'static str;
 }
 
 macro_rules! words {
     ($($type:ident { $($variant:ident = $word:literal),+ $(,)? })+) => {$(
-        impl Word for $type {
+        impl StoredWord for $type {
             fn word(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -136,7 +136,7 @@ macro_rules! words {
             }
         }
 
-        impl Stored for $type {
+        impl StoredValue for $type {
             type Column = String;
             fn read(column: String) -> Result<Self, String> {
                 match column.as_str() {
@@ -200,12 +200,12 @@ pub(crate) fn count(rows: i64) -> u64 {
 }
 
 /// Turns rows into entities, failing with the first that does not parse.
-pub(crate) fn all<R, T>(rows: Vec<R>, read: impl FnMut(R) -> Read<T>) -> Result<Vec<T>, crate::error::Failed> {
+pub(crate) fn all<R, T>(rows: Vec<R>, read: impl FnMut(R) -> Read<T>) -> Result<Vec<T>, crate::error::StoreError> {
     Ok(rows.into_iter().map(read).collect::<Read<Vec<T>>>()?)
 }
 
 /// The same for at most one row.
-pub(crate) fn one<R, T>(row: Option<R>, read: impl FnMut(R) -> Read<T>) -> Result<Option<T>, crate::error::Failed> {
+pub(crate) fn one<R, T>(row: Option<R>, read: impl FnMut(R) -> Read<T>) -> Result<Option<T>, crate::error::StoreError> {
     Ok(row.map(read).transpose()?)
 }
 

@@ -8,7 +8,7 @@ use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
-use crate::convert::{LONGEST_SEARCH, Read, Word, all, anywhere, count, limit, one, read, read_if, time};
+use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
 use crate::fixed::fixed;
 use crate::schema::{collaborators, databases, members, stars};
 use crate::transaction::SqlTransaction;

@@ -12,17 +12,17 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable};
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, signed, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, signed, time};
+use crate::error::StoreError;
 use crate::fixed::{Fixed, fixed};
-use crate::hooks::Standing;
+use crate::hooks::HookHealth;
 use crate::schema::{attempts, deliveries, events, hooks};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 use crate::{hooks as hook_rows, json};
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Step<T> = std::result::Result<T, Failed>;
+type Step<T> = std::result::Result<T, StoreError>;
 
 const SENT_HEADERS: &str = "deliveries.sent_headers";
 const RESPONSE_HEADERS: &str = "attempts.response_headers";
@@ -281,9 +281,9 @@ impl DeliveryRepository for SqlTransaction {
             let now = now.as_micros();
             let held_back = places.held_back.min(1);
             for (standing, most) in [
-                (Standing::Well(places.slow), places.hooks.min(1)),
-                (Standing::Failing, held_back),
-                (Standing::Slow(places.slow), held_back),
+                (HookHealth::Well(places.slow), places.hooks.min(1)),
+                (HookHealth::Failing, held_back),
+                (HookHealth::Slow(places.slow), held_back),
             ] {
                 if !hook_rows::due(conn, now, standing, most)?.is_empty() {
                     return Ok(true);
@@ -302,10 +302,10 @@ impl DeliveryRepository for SqlTransaction {
                 due.truncate(most);
             };
             let most = places.held_back.min(places.hooks);
-            let mut held_back = hook_rows::due(conn, now, Standing::Failing, most)?;
-            held_back.extend(hook_rows::due(conn, now, Standing::Slow(places.slow), most)?);
+            let mut held_back = hook_rows::due(conn, now, HookHealth::Failing, most)?;
+            held_back.extend(hook_rows::due(conn, now, HookHealth::Slow(places.slow), most)?);
             oldest_first(&mut held_back, most);
-            let mut due = hook_rows::due(conn, now, Standing::Well(places.slow), places.hooks)?;
+            let mut due = hook_rows::due(conn, now, HookHealth::Well(places.slow), places.hooks)?;
             due.extend(held_back);
             oldest_first(&mut due, places.hooks);
             let mut leases = Vec::with_capacity(due.len());

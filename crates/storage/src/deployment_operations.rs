@@ -11,7 +11,7 @@ use branchyard_domain::ports::{MetadataError, OperationState};
 use branchyard_domain::values::{OperationId, Timestamp};
 use diesel::prelude::*;
 
-use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
+use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::schema::{accounts, deployment_operations, deployments};
 use crate::transaction::SqlTransaction;
 
@@ -19,7 +19,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = deployment_operations)]
-struct Row {
+struct DeploymentOperationRow {
     id: String,
     deployment_id: String,
     kind: String,
@@ -34,7 +34,7 @@ struct Row {
     updated_at: Option<i64>,
 }
 
-fn row(operation: &DeploymentOperation) -> Row {
+fn row(operation: &DeploymentOperation) -> DeploymentOperationRow {
     let instance_id = match operation.work {
         DeploymentWork::RebootInstance(id) => Some(id.to_string()),
         DeploymentWork::CreateBackup | DeploymentWork::Delete => None,
@@ -44,7 +44,7 @@ fn row(operation: &DeploymentOperation) -> Row {
         DeploymentProgress::Succeeded(backup) => (backup.as_ref(), None),
         DeploymentProgress::Failed(failure) => (None, Some(failure)),
     };
-    Row {
+    DeploymentOperationRow {
         id: operation.id.to_string(),
         deployment_id: operation.deployment_id.to_string(),
         kind: operation.work.kind().word().to_owned(),
@@ -61,9 +61,9 @@ fn row(operation: &DeploymentOperation) -> Row {
 }
 
 /// The row with the names of its deployment and its creator.
-type Joined = (Row, (String, String), String);
+type JoinedDeploymentOperation = (DeploymentOperationRow, (String, String), String);
 
-fn operation((row, (owner, name), creator): Joined) -> Read<DeploymentOperation> {
+fn operation((row, (owner, name), creator): JoinedDeploymentOperation) -> Read<DeploymentOperation> {
     let work = match read("deployment_operations.kind", row.kind)? {
         DeploymentOperationKind::RebootInstance => {
             let id = present("deployment_operations.instance_id", row.instance_id)?;
@@ -109,7 +109,7 @@ macro_rules! joined {
         deployment_operations::table
             .inner_join(deployments::table.on(deployments::id.eq(deployment_operations::deployment_id)))
             .inner_join(accounts::table.on(accounts::id.eq(deployment_operations::created_by)))
-            .select((Row::as_select(), (deployments::owner_name, deployments::name), accounts::name))
+            .select((DeploymentOperationRow::as_select(), (deployments::owner_name, deployments::name), accounts::name))
     };
 }
 
@@ -125,7 +125,7 @@ impl DeploymentOperationRepository for SqlTransaction {
 
     fn get(&mut self, id: OperationId) -> Result<Option<DeploymentOperation>> {
         self.run("read an operation of a deployment", |conn| {
-            let found: Option<Joined> =
+            let found: Option<JoinedDeploymentOperation> =
                 joined!().filter(deployment_operations::id.eq(id.to_string())).first(conn).optional()?;
             one(found, operation)
         })
@@ -136,7 +136,7 @@ impl DeploymentOperationRepository for SqlTransaction {
             let row = row(operation);
             let open = deployment_operations::table
                 .find(row.id)
-                .filter(deployment_operations::state.eq_any(UNSETTLED.map(Word::word)));
+                .filter(deployment_operations::state.eq_any(UNSETTLED.map(StoredWord::word)));
             let changed = diesel::update(open)
                 .set((
                     deployment_operations::state.eq(row.state),
@@ -170,16 +170,17 @@ impl DeploymentOperationRepository for SqlTransaction {
             if let Some(before) = before {
                 query = query.filter(deployment_operations::id.lt(before.to_string()));
             }
-            let rows: Vec<Joined> = query.order(deployment_operations::id.desc()).limit(limit(most)).load(conn)?;
+            let rows: Vec<JoinedDeploymentOperation> =
+                query.order(deployment_operations::id.desc()).limit(limit(most)).load(conn)?;
             all(rows, operation)
         })
     }
 
     fn pending(&mut self, deployment: DeploymentId) -> Result<Vec<DeploymentOperation>> {
         self.run("list pending operations of a deployment", |conn| {
-            let rows: Vec<Joined> = joined!()
+            let rows: Vec<JoinedDeploymentOperation> = joined!()
                 .filter(deployment_operations::deployment_id.eq(deployment.to_string()))
-                .filter(deployment_operations::state.eq_any(UNSETTLED.map(Word::word)))
+                .filter(deployment_operations::state.eq_any(UNSETTLED.map(StoredWord::word)))
                 .order(deployment_operations::id)
                 .load(conn)?;
             all(rows, operation)

@@ -10,8 +10,8 @@ use branchyard_domain::values::{AccountId, OwnerName, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, count, limit, one, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
+use crate::error::StoreError;
 use crate::json;
 use crate::schema::{accounts, deployment_collaborators, deployment_operations, deployments};
 use crate::transaction::SqlTransaction;
@@ -20,7 +20,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = deployments)]
-struct Row {
+struct DeploymentRow {
     id: String,
     owner_id: String,
     owner_name: String,
@@ -38,8 +38,8 @@ struct Row {
     deleted_at: Option<i64>,
 }
 
-fn row(deployment: &Deployment) -> Read<Row> {
-    Ok(Row {
+fn row(deployment: &Deployment) -> Read<DeploymentRow> {
+    Ok(DeploymentRow {
         id: deployment.id.to_string(),
         owner_id: deployment.owner_id.to_string(),
         owner_name: deployment.locator.owner.to_string(),
@@ -58,7 +58,7 @@ fn row(deployment: &Deployment) -> Read<Row> {
     })
 }
 
-fn deployment(row: Row) -> Read<Deployment> {
+fn deployment(row: DeploymentRow) -> Read<Deployment> {
     let flat = Deployment {
         id: read("deployments.id", row.id)?,
         owner_id: read("deployments.owner_id", row.owner_id)?,
@@ -117,7 +117,7 @@ fn get_collaborator(
     conn: &mut AnyConnection,
     deployment: DeploymentId,
     user: AccountId,
-) -> std::result::Result<Option<DeploymentCollaborator>, Failed> {
+) -> std::result::Result<Option<DeploymentCollaborator>, StoreError> {
     let found: Option<CollaboratorRow> = collaborators_of!(deployment)
         .filter(deployment_collaborators::user_id.eq(user.to_string()))
         .first(conn)
@@ -136,13 +136,13 @@ impl DeploymentRepository for SqlTransaction {
     fn by_name(&mut self, owner: &OwnerName, name: &DeploymentName) -> Result<Option<Deployment>> {
         self.run("find a deployment", |conn| {
             // An organization that was deleted owned no deployments, so at most one account has the name.
-            let found: Option<Row> = deployments::table
+            let found: Option<DeploymentRow> = deployments::table
                 .inner_join(accounts::table.on(accounts::id.eq(deployments::owner_id)))
                 .filter(accounts::name_key.eq(owner.key()))
                 .filter(accounts::deleted_at.is_null())
                 .filter(deployments::name_key.eq(name.key()))
                 .filter(deployments::deleted_at.is_null())
-                .select(Row::as_select())
+                .select(DeploymentRow::as_select())
                 .first(conn)
                 .optional()?;
             one(found, self::deployment)
@@ -167,8 +167,8 @@ impl DeploymentRepository for SqlTransaction {
 
     fn get(&mut self, id: DeploymentId) -> Result<Option<Deployment>> {
         self.run("read a deployment", |conn| {
-            let found: Option<Row> =
-                deployments::table.find(id.to_string()).select(Row::as_select()).first(conn).optional()?;
+            let found: Option<DeploymentRow> =
+                deployments::table.find(id.to_string()).select(DeploymentRow::as_select()).first(conn).optional()?;
             one(found, self::deployment)
         })
     }
@@ -210,8 +210,8 @@ impl DeploymentRepository for SqlTransaction {
             if let Some(before) = before {
                 query = query.filter(deployments::id.lt(before.to_string()));
             }
-            let rows: Vec<Row> =
-                query.order(deployments::id.desc()).limit(limit(most)).select(Row::as_select()).load(conn)?;
+            let rows: Vec<DeploymentRow> =
+                query.order(deployments::id.desc()).limit(limit(most)).select(DeploymentRow::as_select()).load(conn)?;
             all(rows, deployment)
         })
     }

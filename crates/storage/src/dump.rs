@@ -12,7 +12,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Text;
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{AnyConnection, Purpose};
+use crate::connection::{AnyConnection, TransactionKind};
 use crate::error::MigrationError;
 use crate::store::Store;
 
@@ -97,7 +97,7 @@ pub enum DumpError {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Head {
+struct DumpHead {
     branchyard_dump: u32,
     migrations: Vec<String>,
 }
@@ -111,18 +111,18 @@ struct Begin {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct End {
+struct DumpEnd {
     rows: u64,
 }
 
 #[derive(QueryableByName)]
-struct Line {
+struct DumpLine {
     #[diesel(sql_type = Text)]
     line: String,
 }
 
 #[derive(QueryableByName)]
-struct Column {
+struct DumpColumn {
     #[diesel(sql_type = Text)]
     name: String,
     #[diesel(sql_type = Text)]
@@ -136,8 +136,8 @@ impl Store {
     /// [`DumpError`].
     pub fn dump(&self, out: &mut dyn Write) -> Result<Vec<DatabaseId>, DumpError> {
         let migrations = self.check()?.applied;
-        let mut tx = self.transaction(Purpose::Read)?;
-        write_line(out, &Head { branchyard_dump: FORMAT, migrations })?;
+        let mut tx = self.transaction(TransactionKind::Read)?;
+        write_line(out, &DumpHead { branchyard_dump: FORMAT, migrations })?;
         let mut rows = 0;
         for table in TABLES {
             let columns = columns(tx.connection(), table).map_err(in_table(table))?;
@@ -150,10 +150,10 @@ impl Store {
             )?;
             rows += dump_table(tx.connection(), table, &columns, out)?;
         }
-        write_line(out, &End { rows })?;
+        write_line(out, &DumpEnd { rows })?;
         out.flush()?;
         let live = diesel::sql_query("SELECT id AS line FROM databases WHERE deleted_at IS NULL ORDER BY id");
-        let live: Vec<Line> = live.load(tx.connection()).map_err(in_table("databases"))?;
+        let live: Vec<DumpLine> = live.load(tx.connection()).map_err(in_table("databases"))?;
         Ok(live.into_iter().filter_map(|id| DatabaseId::parse(&id.line).ok()).collect())
     }
 
@@ -162,8 +162,8 @@ impl Store {
     /// # Errors
     /// [`DumpError`].
     pub fn load(&self, from: &mut dyn BufRead) -> Result<(), DumpError> {
-        let mut input = Input { from, line: 0 };
-        let head: Head = input.parse("no head")?;
+        let mut input = DumpInput { from, line: 0 };
+        let head: DumpHead = input.parse("no head")?;
         if head.branchyard_dump != FORMAT {
             return Err(input.malformed(format!("format {} is not known here", head.branchyard_dump)));
         }
@@ -171,7 +171,7 @@ impl Store {
         if let Some(newer) = head.migrations.into_iter().find(|version| !known.contains(version)) {
             return Err(DumpError::Newer(newer));
         }
-        let mut tx = Box::new(self.transaction(Purpose::Write)?);
+        let mut tx = Box::new(self.transaction(TransactionKind::Write)?);
         defer_constraints(tx.connection()).map_err(in_table("databases"))?;
         if holds_anything(tx.connection())? {
             return Err(DumpError::NotEmpty);
@@ -185,7 +185,7 @@ impl Store {
     /// # Errors
     /// [`MetadataError`].
     pub fn installation(&self, fresh: &str) -> Result<String, MetadataError> {
-        let mut tx = Box::new(self.transaction(Purpose::Write)?);
+        let mut tx = Box::new(self.transaction(TransactionKind::Write)?);
         let id = tx.run("name the installation", |conn| {
             use crate::schema::installation::dsl;
             let found: Option<String> = dsl::installation.select(dsl::id).first(conn).optional()?;
@@ -209,7 +209,7 @@ fn write_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-fn columns(conn: &mut AnyConnection, table: &str) -> QueryResult<Vec<Column>> {
+fn columns(conn: &mut AnyConnection, table: &str) -> QueryResult<Vec<DumpColumn>> {
     let query = match conn {
         AnyConnection::Sqlite(_) => {
             format!("SELECT name, lower(type) AS kind FROM pragma_table_info('{table}') ORDER BY cid")
@@ -225,12 +225,12 @@ fn columns(conn: &mut AnyConnection, table: &str) -> QueryResult<Vec<Column>> {
 fn dump_table(
     conn: &mut AnyConnection,
     table: &str,
-    columns: &[Column],
+    columns: &[DumpColumn],
     out: &mut dyn Write,
 ) -> Result<u64, DumpError> {
     let values: Vec<String> = columns
         .iter()
-        .map(|Column { name, kind }| match kind.as_str() {
+        .map(|DumpColumn { name, kind }| match kind.as_str() {
             // An absent value has no digits: of NULL, `hex` would make an empty text.
             "blob" => format!("CASE WHEN {name} IS NOT NULL THEN lower(hex({name})) END"),
             "bytea" => format!("encode({name}, 'hex')"),
@@ -245,7 +245,9 @@ fn dump_table(
     match conn {
         AnyConnection::Sqlite(conn) => {
             let query = diesel::sql_query(format!("SELECT json_array({values}) AS line FROM {table}"));
-            for row in query.load_iter::<Line, diesel::connection::DefaultLoadingMode>(conn).map_err(in_table(table))? {
+            for row in
+                query.load_iter::<DumpLine, diesel::connection::DefaultLoadingMode>(conn).map_err(in_table(table))?
+            {
                 writeln!(out, "{}", row.map_err(in_table(table))?.line)?;
                 rows += 1;
             }
@@ -258,7 +260,7 @@ fn dump_table(
             .map_err(in_table(table))?;
             loop {
                 let fetch = diesel::sql_query(format!("FETCH {BATCH} FROM dump"));
-                let batch: Vec<Line> = fetch.load(conn).map_err(in_table(table))?;
+                let batch: Vec<DumpLine> = fetch.load(conn).map_err(in_table(table))?;
                 if batch.is_empty() {
                     break;
                 }
@@ -283,7 +285,7 @@ fn defer_constraints(conn: &mut AnyConnection) -> QueryResult<()> {
 
 fn holds_anything(conn: &mut AnyConnection) -> Result<bool, DumpError> {
     for table in TABLES {
-        let found: Vec<Line> = diesel::sql_query(format!("SELECT 'x' AS line FROM {table} LIMIT 1"))
+        let found: Vec<DumpLine> = diesel::sql_query(format!("SELECT 'x' AS line FROM {table} LIMIT 1"))
             .load(conn)
             .map_err(in_table(table))?;
         if !found.is_empty() {
@@ -293,12 +295,12 @@ fn holds_anything(conn: &mut AnyConnection) -> Result<bool, DumpError> {
     Ok(false)
 }
 
-struct Input<'a> {
+struct DumpInput<'a> {
     from: &'a mut dyn BufRead,
     line: u64,
 }
 
-impl Input<'_> {
+impl DumpInput<'_> {
     fn next(&mut self) -> Result<String, DumpError> {
         let mut text = String::new();
         self.line += 1;
@@ -320,7 +322,7 @@ impl Input<'_> {
     }
 }
 
-fn load_tables(conn: &mut AnyConnection, input: &mut Input<'_>) -> Result<(), DumpError> {
+fn load_tables(conn: &mut AnyConnection, input: &mut DumpInput<'_>) -> Result<(), DumpError> {
     let mut rows = 0;
     let mut into: Option<Load> = None;
     loop {
@@ -339,7 +341,7 @@ fn load_tables(conn: &mut AnyConnection, input: &mut Input<'_>) -> Result<(), Du
         if let Some(load) = &mut into {
             load.finish(conn)?;
         }
-        if let Ok(End { rows: expected }) = serde_json::from_str(&text) {
+        if let Ok(DumpEnd { rows: expected }) = serde_json::from_str(&text) {
             return if expected == rows {
                 Ok(())
             } else {

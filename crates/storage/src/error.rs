@@ -102,14 +102,14 @@ pub(crate) struct Unreadable {
 
 /// What a repository method stumbles over, before it is known which port error that is.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failed {
+pub(crate) enum StoreError {
     #[error(transparent)]
     Sql(#[from] DieselError),
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
 }
 
-impl Failed {
+impl StoreError {
     /// The port's error. A unique violation is a fault here: where it has a meaning, [`Failed::is_taken`] was asked first.
     pub(crate) fn into_port(self, context: &'static str) -> MetadataError {
         match self {

@@ -9,16 +9,16 @@ use diesel::prelude::*;
 use diesel::sql_types::{Nullable, Text};
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, count, limit, one, present, read, read_if, time};
+use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::deliveries;
-use crate::error::Failed;
+use crate::error::StoreError;
 use crate::fixed::fixed;
 use crate::schema::{events, hooks};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Step<T> = std::result::Result<T, Failed>;
+type Step<T> = std::result::Result<T, StoreError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = hooks)]
@@ -119,7 +119,7 @@ fn get(conn: &mut AnyConnection, id: &str) -> Step<Option<Hook>> {
 
 /// Hooks by how their last attempts went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing<'a> {
+pub(crate) enum HookHealth<'a> {
     /// It succeeded, and these hooks are not among them: the slow ones.
     Well(&'a [HookId]),
     /// It succeeded, and these hooks are the ones: the slow ones.
@@ -129,8 +129,8 @@ pub(crate) enum Standing<'a> {
 }
 
 /// Hooks that have something due and that nobody holds, those that wait longest first, with when.
-pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: Standing<'_>, most: usize) -> Step<Vec<(i64, Hook)>> {
-    if most == 0 || standing == Standing::Slow(&[]) {
+pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: HookHealth<'_>, most: usize) -> Step<Vec<(i64, Hook)>> {
+    if most == 0 || standing == HookHealth::Slow(&[]) {
         return Ok(Vec::new());
     }
     let free = hooks::table
@@ -140,10 +140,10 @@ pub(crate) fn due(conn: &mut AnyConnection, now: i64, standing: Standing<'_>, mo
     let ids = |hooks: &[HookId]| hooks.iter().map(ToString::to_string).collect::<Vec<_>>();
     // There is an index for each of the two.
     let wanted = match standing {
-        Standing::Failing => free.filter(hooks::failing_since.is_not_null()),
-        Standing::Well([]) => free.filter(hooks::failing_since.is_null()),
-        Standing::Well(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.ne_all(ids(slow))),
-        Standing::Slow(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.eq_any(ids(slow))),
+        HookHealth::Failing => free.filter(hooks::failing_since.is_not_null()),
+        HookHealth::Well([]) => free.filter(hooks::failing_since.is_null()),
+        HookHealth::Well(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.ne_all(ids(slow))),
+        HookHealth::Slow(slow) => free.filter(hooks::failing_since.is_null()).filter(hooks::id.eq_any(ids(slow))),
     };
     let rows: Vec<(Option<i64>, HookRow)> = wanted
         .order((hooks::due_at, hooks::id))

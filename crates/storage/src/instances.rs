@@ -7,7 +7,7 @@ use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::AccountId;
 use diesel::prelude::*;
 
-use crate::convert::{Read, Word, all, one, read, time};
+use crate::convert::{Read, StoredWord, all, one, read, time};
 use crate::json;
 use crate::schema::{deployments, instances};
 use crate::transaction::SqlTransaction;
@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = instances)]
-struct Row {
+struct InstanceRow {
     id: String,
     deployment_id: String,
     position: i64,
@@ -25,8 +25,8 @@ struct Row {
     details: String,
 }
 
-fn row(instance: &Instance) -> Read<Row> {
-    Ok(Row {
+fn row(instance: &Instance) -> Read<InstanceRow> {
+    Ok(InstanceRow {
         id: instance.id.to_string(),
         deployment_id: instance.deployment_id.to_string(),
         position: instance.index.into(),
@@ -36,7 +36,7 @@ fn row(instance: &Instance) -> Read<Row> {
     })
 }
 
-fn instance(row: Row) -> Read<Instance> {
+fn instance(row: InstanceRow) -> Read<Instance> {
     let id = read("instances.id", row.id)?;
     let deployment_id = read("instances.deployment_id", row.deployment_id)?;
     let index = read("instances.position", row.position)?;
@@ -86,18 +86,18 @@ impl InstanceRepository for SqlTransaction {
 
     fn get(&mut self, id: InstanceId) -> Result<Option<Instance>> {
         self.run("read an instance", |conn| {
-            let found: Option<Row> =
-                instances::table.find(id.to_string()).select(Row::as_select()).first(conn).optional()?;
+            let found: Option<InstanceRow> =
+                instances::table.find(id.to_string()).select(InstanceRow::as_select()).first(conn).optional()?;
             one(found, instance)
         })
     }
 
     fn list(&mut self, deployment: DeploymentId) -> Result<Vec<Instance>> {
         self.run("list instances", |conn| {
-            let rows: Vec<Row> = instances::table
+            let rows: Vec<InstanceRow> = instances::table
                 .filter(instances::deployment_id.eq(deployment.to_string()))
                 .order(instances::id)
-                .select(Row::as_select())
+                .select(InstanceRow::as_select())
                 .load(conn)?;
             all(rows, instance)
         })
@@ -105,11 +105,11 @@ impl InstanceRepository for SqlTransaction {
 
     fn active(&mut self) -> Result<Vec<(Instance, AccountId, String)>> {
         self.run("list instances that are not stopped", |conn| {
-            let rows: Vec<(Row, (String, String))> = instances::table
+            let rows: Vec<(InstanceRow, (String, String))> = instances::table
                 .inner_join(deployments::table.on(deployments::id.eq(instances::deployment_id)))
                 .filter(instances::state.ne(RunState::Stopped.word()))
                 .order(instances::id)
-                .select((Row::as_select(), (deployments::owner_id, deployments::zone)))
+                .select((InstanceRow::as_select(), (deployments::owner_id, deployments::zone)))
                 .load(conn)?;
             all(rows, |(row, (owner, zone))| Ok((instance(row)?, read("deployments.owner_id", owner)?, zone)))
         })

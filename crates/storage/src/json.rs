@@ -10,14 +10,14 @@ pub(crate) use deployments::{
 use std::collections::BTreeMap;
 
 use branchyard_domain::entities::{
-    DatabaseLocator, EventKind, Failure, FailureKind, ImportMode, ImportRequest, Outcome, PullAction, PullEnds,
-    RowProblem, Side, Work,
+    DatabaseLocator, EventKind, FailureKind, ImportMode, ImportRequest, OperationFailure, Outcome, PullAction,
+    PullEnds, RowProblem, Side, Work,
 };
 use branchyard_domain::values::PullNumber;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::convert::{Read, Word, read, read_if};
+use crate::convert::{Read, StoredWord, read, read_if};
 use crate::error::Unreadable;
 
 /// The envelope: `{"v":"1", …}`.
@@ -248,7 +248,7 @@ struct RowProblemV1 {
 
 const FAILURE: &str = "operations.failure";
 
-pub(crate) fn from_failure(failure: &Failure) -> Read<String> {
+pub(crate) fn from_failure(failure: &OperationFailure) -> Read<String> {
     let rows = failure
         .rows
         .iter()
@@ -257,14 +257,14 @@ pub(crate) fn from_failure(failure: &Failure) -> Read<String> {
     encode(FAILURE, FailureV1 { kind: failure.kind.into(), detail: failure.detail.clone(), rows })
 }
 
-pub(crate) fn to_failure(text: &str) -> Read<Failure> {
+pub(crate) fn to_failure(text: &str) -> Read<OperationFailure> {
     let mirror: FailureV1 = decode(FAILURE, text)?;
     let rows = mirror
         .rows
         .into_iter()
         .map(|row| RowProblem { line: row.line, column: row.column, detail: row.detail })
         .collect();
-    Ok(Failure { kind: mirror.kind.into(), detail: mirror.detail, rows })
+    Ok(OperationFailure { kind: mirror.kind.into(), detail: mirror.detail, rows })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -378,7 +378,7 @@ mod tests {
             }
         );
         assert_eq!(from_work(&work).unwrap(), text);
-        let failure = Failure::new(FailureKind::MergeConflict, "both");
+        let failure = OperationFailure::new(FailureKind::MergeConflict, "both");
         assert_eq!(from_failure(&failure).unwrap(), r#"{"v":"1","kind":"merge_conflict","detail":"both","rows":[]}"#);
         assert_eq!(
             from_outcome(&Outcome::default()).unwrap(),

@@ -9,8 +9,8 @@ use diesel::dsl::max;
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, one, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, one, read, time};
+use crate::error::StoreError;
 use crate::schema::intervals;
 use crate::transaction::SqlTransaction;
 
@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, MetadataError>;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = intervals)]
-struct Row {
+struct IntervalRow {
     instance_id: String,
     kind: String,
     number: i64,
@@ -32,7 +32,7 @@ struct Row {
     closed_at: Option<i64>,
 }
 
-fn interval(row: Row) -> Read<Interval> {
+fn interval(row: IntervalRow) -> Read<Interval> {
     Ok(Interval {
         owner_id: read("intervals.owner_id", row.owner_id)?,
         deployment_id: read("intervals.deployment_id", row.deployment_id)?,
@@ -50,7 +50,7 @@ fn interval(row: Row) -> Read<Interval> {
 /// Intervals of `$whose` that touch a range. A macro, because the lists differ in the type of their query.
 macro_rules! touching {
     ($conn:expr, $whose:expr, $from:expr, $to:expr) => {{
-        let rows: Vec<Row> = intervals::table
+        let rows: Vec<IntervalRow> = intervals::table
             .filter($whose)
             .filter(intervals::closed_at.is_null().or(intervals::closed_at.gt($from.as_micros())))
             .filter(intervals::opened_at.lt($to.as_micros()))
@@ -61,18 +61,22 @@ macro_rules! touching {
                 intervals::kind,
                 intervals::number,
             ))
-            .select(Row::as_select())
+            .select(IntervalRow::as_select())
             .load($conn)?;
         all(rows, interval)
     }};
 }
 
-fn current(conn: &mut AnyConnection, instance: InstanceId, kind: Metered) -> std::result::Result<Option<Row>, Failed> {
+fn current(
+    conn: &mut AnyConnection,
+    instance: InstanceId,
+    kind: Metered,
+) -> std::result::Result<Option<IntervalRow>, StoreError> {
     let found = intervals::table
         .filter(intervals::instance_id.eq(instance.to_string()))
         .filter(intervals::kind.eq(kind.word()))
         .filter(intervals::closed_at.is_null())
-        .select(Row::as_select())
+        .select(IntervalRow::as_select())
         .first(conn)
         .optional()?;
     Ok(found)
@@ -87,7 +91,7 @@ impl LedgerRepository for SqlTransaction {
                 .filter(intervals::kind.eq(interval.kind.word()))
                 .select(max(intervals::number))
                 .first(conn)?;
-            let row = Row {
+            let row = IntervalRow {
                 instance_id,
                 kind: interval.kind.word().to_owned(),
                 number: last.map_or(1, |last| last + 1),

@@ -65,4 +65,4 @@ pub use blobs::FolderBlobs;
 pub use dump::DumpError;
 pub use error::{MigrationError, OpenError};
 pub use migrations::Status;
-pub use store::{Connections, Load, Options, Store};
+pub use store::{Connections, PoolLoad, Store, StoreOptions};

@@ -21,15 +21,15 @@ use crate::error::OpenError;
 type SyncLog = dyn Fn() -> io::Result<()> + Send + Sync;
 
 /// Who has committed, and how far the log is on disk.
-pub(crate) struct Log {
+pub(crate) struct WalSync {
     path: String,
     sync: Box<SyncLog>,
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncState {
     /// Commits under way: they may be visible already.
     committing: u32,
     /// How many have committed, and how many of these are on disk.
@@ -47,7 +47,7 @@ struct State {
 )]
 struct NotOnDisk(#[source] Arc<io::Error>);
 
-impl State {
+impl SyncState {
     fn check(&self) -> Result<(), MetadataError> {
         match &self.failed {
             None => Ok(()),
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-impl Log {
+impl WalSync {
     /// The log of a file, which is there while a connection is.
     pub(crate) fn open(path: &str) -> Result<Self, OpenError> {
         let open = || {
@@ -73,7 +73,7 @@ impl Log {
         Self { path: path.to_owned(), sync: Box::new(sync), state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -144,9 +144,9 @@ impl Log {
 }
 
 /// What a transaction has seen. Dropped after its connection, which is of use to others meanwhile.
-pub(crate) struct Seen(pub(crate) Option<Arc<Log>>);
+pub(crate) struct SeenCommits(pub(crate) Option<Arc<WalSync>>);
 
-impl Drop for Seen {
+impl Drop for SeenCommits {
     fn drop(&mut self) {
         if let Some(log) = &self.0 {
             // Whoever saves is told that it failed; reading goes on.
@@ -165,9 +165,9 @@ mod tests {
 
     use branchyard_domain::ports::MetadataError;
 
-    use super::{Log, Seen};
+    use super::{SeenCommits, WalSync};
 
-    fn commit(log: &Log) -> u64 {
+    fn commit(log: &WalSync) -> u64 {
         log.begin().unwrap();
         log.end()
     }
@@ -178,7 +178,7 @@ mod tests {
         let (entered, was_entered) = mpsc::channel();
         let (go_on, may_go_on) = mpsc::channel::<()>();
         let (entered, may_go_on) = (entered, std::sync::Mutex::new(may_go_on));
-        let log = Log::with("a test", move || {
+        let log = WalSync::with("a test", move || {
             entered.send(()).unwrap();
             may_go_on.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
             Ok(())
@@ -210,11 +210,11 @@ mod tests {
     fn who_has_read_waits_for_what_may_have_been_seen() {
         let syncs = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&syncs);
-        let log = Arc::new(Log::with("a test", move || {
+        let log = Arc::new(WalSync::with("a test", move || {
             counted.fetch_add(1, Ordering::SeqCst);
             Ok(())
         }));
-        let read = || drop(Seen(Some(Arc::clone(&log))));
+        let read = || drop(SeenCommits(Some(Arc::clone(&log))));
         read();
         assert_eq!(syncs.load(Ordering::SeqCst), 0, "nothing was committed");
         log.begin().unwrap();
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn after_a_failed_sync_nothing_is_saved() {
         let tries = AtomicU32::new(0);
-        let log = Log::with("a test", move || match tries.fetch_add(1, Ordering::SeqCst) {
+        let log = WalSync::with("a test", move || match tries.fetch_add(1, Ordering::SeqCst) {
             0 => Ok(()),
             1 => Err(io::Error::from(io::ErrorKind::StorageFull)),
             _ => panic!("what a later sync says means nothing"),
@@ -242,6 +242,6 @@ mod tests {
             assert!(matches!(log.wait_for(lost), Err(MetadataError::Unavailable(_))));
         }
         assert!(log.begin().is_err());
-        drop(Seen(Some(Arc::new(log))));
+        drop(SeenCommits(Some(Arc::new(log))));
     }
 }

@@ -6,15 +6,15 @@ use branchyard_domain::values::{AccountId, Timestamp};
 use diesel::prelude::*;
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, count, limit, one, read, time};
-use crate::error::Failed;
+use crate::convert::{Read, StoredWord, all, count, limit, one, read, time};
+use crate::error::StoreError;
 use crate::schema::{accounts, members};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Row = (String, String, String, i64);
+type MemberRow = (String, String, String, i64);
 
-fn member((user_id, name, role, added_at): Row) -> Read<Member> {
+fn member((user_id, name, role, added_at): MemberRow) -> Read<Member> {
     Ok(Member {
         user_id: read("members.user_id", user_id)?,
         username: read("accounts.name", name)?,
@@ -27,8 +27,8 @@ fn get(
     conn: &mut AnyConnection,
     organization: AccountId,
     user: AccountId,
-) -> std::result::Result<Option<Member>, Failed> {
-    let row: Option<Row> = members::table
+) -> std::result::Result<Option<Member>, StoreError> {
+    let row: Option<MemberRow> = members::table
         .inner_join(accounts::table.on(accounts::id.eq(members::user_id)))
         .filter(members::organization_id.eq(organization.to_string()))
         .filter(members::user_id.eq(user.to_string()))
@@ -82,7 +82,7 @@ impl MemberRepository for SqlTransaction {
             if let Some(after) = after {
                 query = query.filter(accounts::name_key.gt(after.to_owned()));
             }
-            let rows: Vec<Row> = query
+            let rows: Vec<MemberRow> = query
                 .order(accounts::name_key)
                 .limit(limit(most))
                 .select((members::user_id, accounts::name, members::role, members::added_at))

@@ -22,7 +22,7 @@ const POSTGRES: EmbeddedMigrations = embed_migrations!("../../migrations/postgre
 const SQLITE: EmbeddedMigrations = embed_migrations!("../../migrations/sqlite");
 
 /// A migration's folder and what its `up.sql` says on each engine; diesel does not give back what it embeds.
-struct Text {
+struct MigrationText {
     name: &'static str,
     postgres: &'static str,
     sqlite: &'static str,
@@ -30,7 +30,7 @@ struct Text {
 
 macro_rules! texts {
     ($($name:literal),+ $(,)?) => {
-        &[$(Text {
+        &[$(MigrationText {
             name: $name,
             postgres: include_str!(concat!("../../../migrations/postgres/", $name, "/up.sql")),
             sqlite: include_str!(concat!("../../../migrations/sqlite/", $name, "/up.sql")),
@@ -39,7 +39,7 @@ macro_rules! texts {
 }
 
 /// All folders, oldest first.
-const TEXTS: &[Text] =
+const TEXTS: &[MigrationText] =
     texts!["2026-11-21-000001_start", "2026-11-23-000001_pull_content", "2026-11-23-000002_operation_turns"];
 
 const LOG: &str = "CREATE TABLE IF NOT EXISTS branchyard_migrations (

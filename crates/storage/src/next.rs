@@ -17,7 +17,7 @@ use diesel::sql_types::{BigInt, HasSqlType, Nullable, Text};
 ///
 /// Not by [`sql_query`](diesel::sql_query), which is prepared anew each time: a worker asks this before and after each operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct NextOperation {
     now: i64,
     ranges: Vec<Creators>,
 }
@@ -26,16 +26,16 @@ pub(crate) struct Next {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Creators {
     after: Option<String>,
-    end: Option<End>,
+    end: Option<NextEnd>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum End {
+enum NextEnd {
     Before(String),
     At(String),
 }
 
-impl Next {
+impl NextOperation {
     pub(crate) fn new(now: Timestamp, turn: LeaseTurn<'_>) -> Self {
         let mut without = turn.without.to_vec();
         without.sort_unstable();
@@ -48,7 +48,7 @@ impl Next {
         if let Some(last) = turn.after {
             let rest = between(&mut ranges, None, earlier);
             if rest != Some(last) {
-                ranges.push(Creators { after: text(rest), end: Some(End::At(last.to_string())) });
+                ranges.push(Creators { after: text(rest), end: Some(NextEnd::At(last.to_string())) });
             }
         }
         Self { now: now.as_micros(), ranges }
@@ -62,7 +62,7 @@ fn text(id: Option<AccountId>) -> Option<String> {
 /// Adds the ranges before each of these creators. Returns where the next range begins.
 fn between(ranges: &mut Vec<Creators>, after: Option<AccountId>, without: &[AccountId]) -> Option<AccountId> {
     without.iter().fold(after, |after, creator| {
-        ranges.push(Creators { after: text(after), end: Some(End::Before(creator.to_string())) });
+        ranges.push(Creators { after: text(after), end: Some(NextEnd::Before(creator.to_string())) });
         Some(*creator)
     })
 }
@@ -83,7 +83,7 @@ const FIRST: &str = " OR o.state = 'queued' OR r.id < o.id))
       WHERE q.database_id = o.database_id AND q.finished_at IS NULL AND q.state = 'queued' AND q.id < o.id))
 ORDER BY o.created_by, o.id LIMIT 1), ";
 
-impl<DB> QueryFragment<DB> for Next
+impl<DB> QueryFragment<DB> for NextOperation
 where
     DB: Backend + HasSqlType<BigInt> + HasSqlType<Text>,
     i64: ToSql<BigInt, DB>,
@@ -99,11 +99,11 @@ where
                 out.push_bind_param::<Text, _>(after)?;
             }
             match &range.end {
-                Some(End::Before(end)) => {
+                Some(NextEnd::Before(end)) => {
                     out.push_sql(" AND o.created_by < ");
                     out.push_bind_param::<Text, _>(end)?;
                 }
-                Some(End::At(end)) => {
+                Some(NextEnd::At(end)) => {
                     out.push_sql(" AND o.created_by <= ");
                     out.push_bind_param::<Text, _>(end)?;
                 }
@@ -121,16 +121,16 @@ where
 }
 
 /// Statements with it are told apart by their text, which differs in the ranges only.
-impl QueryId for Next {
+impl QueryId for NextOperation {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl Query for Next {
+impl Query for NextOperation {
     type SqlType = Nullable<Text>;
 }
 
-impl<Conn> RunQueryDsl<Conn> for Next {}
+impl<Conn> RunQueryDsl<Conn> for NextOperation {}
 
 #[cfg(test)]
 mod tests {
@@ -138,19 +138,19 @@ mod tests {
     use branchyard_domain::values::{AccountId, Timestamp};
     use uuid::Uuid;
 
-    use super::{End, Next};
+    use super::{NextEnd, NextOperation};
 
     /// The creators in the ranges, in turn: of these, and without those.
     fn walked(after: Option<u128>, without: &[u128]) -> Vec<u128> {
         let id = |n: u128| AccountId::from_uuid(Uuid::from_u128(n));
         let without: Vec<_> = without.iter().copied().map(id).collect();
-        let next = Next::new(Timestamp::from_micros(0), LeaseTurn { after: after.map(id), without: &without });
+        let next = NextOperation::new(Timestamp::from_micros(0), LeaseTurn { after: after.map(id), without: &without });
         let is_in = |n: u128, range: &super::Creators| {
             let text = id(n).to_string();
             range.after.as_ref().is_none_or(|after| text > *after)
                 && match &range.end {
-                    Some(End::Before(end)) => text < *end,
-                    Some(End::At(end)) => text <= *end,
+                    Some(NextEnd::Before(end)) => text < *end,
+                    Some(NextEnd::At(end)) => text <= *end,
                     None => true,
                 }
         };

@@ -10,10 +10,10 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 
 use crate::connection::AnyConnection;
-use crate::convert::{Read, Word, all, count, limit, one, present, read, time};
-use crate::error::{Failed, Unreadable};
+use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, time};
+use crate::error::{StoreError, Unreadable};
 use crate::json;
-use crate::next::Next;
+use crate::next::NextOperation;
 use crate::schema::{accounts, databases, operations};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -81,9 +81,9 @@ impl OperationRow {
 }
 
 /// The row with the names of its database and its creator.
-type Joined = (OperationRow, (String, String), String);
+type JoinedOperation = (OperationRow, (String, String), String);
 
-fn operation((row, (owner, name), creator): Joined) -> Read<Operation> {
+fn operation((row, (owner, name), creator): JoinedOperation) -> Read<Operation> {
     let status = match read("operations.state", row.status.state)? {
         OperationState::Queued => OperationStatus::Queued,
         OperationState::Running => OperationStatus::Running,
@@ -132,13 +132,13 @@ macro_rules! list {
         if let Some(before) = $before {
             query = query.filter(operations::id.lt(before.to_string()));
         }
-        let rows: Vec<Joined> = query.order(operations::id.desc()).limit(limit($most)).load($conn)?;
+        let rows: Vec<JoinedOperation> = query.order(operations::id.desc()).limit(limit($most)).load($conn)?;
         all(rows, operation)
     }};
 }
 
-fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operation>, Failed> {
-    let row: Option<Joined> = joined!().filter(operations::id.eq(id.to_owned())).first(conn).optional()?;
+fn get(conn: &mut AnyConnection, id: &str) -> std::result::Result<Option<Operation>, StoreError> {
+    let row: Option<JoinedOperation> = joined!().filter(operations::id.eq(id.to_owned())).first(conn).optional()?;
     one(row, operation)
 }
 
@@ -203,7 +203,7 @@ impl OperationRepository for SqlTransaction {
 
     fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>> {
         self.run("list pending operations", |conn| {
-            let rows: Vec<Joined> = joined!()
+            let rows: Vec<JoinedOperation> = joined!()
                 .filter(operations::database_id.eq(database.to_string()))
                 .filter(operations::finished_at.is_null())
                 .order(operations::id)
@@ -220,7 +220,7 @@ impl OperationRepository for SqlTransaction {
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>> {
         self.run("lease an operation", |conn| {
-            let Some(id) = Next::new(now, turn).get_result::<Option<String>>(conn)? else {
+            let Some(id) = NextOperation::new(now, turn).get_result::<Option<String>>(conn)? else {
                 return Ok(None);
             };
             update(operations::table.find(&id))

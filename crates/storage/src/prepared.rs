@@ -19,13 +19,13 @@ pub(crate) enum Parameter {
 
 /// A statement that each connection prepares once, unlike those of [`sql_query`](diesel::sql_query). `T` is the type of its rows.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared<T = ()> {
+pub(crate) struct PreparedSql<T = ()> {
     text: &'static str,
     parameters: Vec<Parameter>,
     rows: PhantomData<T>,
 }
 
-impl<T> Prepared<T> {
+impl<T> PreparedSql<T> {
     /// Creates a statement of a text in which each `?` stands for a parameter, in turn.
     pub(crate) fn new(text: &'static str, parameters: Vec<Parameter>) -> Self {
         debug_assert_eq!(text.matches('?').count(), parameters.len(), "{text}");
@@ -33,7 +33,7 @@ impl<T> Prepared<T> {
     }
 }
 
-impl<T, DB> QueryFragment<DB> for Prepared<T>
+impl<T, DB> QueryFragment<DB> for PreparedSql<T>
 where
     DB: Backend + HasSqlType<BigInt> + HasSqlType<Text>,
     i64: ToSql<BigInt, DB>,
@@ -54,13 +54,13 @@ where
 }
 
 /// Statements are told apart by their text.
-impl<T> QueryId for Prepared<T> {
+impl<T> QueryId for PreparedSql<T> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
-impl<T> Query for Prepared<T> {
+impl<T> Query for PreparedSql<T> {
     type SqlType = T;
 }
 
-impl<T, Conn> RunQueryDsl<Conn> for Prepared<T> {}
+impl<T, Conn> RunQueryDsl<Conn> for PreparedSql<T> {}

@@ -12,7 +12,7 @@ use diesel::sql_types::{BigInt, Text};
 
 use crate::convert::{Read, all, anywhere, count, limit, one, present, read, read_if, time};
 use crate::error::Unreadable;
-use crate::prepared::{Parameter, Prepared};
+use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{accounts, comments, databases, pulls};
 use crate::transaction::SqlTransaction;
 
@@ -372,7 +372,7 @@ impl PullRepository for SqlTransaction {
                 Parameter::Text(database.to_string()),
                 Parameter::Text(branch.to_string()),
             ];
-            let moved = Prepared::<()>::new(SOURCE_MOVED, parameters).execute(conn)?;
+            let moved = PreparedSql::<()>::new(SOURCE_MOVED, parameters).execute(conn)?;
             if moved == 0 {
                 return Ok(0);
             }

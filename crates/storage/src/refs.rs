@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Text;
 
 use crate::convert::{Read, all, limit, one, read, time};
-use crate::prepared::{Parameter, Prepared};
+use crate::prepared::{Parameter, PreparedSql};
 use crate::schema::{branches, tags};
 use crate::transaction::SqlTransaction;
 use crate::update::update;
@@ -220,7 +220,7 @@ impl RefRepository for SqlTransaction {
             let refs = [&database, &after, &most].repeat(2);
             let pulls = [&database, &after].repeat(5);
             let parameters = refs.into_iter().chain(pulls).chain([&most]).cloned().collect();
-            let rows: Vec<String> = Prepared::<Text>::new(NAMED_COMMITS, parameters).load(conn)?;
+            let rows: Vec<String> = PreparedSql::<Text>::new(NAMED_COMMITS, parameters).load(conn)?;
             all(rows, |hash| read("a named commit", hash))
         })
     }

@@ -6,7 +6,7 @@ use branchyard_domain::ports::MetadataError;
 use branchyard_domain::values::Timestamp;
 use diesel::prelude::*;
 
-use crate::convert::{Word, all, count, time};
+use crate::convert::{StoredWord, all, count, time};
 use crate::json;
 use crate::schema::{instances, samples};
 use crate::transaction::SqlTransaction;

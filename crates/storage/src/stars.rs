@@ -12,9 +12,9 @@ use crate::schema::{accounts, databases, stars};
 use crate::transaction::SqlTransaction;
 
 type Result<T> = std::result::Result<T, MetadataError>;
-type Row = (String, String, i64);
+type StarRow = (String, String, i64);
 
-fn star((user_id, name, starred_at): Row) -> Read<Star> {
+fn star((user_id, name, starred_at): StarRow) -> Read<Star> {
     Ok(Star {
         user_id: read("stars.user_id", user_id)?,
         username: read("accounts.name", name)?,
@@ -57,7 +57,7 @@ impl StarRepository for SqlTransaction {
 
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>> {
         self.run("read a star", |conn| {
-            let row: Option<Row> = stars::table
+            let row: Option<StarRow> = stars::table
                 .inner_join(accounts::table.on(accounts::id.eq(stars::user_id)))
                 .filter(stars::database_id.eq(database.to_string()))
                 .filter(stars::user_id.eq(user.to_string()))
@@ -77,7 +77,7 @@ impl StarRepository for SqlTransaction {
             if let Some(after) = after {
                 query = query.filter(accounts::name_key.gt(after.to_owned()));
             }
-            let rows: Vec<Row> = query
+            let rows: Vec<StarRow> = query
                 .order(accounts::name_key)
                 .limit(limit(most))
                 .select((stars::user_id, accounts::name, stars::starred_at))

@@ -8,16 +8,16 @@ use branchyard_deployments::ports::{DeploymentStore, DeploymentTransaction};
 use branchyard_domain::ports::{Metadata, MetadataError, Transaction};
 use diesel::connection::SimpleConnection as _;
 
-use crate::connection::{Pool, Purpose, Target};
+use crate::connection::{ConnectionPool, StoreTarget, TransactionKind};
 use crate::error::OpenError;
 use crate::file;
-use crate::log::Log;
+use crate::log::WalSync;
 use crate::transaction::SqlTransaction;
 use crate::version::Version;
 
 /// How many connections, and how long to wait.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct StoreOptions {
     /// Connections for transactions that read.
     pub readers: u32,
     /// Connections for transactions that write. SQLite has one, whatever is said here: it admits one writer at a time, and a queue
@@ -29,7 +29,7 @@ pub struct Options {
     pub statement: Duration,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self { readers: 8, writers: 4, wait: Duration::from_secs(5), statement: Duration::from_secs(30) }
     }
@@ -37,10 +37,10 @@ impl Default for Options {
 
 /// The metadata store on SQLite or Postgres.
 pub struct Store {
-    pub(crate) readers: Pool,
-    pub(crate) writers: Pool,
+    pub(crate) readers: ConnectionPool,
+    pub(crate) writers: ConnectionPool,
     version: Option<Version>,
-    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) log: Option<Arc<WalSync>>,
 }
 
 impl Store {
@@ -49,26 +49,28 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`] says what to do about it.
-    pub fn open(url: &str, options: &Options) -> Result<Self, OpenError> {
-        let mut target = Target::parse(url)?;
+    pub fn open(url: &str, options: &StoreOptions) -> Result<Self, OpenError> {
+        let mut target = StoreTarget::parse(url)?;
         let mut writers = options.writers;
-        if let Target::Sqlite { path } = &mut target {
+        if let StoreTarget::Sqlite { path } = &mut target {
             file::prepare(Path::new(path))?;
             // SQLite keeps the log beside the file itself, also where this is a link to it.
             *path = file::resolved(path)?;
             writers = 1;
         }
         // The writer first: it is the one that turns a new file to WAL mode.
-        let pool = |purpose, size| Pool::open(&target, purpose, size, options.wait, options.statement);
-        let writers = pool(Purpose::Write, writers)?;
-        let readers = pool(Purpose::Read, options.readers)?;
+        let pool = |purpose, size| ConnectionPool::open(&target, purpose, size, options.wait, options.statement);
+        let writers = pool(TransactionKind::Write, writers)?;
+        let readers = pool(TransactionKind::Read, options.readers)?;
         // Another server on the same Postgres changes things too, and asking it is a round trip, as looking is.
         let version = match &target {
-            Target::Sqlite { path } => Some(Version::open(path)?),
-            Target::Postgres(_) => None,
+            StoreTarget::Sqlite { path } => Some(Version::open(path)?),
+            StoreTarget::Postgres(_) => None,
         };
         let log = match (&target, &version) {
-            (Target::Sqlite { path }, Some(version)) if version.writes_ahead() => Some(Arc::new(Log::open(path)?)),
+            (StoreTarget::Sqlite { path }, Some(version)) if version.writes_ahead() => {
+                Some(Arc::new(WalSync::open(path)?))
+            }
             _ => None,
         };
         let store = Self { readers, writers, version, log };
@@ -90,8 +92,8 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn transaction(&self, purpose: Purpose) -> Result<SqlTransaction, MetadataError> {
-        let pool = if purpose == Purpose::Read { &self.readers } else { &self.writers };
+    pub(crate) fn transaction(&self, purpose: TransactionKind) -> Result<SqlTransaction, MetadataError> {
+        let pool = if purpose == TransactionKind::Read { &self.readers } else { &self.writers };
         SqlTransaction::begin(pool, purpose, self.log.as_ref())
     }
 
@@ -105,14 +107,14 @@ impl Store {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
     /// For transactions that read.
-    pub readers: Load,
+    pub readers: PoolLoad,
     /// For transactions that write.
-    pub writers: Load,
+    pub writers: PoolLoad,
 }
 
 /// Connections of one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct PoolLoad {
     /// Used by a transaction.
     pub busy: u32,
     /// Kept open for the next.
@@ -121,21 +123,21 @@ pub struct Load {
 
 impl DeploymentStore for Store {
     fn read_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(Purpose::Read)?))
+        Ok(Box::new(self.transaction(TransactionKind::Read)?))
     }
 
     fn write_deployments(&self) -> Result<Box<dyn DeploymentTransaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(Purpose::Write)?))
+        Ok(Box::new(self.transaction(TransactionKind::Write)?))
     }
 }
 
 impl Metadata for Store {
     fn read(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(Purpose::Read)?))
+        Ok(Box::new(self.transaction(TransactionKind::Read)?))
     }
 
     fn write(&self) -> Result<Box<dyn Transaction + '_>, MetadataError> {
-        Ok(Box::new(self.transaction(Purpose::Write)?))
+        Ok(Box::new(self.transaction(TransactionKind::Write)?))
     }
 
     fn version(&self) -> Option<u64> {

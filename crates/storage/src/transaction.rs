@@ -15,9 +15,9 @@ use branchyard_domain::ports::{Durability, MetadataError, Transaction};
 use diesel::connection::{SimpleConnection, TransactionManager};
 use diesel::prelude::*;
 
-use crate::connection::{AnyConnection, Pool, PooledConnection, Purpose, begin};
-use crate::error::{Failed, is_passing};
-use crate::log::{Log, Seen};
+use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, TransactionKind, begin};
+use crate::error::{StoreError, is_passing};
+use crate::log::{SeenCommits, WalSync};
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
 
@@ -30,32 +30,38 @@ pub(crate) struct SqlTransaction {
     conn: PooledConnection,
     open: bool,
     failed: bool,
-    log: Option<Arc<Log>>,
+    log: Option<Arc<WalSync>>,
     /// The last field: dropped when the connection is back in its pool.
-    seen: Seen,
+    seen: SeenCommits,
 }
 
 /// Something in the transaction failed before.
 #[derive(Debug, thiserror::Error)]
 #[error("an earlier step of this transaction failed")]
-struct Spoiled;
+struct EarlierStepFailed;
 
 impl SqlTransaction {
-    pub(crate) fn begin(pool: &Pool, purpose: Purpose, log: Option<&Arc<Log>>) -> Result<Self, MetadataError> {
+    pub(crate) fn begin(
+        pool: &ConnectionPool,
+        purpose: TransactionKind,
+        log: Option<&Arc<WalSync>>,
+    ) -> Result<Self, MetadataError> {
         let mut tries = pool.size();
         loop {
             let mut conn = pool.get().map_err(|error| MetadataError::Unavailable(Box::new(error)))?;
             let begun = match purpose {
-                Purpose::Read => begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN"),
-                Purpose::Write => {
+                TransactionKind::Read => {
+                    begin(&mut conn.any, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN")
+                }
+                TransactionKind::Write => {
                     begin(&mut conn.any, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", "BEGIN IMMEDIATE")
                 }
             };
             match begun {
                 Ok(()) => {
-                    let seen = Seen(log.cloned());
+                    let seen = SeenCommits(log.cloned());
                     let mut tx = Self { conn, open: true, failed: false, log: log.cloned(), seen };
-                    if purpose == Purpose::Write {
+                    if purpose == TransactionKind::Write {
                         // What could not be saved need not begin.
                         log.map_or(Ok(()), |log| log.check())?;
                         tx.lock()?;
@@ -70,7 +76,7 @@ impl SqlTransaction {
                 }
                 Err(error) => {
                     conn.broken = true;
-                    return Err(Failed::Sql(error).into_port("begin a transaction"));
+                    return Err(StoreError::Sql(error).into_port("begin a transaction"));
                 }
             }
         }
@@ -94,7 +100,7 @@ impl SqlTransaction {
     pub(crate) fn run<T>(
         &mut self,
         context: &'static str,
-        step: impl FnOnce(&mut AnyConnection) -> Result<T, Failed>,
+        step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, MetadataError> {
         step(&mut self.conn.any).map_err(|error| self.spoil(error, context))
     }
@@ -103,7 +109,7 @@ impl SqlTransaction {
     pub(crate) fn run_unless_taken<T>(
         &mut self,
         context: &'static str,
-        step: impl FnOnce(&mut AnyConnection) -> Result<T, Failed>,
+        step: impl FnOnce(&mut AnyConnection) -> Result<T, StoreError>,
     ) -> Result<T, MetadataError> {
         match self.conn.any.transaction(step) {
             Err(error) if error.is_taken() => Err(MetadataError::Taken),
@@ -111,14 +117,14 @@ impl SqlTransaction {
         }
     }
 
-    fn spoil(&mut self, error: Failed, context: &'static str) -> MetadataError {
+    fn spoil(&mut self, error: StoreError, context: &'static str) -> MetadataError {
         self.failed = true;
         error.into_port(context)
     }
 
     fn commit_connection(&mut self) -> Result<(), MetadataError> {
         if self.failed {
-            return Err(MetadataError::Fault { context: SAVE, source: Box::new(Spoiled) });
+            return Err(MetadataError::Fault { context: SAVE, source: Box::new(EarlierStepFailed) });
         }
         let result = Tm::commit_transaction(&mut self.conn.any);
         // Whether a transaction is still open after an error depends on the error; the connection is not asked.
@@ -191,13 +197,13 @@ mod tests {
     use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction as _};
     use branchyard_domain::values::Timestamp;
 
-    use crate::log::Log;
-    use crate::{Options, Store};
+    use crate::log::WalSync;
+    use crate::{Store, StoreOptions};
 
     /// A store whose log is brought to disk by a count, which fails from a number on.
     fn store(folder: &tempfile::TempDir, fails_from: u32) -> (Store, Arc<AtomicU32>) {
         let path = folder.path().join("metadata.sqlite");
-        let mut store = Store::open(path.to_str().unwrap(), &Options::default()).unwrap();
+        let mut store = Store::open(path.to_str().unwrap(), &StoreOptions::default()).unwrap();
         store.migrate(Timestamp::from_micros(1)).unwrap();
         assert!(store.log.is_some(), "SQLite writes a log ahead");
         let syncs = Arc::new(AtomicU32::new(0));
@@ -206,7 +212,7 @@ mod tests {
             number if number >= fails_from => Err(io::Error::other("a test wants it")),
             _ => Ok(()),
         };
-        store.log = Some(Arc::new(Log::with("a test", sync)));
+        store.log = Some(Arc::new(WalSync::with("a test", sync)));
         (store, syncs)
     }
 
@@ -275,8 +281,8 @@ mod tests {
         assert!(tell(&store).is_err(), "the disk failed");
         assert_eq!(told, [0, 1]);
         // What could not be committed is not told.
-        let mut tx = store.transaction(crate::connection::Purpose::Read).unwrap();
-        tx.run("fail", |_| Err::<(), _>(crate::error::Failed::Sql(diesel::result::Error::NotFound))).unwrap_err();
+        let mut tx = store.transaction(crate::connection::TransactionKind::Read).unwrap();
+        tx.run("fail", |_| Err::<(), _>(crate::error::StoreError::Sql(diesel::result::Error::NotFound))).unwrap_err();
         Box::new(tx).commit_notifying(&mut || panic!("it was not saved")).unwrap_err();
     }
 
@@ -294,9 +300,9 @@ mod tests {
     fn a_link_to_the_file_is_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("metadata.sqlite"), folder.path().join("link"));
-        drop(Store::open(file.to_str().unwrap(), &Options::default()).unwrap());
+        drop(Store::open(file.to_str().unwrap(), &StoreOptions::default()).unwrap());
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let store = Store::open(link.to_str().unwrap(), &Options::default()).unwrap();
+        let store = Store::open(link.to_str().unwrap(), &StoreOptions::default()).unwrap();
         store.migrate(Timestamp::from_micros(1)).unwrap();
         assert!(store.log.is_some() && store.version().is_some());
     }

@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::query_builder::{AsChangeset, AstPass, IntoUpdateTarget, QueryFragment, QueryId};
 
 /// An update whose rows are chosen, and what is set is not.
-pub(crate) struct Target<Table: QuerySource, Chosen> {
+pub(crate) struct UpdateTarget<Table: QuerySource, Chosen> {
     table: Table::FromClause,
     chosen: Chosen,
 }
@@ -14,15 +14,15 @@ pub(crate) struct Target<Table: QuerySource, Chosen> {
 /// As [`diesel::update`], which prepares anew each time because what it sets may be other columns. Here a call always sets the same ones:
 /// there are as many texts as calls, each is kept, and preparing is half of what a small update costs. Not for rows chosen by
 /// a list ([`eq_any`](diesel::ExpressionMethods::eq_any)), whose length is in the text.
-pub(crate) fn update<T: IntoUpdateTarget>(chosen: T) -> Target<<T as HasTable>::Table, T::WhereClause>
+pub(crate) fn update<T: IntoUpdateTarget>(chosen: T) -> UpdateTarget<<T as HasTable>::Table, T::WhereClause>
 where
     <T as HasTable>::Table: QuerySource,
 {
     let target = chosen.into_update_target();
-    Target { table: target.table.from_clause(), chosen: target.where_clause }
+    UpdateTarget { table: target.table.from_clause(), chosen: target.where_clause }
 }
 
-impl<Table: QuerySource, Chosen> Target<Table, Chosen> {
+impl<Table: QuerySource, Chosen> UpdateTarget<Table, Chosen> {
     pub(crate) fn set<V: AsChangeset<Target = Table>>(
         self,
         values: V,

@@ -6,7 +6,7 @@ use branchyard_domain::values::{AccountId, OperationId, Timestamp, UploadId};
 use diesel::dsl::{exists, not};
 use diesel::prelude::*;
 
-use crate::convert::{Word, all, count, limit, read, read_if, signed, time};
+use crate::convert::{StoredWord, all, count, limit, read, read_if, signed, time};
 use crate::schema::{operations, upload_parts, uploads};
 use crate::transaction::SqlTransaction;
 
@@ -140,7 +140,7 @@ fn put_part(
     conn: &mut crate::connection::AnyConnection,
     id: UploadId,
     part: &UploadPart,
-) -> std::result::Result<(), crate::error::Failed> {
+) -> std::result::Result<(), crate::error::StoreError> {
     let number = i64::from(part.number);
     let size = signed("upload_parts.size", part.size)?;
     let changed = diesel::update(upload_parts::table.find((id.to_string(), number)))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::Answer;
+use crate::TestAnswer;
 
 /// How long a connection waits for its next request: shorter than the server keeps it, else a request meets its end.
 const IDLE: Duration = Duration::from_secs(2);
@@ -76,19 +76,19 @@ impl Actor {
     }
 
     /// Sends a request that was completed. An answer that the OpenAPI document does not allow fails the test.
-    pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> Answer {
+    pub fn send(&self, request: reqwest::blocking::RequestBuilder) -> TestAnswer {
         let request = request.build().unwrap();
         let method = request.method().to_string();
-        Answer::read(&method, self.client.execute(request).unwrap())
+        TestAnswer::read(&method, self.client.execute(request).unwrap())
     }
 
     /// GET.
-    pub fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, path))
     }
 
     /// Gets what a pull shows (its difference, tables or conflicts), once the commits of its source are fetched.
-    pub fn get_shown(&self, path: &str) -> Answer {
+    pub fn get_shown(&self, path: &str) -> TestAnswer {
         let began = Instant::now();
         loop {
             let answer = self.get(path);
@@ -102,17 +102,17 @@ impl Actor {
     }
 
     /// POST with a JSON body.
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub fn post(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::POST, path).json(body))
     }
 
     /// PATCH with a JSON body.
-    pub fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub fn patch(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::PATCH, path).json(body))
     }
 
     /// DELETE.
-    pub fn delete(&self, path: &str) -> Answer {
+    pub fn delete(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::DELETE, path))
     }
 
@@ -123,7 +123,7 @@ impl Actor {
     }
 
     /// Follows the operation of a 202 to its end.
-    pub fn finish(&self, accepted: &Answer) -> Value {
+    pub fn finish(&self, accepted: &TestAnswer) -> Value {
         assert_eq!(accepted.status, 202, "{}", accepted.text);
         let href = accepted.data()["href"].as_str().unwrap().to_owned();
         let began = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use branchyard_openapi_check::{Answer as Checked, Checker};
+use branchyard_openapi_check::{CheckedAnswer, Checker};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn document(path: &str) -> Option<&'static Checker> {
 
 /// A response, read whole.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct TestAnswer {
     /// Status code.
     pub status: u16,
     /// Headers.
@@ -30,7 +30,7 @@ pub struct Answer {
     pub text: String,
 }
 
-impl Answer {
+impl TestAnswer {
     /// Reads a response, and fails the test when it is of the API and its OpenAPI document does not allow it.
     pub(crate) fn read(method: &str, response: reqwest::blocking::Response) -> Self {
         let path = response.url().path().to_owned();
@@ -39,7 +39,7 @@ impl Answer {
         if let Some(document) = document(&path).filter(|_| !headers.contains_key("content-encoding")) {
             let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
             let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-            document.check(&Checked { method, path: &path, status, headers, body: &body }).unwrap();
+            document.check(&CheckedAnswer { method, path: &path, status, headers, body: &body }).unwrap();
         }
         Self { status, headers, text: String::from_utf8_lossy(&body).into_owned() }
     }

@@ -19,7 +19,7 @@ mod stopwatch;
 mod upload;
 
 pub use actor::Actor;
-pub use answer::Answer;
+pub use answer::TestAnswer;
 pub use mutator::Mutator;
 pub use receiver::{Manner, Received, Receiver};
 pub use server::Server;

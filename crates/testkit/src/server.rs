@@ -4,7 +4,7 @@ use branchyard_domain::ports::Durability;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use branchyard::compose::{Names, Pending, World};
+use branchyard::compose::{Environment, Names, Pending};
 use branchyard::config::Config;
 use branchyard::data_dir::DataDir;
 use branchyard::serve::Running;
@@ -25,7 +25,7 @@ use crate::Actor;
 pub struct Server {
     running: Option<Running>,
     config: Config,
-    world: World,
+    world: Environment,
     deterministic: bool,
     /// Its data folder.
     pub dir: TempDir,
@@ -39,7 +39,7 @@ impl Server {
 
     /// Starts a server with a changed configuration. Rate limits are off unless the change puts them on.
     pub fn start_with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_in(World::default(), false, change)
+        Self::start_in(Environment::default(), false, change)
     }
 
     /// Starts a server that gives the same answers in every run: the clock stands at 2026-09-04T12:00:00Z, ids and secrets come
@@ -47,19 +47,22 @@ impl Server {
     /// Left to redact are page tokens, which order of requests and time of workers may change.
     pub fn deterministic() -> Self {
         let noon = Timestamp::from_micros(1_788_523_200_000_000);
-        let world =
-            World { clock: Arc::new(FixedClock::at(noon)), ids: Arc::new(SeededIds::new(1)), ..World::default() };
+        let world = Environment {
+            clock: Arc::new(FixedClock::at(noon)),
+            ids: Arc::new(SeededIds::new(1)),
+            ..Environment::default()
+        };
         Self::start_in(world, true, |config| config.public_url = Some("https://yard.test".to_owned()))
     }
 
     /// Starts a server that resolves the names of hooks in a way of its own.
     pub fn with_names(names: Arc<dyn Names>, change: impl FnOnce(&mut Config)) -> Self {
-        Self::start_in(World { names, ..World::default() }, false, change)
+        Self::start_in(Environment { names, ..Environment::default() }, false, change)
     }
 
     /// Starts a server that lives by a clock of the test's.
     pub fn with_clock(clock: Arc<FixedClock>) -> Self {
-        Self::start_in(World { clock, ..World::default() }, false, |_| {})
+        Self::start_in(Environment { clock, ..Environment::default() }, false, |_| {})
     }
 
     /// Starts a server whose deployments run nothing: what would be processes is written into the books that come with it, where
@@ -72,7 +75,7 @@ impl Server {
             made.waits(true);
             made.clone()
         };
-        let world = World { provisioner: Some(Arc::new(make)), ..World::default() };
+        let world = Environment { provisioner: Some(Arc::new(make)), ..Environment::default() };
         let server = Self::start_in(world, false, change);
         let books = kept.get().expect("the server has a provisioner");
         (server, Arc::clone(books))
@@ -83,7 +86,7 @@ impl Server {
     pub fn over(data: &Path, public_url: &str, now: Timestamp) -> Self {
         let make = |blobs| -> Arc<dyn Provisioner> { Arc::new(MemoryProvisioner::new(blobs)) };
         let clock = Arc::new(FixedClock::at(now));
-        let world = World { clock, provisioner: Some(Arc::new(make)), ..World::default() };
+        let world = Environment { clock, provisioner: Some(Arc::new(make)), ..Environment::default() };
         Self::start_in(world, false, |config| {
             config.data_dir = data.to_owned();
             config.public_url = Some(public_url.to_owned());
@@ -104,7 +107,7 @@ impl Server {
         tx.commit(Durability::Synced).unwrap();
     }
 
-    fn start_in(world: World, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {
+    fn start_in(world: Environment, deterministic: bool, change: impl FnOnce(&mut Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut config =
             Config { data_dir: dir.path().join("data"), listen: "127.0.0.1:0".to_owned(), ..Config::default() };

@@ -6,7 +6,7 @@ use actix_web::http::header;
 use actix_web::{HttpResponse, web};
 use sha2::{Digest as _, Sha256};
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 
 struct Asset {
     path: String,
@@ -56,10 +56,10 @@ pub fn icon() -> &'static str {
 }
 
 /// `GET /static/{file}`
-pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, Stop> {
+pub(crate) async fn get(file: web::Path<String>) -> Result<HttpResponse, PageError> {
     let wanted = format!("/static/{file}");
     let all = [&*STYLE, &*SCRIPT, &*ICON];
-    let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(Stop::nothing_here)?;
+    let asset = all.into_iter().find(|asset| asset.path == wanted).ok_or_else(PageError::nothing_here)?;
     Ok(HttpResponse::Ok()
         .insert_header((header::CACHE_CONTROL, "public, max-age=31536000, immutable"))
         .content_type(asset.media_type)

@@ -12,7 +12,7 @@ use branchyard_http_common::{Listed, RowKey, bound, changed_rows_from, open_toke
 use crate::format;
 use crate::paths;
 use crate::rows;
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// Tables of which a page shows definitions and rows; the others it names.
 const TABLES: usize = 8;
@@ -32,11 +32,11 @@ const STATEMENT: usize = 20_000;
 pub(crate) const CHARACTERS: usize = 200;
 
 /// Where a page of a difference begins: the two commits, pinned for all pages, and a place among the rows of a table.
-pub(crate) type Place = (String, String, RowKey);
+pub(crate) type ChangesCursor = (String, String, RowKey);
 
 /// What a page of changes is about.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ChangesQuery {
     pub(crate) from: CommitHash,
     pub(crate) to: CommitHash,
     /// The only table that is wanted.
@@ -44,9 +44,14 @@ pub(crate) struct Asked {
     place: Option<RowKey>,
 }
 
-impl Asked {
+impl ChangesQuery {
     /// What the query asks for, of these two commits.
-    pub(crate) fn of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, from: CommitHash, to: CommitHash) -> Self {
+    pub(crate) fn of<L: Level>(
+        visit: &PageContext,
+        access: &DatabaseAccess<L>,
+        from: CommitHash,
+        to: CommitHash,
+    ) -> Self {
         match pinned(visit, access) {
             Some((from, to, place)) => Self { from, to, table: Some(place.table.clone()), place: Some(place) },
             None => Self { from, to, table: visit.parameter("table"), place: None },
@@ -55,17 +60,18 @@ impl Asked {
 }
 
 /// The commits and the place that the token of the page holds.
-fn pinned<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
-    let (from, to, place): Place = open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
+fn pinned<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> Option<(CommitHash, CommitHash, RowKey)> {
+    let (from, to, place): ChangesCursor =
+        open_token(&visit.state.keys, &bound_of(visit, access), &visit.parameter("page")?)?;
     Some((CommitHash::parse(&from).ok()?, CommitHash::parse(&to).ok()?, place))
 }
 
-fn bound_of<L: Level>(visit: &Visit, access: &DatabaseAccess<L>) -> String {
+fn bound_of<L: Level>(visit: &PageContext, access: &DatabaseAccess<L>) -> String {
     bound(&["changes", &access.database().id.to_string(), visit.request().path()])
 }
 
 /// What was found.
-pub(crate) struct Found {
+pub(crate) struct ChangesPage {
     tables: Vec<TableChange>,
     details: Vec<Detail>,
 }
@@ -79,7 +85,11 @@ struct Detail {
 }
 
 /// Finds what differs.
-pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Asked) -> Result<Found, ReadError> {
+pub(crate) fn find<L: Level>(
+    hub: &Hub,
+    access: &DatabaseAccess<L>,
+    asked: &ChangesQuery,
+) -> Result<ChangesPage, ReadError> {
     let (from, to) = (&asked.from, &asked.to);
     let mut tables = hub.history().changed_tables(access, from, to)?;
     // Code of its own comes first, then other definitions.
@@ -108,7 +118,7 @@ pub(crate) fn find<L: Level>(hub: &Hub, access: &DatabaseAccess<L>, asked: &Aske
         let rows = found.items.into_iter().map(|(row, _)| row).collect();
         details.push(Detail { change: change.clone(), before, after, rows, next });
     }
-    Ok(Found { tables, details })
+    Ok(ChangesPage { tables, details })
 }
 
 fn has_other_definition(change: &TableChange) -> bool {
@@ -125,7 +135,7 @@ pub(crate) struct TableLine {
     pub(crate) has_other_definition: bool,
     /// Kinds of objects of it that differ: `index`, `trigger`, `view`.
     pub(crate) kinds: Vec<&'static str>,
-    pub(crate) counts: Option<Counts>,
+    pub(crate) counts: Option<ChangeCounts>,
 }
 
 impl TableLine {
@@ -137,7 +147,7 @@ impl TableLine {
 
 /// Rows, with their thousands set apart.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct ChangeCounts {
     pub(crate) added: String,
     pub(crate) removed: String,
     pub(crate) changed: String,
@@ -153,7 +163,7 @@ pub(crate) struct SchemaLine {
 
 /// A statement, or its beginning.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Statement {
+pub(crate) struct StatementView {
     pub(crate) text: String,
     /// Whether it goes on.
     pub(crate) is_cut: bool,
@@ -167,20 +177,20 @@ pub(crate) struct ObjectLine {
     /// `index` or `trigger`.
     pub(crate) kind: &'static str,
     pub(crate) name: String,
-    pub(crate) before: Option<Statement>,
-    pub(crate) after: Option<Statement>,
+    pub(crate) before: Option<StatementView>,
+    pub(crate) after: Option<StatementView>,
 }
 
 /// A cell of a changed row.
 #[derive(Debug)]
 pub(crate) struct CellChange {
-    pub(crate) before: Option<rows::Cell>,
-    pub(crate) after: Option<rows::Cell>,
+    pub(crate) before: Option<rows::CellView>,
+    pub(crate) after: Option<rows::CellView>,
 }
 
 impl CellChange {
     /// What is shown where nothing changed.
-    pub(crate) fn same(&self) -> Option<&rows::Cell> {
+    pub(crate) fn same(&self) -> Option<&rows::CellView> {
         match (&self.before, &self.after) {
             (Some(one), None) | (None, Some(one)) => Some(one),
             _ => None,
@@ -243,10 +253,10 @@ pub(crate) struct Changes {
 impl Changes {
     /// With links to pages at `path`.
     pub(crate) fn new<L: Level>(
-        visit: &Visit,
+        visit: &PageContext,
         access: &DatabaseAccess<L>,
-        asked: &Asked,
-        found: &Found,
+        asked: &ChangesQuery,
+        found: &ChangesPage,
         path: &str,
     ) -> Self {
         let line = |change: &TableChange| TableLine {
@@ -255,7 +265,7 @@ impl Changes {
             word: word(change.change),
             has_other_definition: has_other_definition(change),
             kinds: kinds(&change.objects),
-            counts: change.rows.map(|(added, removed, changed)| Counts {
+            counts: change.rows.map(|(added, removed, changed)| ChangeCounts {
                 added: format::count(added),
                 removed: format::count(removed),
                 changed: format::count(changed),
@@ -263,7 +273,7 @@ impl Changes {
         };
         let details = found.details.iter().map(|detail| {
             let next = detail.next.as_ref().map(|place| {
-                let place: Place = (asked.from.to_string(), asked.to.to_string(), place.clone());
+                let place: ChangesCursor = (asked.from.to_string(), asked.to.to_string(), place.clone());
                 let page = token(&visit.state, &bound_of(visit, access), &place);
                 paths::with_query(path, &[("page", &page)])
             });
@@ -310,7 +320,7 @@ fn object_line(change: &ObjectChange) -> ObjectLine {
     let statement = |text: &Option<String>| {
         text.as_ref().map(|text| {
             let end = text.char_indices().nth(STATEMENT).map(|(at, _)| at);
-            Statement { text: text[..end.unwrap_or(text.len())].to_owned(), is_cut: end.is_some() }
+            StatementView { text: text[..end.unwrap_or(text.len())].to_owned(), is_cut: end.is_some() }
         })
     };
     ObjectLine {
@@ -382,7 +392,7 @@ fn row_line(row: &RowChange, columns: &[(String, bool)]) -> RowLine {
         Change::Removed => ("removed", "−"),
         Change::Modified => ("changed", "~"),
     };
-    let shown = |cell: Option<&Cell>| cell.map(|cell| rows::Cell::of(cell, CHARACTERS));
+    let shown = |cell: Option<&Cell>| cell.map(|cell| rows::CellView::of(cell, CHARACTERS));
     let cells = columns.iter().map(|(name, _)| {
         let (before, after) = (cell_of(&row.from, name), cell_of(&row.to, name));
         match row.change {

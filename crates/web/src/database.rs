@@ -7,18 +7,18 @@ use branchyard_domain::usecases::DatabaseView;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::segment;
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 use crate::format;
 use crate::pages::deployments;
 use crate::paths;
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// Branches, and tags, that the list of refs offers; any other can be typed.
 const OFFERED: usize = 50;
 
 /// The tabs of a database, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tab {
+pub(crate) enum DatabaseTab {
     Tables,
     Sql,
     Commits,
@@ -31,7 +31,7 @@ pub(crate) enum Tab {
     Settings,
 }
 
-impl Tab {
+impl DatabaseTab {
     const ALL: [Self; 10] = [
         Self::Tables,
         Self::Sql,
@@ -77,7 +77,7 @@ pub(crate) struct TabLink {
 
 /// What is above the content of every page of a database.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct DatabaseFrame {
     /// Its owner.
     pub(crate) owner: String,
     /// Its name.
@@ -106,11 +106,11 @@ pub(crate) struct Frame {
     pub(crate) default_branch: String,
     /// The ref that was asked for; empty for the default branch.
     pub(crate) asked_ref: String,
-    active: Tab,
+    active: DatabaseTab,
 }
 
-impl Frame {
-    fn new(visit: &Visit, view: &DatabaseView, is_starred: bool, role: Role, active: Tab) -> Self {
+impl DatabaseFrame {
+    fn new(visit: &PageContext, view: &DatabaseView, is_starred: bool, role: Role, active: DatabaseTab) -> Self {
         let database = &view.database;
         Self {
             owner: database.locator.owner.to_string(),
@@ -132,13 +132,13 @@ impl Frame {
     }
 
     /// The same with another tab.
-    pub(crate) fn on(self, active: Tab) -> Self {
+    pub(crate) fn on(self, active: DatabaseTab) -> Self {
         Self { active, ..self }
     }
 
     /// The tabs the viewer has.
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
-        let shown = Tab::ALL.into_iter().filter(|tab| *tab != Tab::Settings || self.may_administer);
+        let shown = DatabaseTab::ALL.into_iter().filter(|tab| *tab != DatabaseTab::Settings || self.may_administer);
         shown
             .map(|tab| {
                 let (label, below) = tab.words();
@@ -175,7 +175,7 @@ impl Frame {
     }
 
     /// A table as CSV, at the commit that is shown.
-    pub(crate) fn csv(&self, table: &str, at: &At) -> String {
+    pub(crate) fn csv(&self, table: &str, at: &ShownVersion) -> String {
         let path = format!("{}/tables/{}/csv", self.path, segment(table));
         paths::with_query(&path, &[("ref", at.commit.as_str())])
     }
@@ -201,7 +201,7 @@ pub(crate) struct RefLink {
 
 /// The commit that a page shows, and what else it could show.
 #[derive(Debug)]
-pub(crate) struct At {
+pub(crate) struct ShownVersion {
     /// The commit.
     pub(crate) commit: CommitHash,
     /// Branch, tag or commit.
@@ -219,7 +219,10 @@ pub(crate) struct At {
 }
 
 /// Access to the database of the path at level `L`, and its head with this tab.
-pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(DatabaseAccess<L>, Frame), Stop> {
+pub(crate) async fn open<L: Level>(
+    visit: &PageContext,
+    active: DatabaseTab,
+) -> Result<(DatabaseAccess<L>, DatabaseFrame), PageError> {
     let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("database"));
     let opened = visit
         .read(move |hub| -> Result<_, DatabaseError> {
@@ -230,12 +233,16 @@ pub(crate) async fn open<L: Level>(visit: &Visit, active: Tab) -> Result<(Databa
         })
         .await?;
     let (access, view, is_starred) = opened;
-    let frame = Frame::new(visit, &view, is_starred, access.role(), active);
+    let frame = DatabaseFrame::new(visit, &view, is_starred, access.role(), active);
     Ok((access, frame))
 }
 
 /// The commit of the ref in the query (`?ref=`), by default the head of the default branch.
-pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, frame: &Frame) -> Result<At, Stop> {
+pub(crate) async fn at<L: Level>(
+    visit: &PageContext,
+    access: &DatabaseAccess<L>,
+    frame: &DatabaseFrame,
+) -> Result<ShownVersion, PageError> {
     let (access, asked) = (access.clone(), visit.parameter("ref"));
     let named = asked.clone();
     let found = visit
@@ -250,7 +257,7 @@ pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, fram
             Ok(Ok((commit, branches, tags)))
         })
         .await?;
-    let (commit, branches, tags) = found.map_err(|name| Stop::NoSuchRef { name, database: frame.path.clone() })?;
+    let (commit, branches, tags) = found.map_err(|name| PageError::NoSuchRef { name, database: frame.path.clone() })?;
     let name = asked.unwrap_or_else(|| frame.default_branch.clone());
     let action = visit.request().path().to_owned();
     let link = |text: &str| {
@@ -268,5 +275,5 @@ pub(crate) async fn at<L: Level>(visit: &Visit, access: &DatabaseAccess<L>, fram
         "branch"
     };
     let name = if kind == "commit" { format::short(&commit) } else { name };
-    Ok(At { commit, kind, name, action, branches, tags, has_more })
+    Ok(ShownVersion { commit, kind, name, action, branches, tags, has_more })
 }

@@ -7,12 +7,12 @@ use branchyard_deployments::errors::DeploymentError;
 use branchyard_http_common::segment;
 
 use crate::database::TabLink;
-use crate::error_page::Stop;
-use crate::visit::Visit;
+use crate::error_page::PageError;
+use crate::visit::PageContext;
 
 /// The tabs of a deployment, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tab {
+pub(crate) enum DeploymentTab {
     Overview,
     Databases,
     Metrics,
@@ -23,7 +23,7 @@ pub(crate) enum Tab {
     Settings,
 }
 
-impl Tab {
+impl DeploymentTab {
     const ALL: [Self; 8] = [
         Self::Overview,
         Self::Databases,
@@ -52,7 +52,7 @@ impl Tab {
 
 /// Where a deployment stands, in words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
+pub(crate) struct DeploymentStanding {
     /// One or two words.
     pub(crate) label: &'static str,
     /// The same as a class of the style sheet.
@@ -61,7 +61,7 @@ pub(crate) struct Standing {
     pub(crate) is_moving: bool,
 }
 
-impl Standing {
+impl DeploymentStanding {
     pub(crate) fn of(health: Health) -> Self {
         let (label, class, is_moving) = match health {
             Health::Ok => ("Started", "good", false),
@@ -87,7 +87,7 @@ pub(crate) fn path_of_owner(owner: &str) -> String {
 
 /// What is above the content of every page of a deployment.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct DeploymentFrame {
     /// Its owner.
     pub(crate) owner: String,
     /// Its name.
@@ -95,22 +95,22 @@ pub(crate) struct Frame {
     /// Its page.
     pub(crate) path: String,
     /// Where it stands.
-    pub(crate) standing: Standing,
+    pub(crate) standing: DeploymentStanding,
     /// Its state, which health refines.
     pub(crate) state: RunState,
     /// Whether the viewer may change it.
     pub(crate) may_manage: bool,
-    active: Tab,
+    active: DeploymentTab,
 }
 
-impl Frame {
-    fn new(view: &DeploymentView, active: Tab) -> Self {
+impl DeploymentFrame {
+    fn new(view: &DeploymentView, active: DeploymentTab) -> Self {
         let locator = &view.deployment.locator;
         Self {
             owner: locator.owner.to_string(),
             name: locator.name.to_string(),
             path: path_of(locator),
-            standing: Standing::of(view.health()),
+            standing: DeploymentStanding::of(view.health()),
             state: view.deployment.state,
             may_manage: view.role >= DeploymentRole::Admin,
             active,
@@ -119,11 +119,11 @@ impl Frame {
 
     /// The tabs.
     pub(crate) fn tabs(&self) -> Vec<TabLink> {
-        let link = |tab: Tab| {
+        let link = |tab: DeploymentTab| {
             let (label, below) = tab.words();
             TabLink { label, href: format!("{}{below}", self.path), is_active: tab == self.active }
         };
-        Tab::ALL.into_iter().map(link).collect()
+        DeploymentTab::ALL.into_iter().map(link).collect()
     }
 
     /// Whether it serves.
@@ -139,9 +139,9 @@ impl Frame {
 
 /// Access to the deployment of the path at level `L`, the deployment, and its head with this tab.
 pub(crate) async fn open<L: DeploymentLevel>(
-    visit: &Visit,
-    active: Tab,
-) -> Result<(DeploymentAccess<L>, DeploymentView, Frame), Stop> {
+    visit: &PageContext,
+    active: DeploymentTab,
+) -> Result<(DeploymentAccess<L>, DeploymentView, DeploymentFrame), PageError> {
     let (caller, owner, name) = (visit.caller.clone(), visit.segment("owner"), visit.segment("deployment"));
     let opened = visit.read(move |hub| -> Result<_, DeploymentError> {
         let access = hub.deployments().access::<L>(&caller, &owner, &name)?;
@@ -149,6 +149,6 @@ pub(crate) async fn open<L: DeploymentLevel>(
         Ok((access, view))
     });
     let (access, view) = opened.await?;
-    let frame = Frame::new(&view, active);
+    let frame = DeploymentFrame::new(&view, active);
     Ok((access, view, frame))
 }

@@ -8,17 +8,17 @@ use actix_web::http::{StatusCode, header};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use askama::Template;
 use branchyard_http_common::PoolError;
-use branchyard_http_common::{Failure, Refusal, segment};
+use branchyard_http_common::{ApiError, HandlerError, segment};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::layout::Shell;
 
 /// How a handler ends when it shows no page of its own.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Stop {
+pub(crate) enum PageError {
     /// A refusal.
     #[error(transparent)]
-    Failure(#[from] Failure),
+    HandlerError(#[from] HandlerError),
     /// Nobody is signed in, and somebody must be.
     #[error("nobody is signed in")]
     SignIn,
@@ -35,27 +35,27 @@ pub(crate) enum Stop {
     ForeignForm,
 }
 
-impl From<Problem> for Stop {
+impl From<Problem> for PageError {
     fn from(problem: Problem) -> Self {
-        Self::Failure(problem.into())
+        Self::HandlerError(problem.into())
     }
 }
 
-impl From<PoolError> for Stop {
+impl From<PoolError> for PageError {
     fn from(error: PoolError) -> Self {
-        Self::Failure(error.into())
+        Self::HandlerError(error.into())
     }
 }
 
-impl Stop {
+impl PageError {
     /// A refusal of the domain outside a call.
-    pub(crate) fn refused(refusal: Refusal, request: &HttpRequest) -> Self {
-        Self::Failure(Failure::of(refusal, request))
+    pub(crate) fn refused(refusal: ApiError, request: &HttpRequest) -> Self {
+        Self::HandlerError(HandlerError::of(refusal, request))
     }
 
     /// Nothing is at this address.
     pub(crate) fn nothing_here() -> Self {
-        Self::Failure(Failure::not_found("nothing is here"))
+        Self::HandlerError(HandlerError::not_found("nothing is here"))
     }
 
     pub(crate) fn unexpected_method() -> Self {
@@ -64,8 +64,8 @@ impl Stop {
 
     fn told(&self) -> Told {
         match self {
-            Self::Failure(Failure::Problem(problem)) => told(problem),
-            Self::Failure(Failure::Replay(_)) => told(&Problem::internal()),
+            Self::HandlerError(HandlerError::Problem(problem)) => told(problem),
+            Self::HandlerError(HandlerError::Replay(_)) => told(&Problem::internal()),
             Self::SignIn => Told {
                 status: StatusCode::UNAUTHORIZED,
                 title: "Sign in to go on",
@@ -136,7 +136,7 @@ pub(crate) fn sentence(text: &str) -> String {
     format!("{first}{}{end}", chars.as_str())
 }
 
-impl ResponseError for Stop {
+impl ResponseError for PageError {
     fn status_code(&self) -> StatusCode {
         self.told().status
     }
@@ -159,11 +159,13 @@ struct ErrorPage {
 
 /// Makes a page of a refusal; anything else stays.
 pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBody> {
-    let Some(stop) = response.response().error().and_then(|error| error.as_error::<Stop>()) else { return response };
+    let Some(stop) = response.response().error().and_then(|error| error.as_error::<PageError>()) else {
+        return response;
+    };
     let request = response.request().clone();
     let needs_sign_in = match stop {
-        Stop::SignIn => true,
-        Stop::Failure(Failure::Problem(problem)) => problem.code() == ErrorCode::Unauthenticated,
+        PageError::SignIn => true,
+        PageError::HandlerError(HandlerError::Problem(problem)) => problem.code() == ErrorCode::Unauthenticated,
         _ => false,
     };
     if needs_sign_in {
@@ -175,7 +177,7 @@ pub(crate) fn show(response: ServiceResponse<BoxBody>) -> ServiceResponse<BoxBod
     }
     let told = stop.told();
     let back = match stop {
-        Stop::NoSuchRef { database, .. } => Some(database.clone()),
+        PageError::NoSuchRef { database, .. } => Some(database.clone()),
         _ => None,
     };
     let shell = request.extensions().get::<Rc<Shell>>().map(Rc::clone).unwrap_or_default();

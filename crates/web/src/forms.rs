@@ -5,41 +5,41 @@ use std::ops::Deref;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use branchyard_http_common::BodyRoom;
-use branchyard_http_common::{Failure, MAX_FORM_BYTES};
+use branchyard_http_common::{HandlerError, MAX_FORM_BYTES};
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::LocalBoxFuture;
 
 use crate::csrf;
-use crate::error_page::{Stop, sentence};
-use crate::visit::Visit;
+use crate::error_page::{PageError, sentence};
+use crate::visit::PageContext;
 
 /// A form that one of our pages sent, and who sent it.
-pub(crate) struct Posted {
-    visit: Visit,
+pub(crate) struct FormPost {
+    visit: PageContext,
     /// What is in it.
     pub(crate) form: Form,
     #[expect(dead_code, reason = "held for as long as the form")]
     room: BodyRoom,
 }
 
-impl Deref for Posted {
-    type Target = Visit;
+impl Deref for FormPost {
+    type Target = PageContext;
 
-    fn deref(&self) -> &Visit {
+    fn deref(&self) -> &PageContext {
         &self.visit
     }
 }
 
-impl FromRequest for Posted {
-    type Error = Stop;
-    type Future = LocalBoxFuture<'static, Result<Self, Stop>>;
+impl FromRequest for FormPost {
+    type Error = PageError;
+    type Future = LocalBoxFuture<'static, Result<Self, PageError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let (request, payload) = (request.clone(), payload.take());
         Box::pin(async move {
-            let visit = Visit::begin(&request).await?;
+            let visit = PageContext::begin(&request).await?;
             if !csrf::is_from_here(&visit.state, &request) {
-                return Err(Stop::ForeignForm);
+                return Err(PageError::ForeignForm);
             }
             let read = visit.read_form(payload, MAX_FORM_BYTES).await?;
             let fields =
@@ -47,7 +47,7 @@ impl FromRequest for Posted {
             let unreadable = |_| Problem::new(ErrorCode::ValidationFailed, "the form could not be read");
             let form = Form(fields.map_err(unreadable)?.into_inner());
             let is_ours = csrf::has_token(&visit.state, &request, visit.secret.expose(), form.get(csrf::FIELD));
-            if is_ours { Ok(Self { visit, form, room: read.room }) } else { Err(Stop::ForeignForm) }
+            if is_ours { Ok(Self { visit, form, room: read.room }) } else { Err(PageError::ForeignForm) }
         })
     }
 }
@@ -120,8 +120,8 @@ impl Filled {
 
     /// The same with what the domain refused: beside the field it names, if the form has it, otherwise above the form. What no
     /// other input could change goes on as it is.
-    pub(crate) fn refused(mut self, failure: Failure, fields: &[&'static str]) -> Result<Self, Stop> {
-        let Failure::Problem(problem) = &failure else { return Err(failure.into()) };
+    pub(crate) fn refused(mut self, failure: HandlerError, fields: &[&'static str]) -> Result<Self, PageError> {
+        let HandlerError::Problem(problem) = &failure else { return Err(failure.into()) };
         match problem.code() {
             ErrorCode::ValidationFailed
             | ErrorCode::NotFound

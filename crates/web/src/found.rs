@@ -6,17 +6,17 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::TableSchema;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, RowOrder, Selection};
+use branchyard_domain::ports::{CancellationToken, RowOrder, Selection};
 use branchyard_domain::usecases::LookEnd;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::AppState;
 
 use crate::looking::Looking;
-use crate::place::Place;
+use crate::place::RowCursor;
 use crate::rows::Grid;
 
 /// A page of rows, to be found.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct RowsQuery<'a> {
     pub(crate) state: &'a AppState,
     pub(crate) access: &'a DatabaseAccess<Read>,
     pub(crate) commit: &'a CommitHash,
@@ -30,27 +30,27 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The page.
-pub(crate) struct Found {
+pub(crate) struct RowsFound {
     /// All tables of the commit.
     pub(crate) schemas: Vec<TableSchema>,
     /// The one that was asked for.
     pub(crate) schema: TableSchema,
-    pub(crate) place: Place,
+    pub(crate) place: RowCursor,
     /// The rows; the last one first where `place` is read backwards.
     pub(crate) grid: Grid,
     pub(crate) ended: LookEnd,
 }
 
-impl Wanted<'_> {
+impl RowsQuery<'_> {
     /// Finds it.
     ///
     /// # Errors
     /// No such table, or the engine's.
-    pub(crate) fn find(&self, hub: &Hub) -> Result<Found, ReadError> {
+    pub(crate) fn find(&self, hub: &Hub) -> Result<RowsFound, ReadError> {
         let Self { state, access, commit, looking, .. } = *self;
         let schemas = hub.history().tables(access, commit)?;
         let schema = hub.browse().table(access, commit, self.table)?;
-        let place = Place::asked(state, access.database().id, &schema, looking, self.page_rows);
+        let place = RowCursor::asked(state, access.database().id, &schema, looking, self.page_rows);
         let after = place.cells();
         let wanted = Selection {
             table: &schema.name,
@@ -61,10 +61,10 @@ impl Wanted<'_> {
             skip: place.skip,
             limit: self.page_rows,
             timeout: Duration::from_millis(state.config.sql.default_timeout_ms),
-            canceled: Canceled::default(),
+            canceled: CancellationToken::default(),
         };
         let mut grid = Grid::cutting(self.characters);
         let ended = hub.browse().rows(access, commit, &wanted, &mut grid)?;
-        Ok(Found { schemas, schema, place, grid, ended })
+        Ok(RowsFound { schemas, schema, place, grid, ended })
     }
 }

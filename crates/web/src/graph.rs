@@ -15,7 +15,7 @@ pub(crate) const ROW: usize = 56;
 
 /// What is drawn beside one commit.
 #[derive(Debug, PartialEq, Eq)]
-struct Row {
+struct GraphRow {
     /// The lane of the commit.
     at: usize,
     /// Lines from the upper edge to the commit, by lane.
@@ -37,7 +37,7 @@ pub(crate) fn draw<'a>(
     rows.iter().map(|row| svg(row, width)).collect()
 }
 
-fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<Row> {
+fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>, goes_on: bool) -> Vec<GraphRow> {
     // What each lane leads to.
     let mut lanes: Vec<Option<&CommitHash>> = Vec::new();
     let mut rows = Vec::new();
@@ -65,7 +65,7 @@ fn lay_out<'a>(commits: impl Iterator<Item = (&'a CommitHash, &'a [CommitHash])>
         while lanes.last().is_some_and(Option::is_none) {
             lanes.pop();
         }
-        rows.push(Row { at, into, past, out });
+        rows.push(GraphRow { at, into, past, out });
     }
     rows
 }
@@ -81,7 +81,7 @@ fn free(lanes: &mut Vec<Option<&CommitHash>>) -> usize {
     })
 }
 
-fn svg(row: &Row, width: usize) -> Markup {
+fn svg(row: &GraphRow, width: usize) -> Markup {
     let mut text = format!(
         "<svg class=\"graph\" width=\"{width}\" height=\"{ROW}\" viewBox=\"0 0 {width} {ROW}\" aria-hidden=\"true\">"
     );
@@ -117,7 +117,7 @@ fn colour(lane: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Row, draw, lay_out};
+    use super::{GraphRow, draw, lay_out};
     use branchyard_domain::values::CommitHash;
 
     fn hash(digit: char) -> CommitHash {
@@ -132,7 +132,7 @@ mod tests {
     fn a_merge_opens_a_lane_that_ends_where_both_sides_parted() {
         let list = commits(&[('e', "cd"), ('d', "b"), ('c', "b"), ('b', "a"), ('a', "")]);
         let rows = lay_out(list.iter().map(|(commit, parents)| (commit, &parents[..])), false);
-        let row = |at, into: &[usize], past: &[usize], out: &[usize]| Row {
+        let row = |at, into: &[usize], past: &[usize], out: &[usize]| GraphRow {
             at,
             into: into.to_vec(),
             past: past.to_vec(),

@@ -9,10 +9,10 @@ use branchyard_http_common::{AppState, with_room};
 
 use crate::assets;
 use crate::csrf;
-use crate::error_page::{self, Stop};
+use crate::error_page::{self, PageError};
 use crate::format::Markup;
-use crate::session::{self, Jar};
-use crate::visit::Visit;
+use crate::session::{self, CookieKind};
+use crate::visit::PageContext;
 
 /// Everything comes from here, nothing is inline, nobody frames a page, and forms go nowhere else.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \
@@ -44,10 +44,10 @@ pub(crate) struct Viewer {
 }
 
 impl Shell {
-    pub(crate) fn of(visit: &Visit) -> Self {
+    pub(crate) fn of(visit: &PageContext) -> Self {
         let (state, request) = (&visit.state, visit.request());
         let viewer = visit.caller.user().map(|user| Viewer { name: user.name.to_string(), is_admin: user.is_admin });
-        let theme = match Jar::Theme.read(state, request).as_deref() {
+        let theme = match CookieKind::Theme.read(state, request).as_deref() {
             Some("light") => "light",
             Some("dark") => "dark",
             _ => "",
@@ -114,7 +114,8 @@ pub(crate) async fn dress(
     let state = request.app_data::<web::Data<AppState>>().cloned();
     let mut response = next.call(request).await?.map_into_boxed_body();
     if let Some(state) = state {
-        response = with_room(&state, response, |failure| HttpResponse::from_error(Stop::Failure(failure))).await;
+        response =
+            with_room(&state, response, |failure| HttpResponse::from_error(PageError::HandlerError(failure))).await;
     }
     let mut response = error_page::show(response);
     let headers = response.headers_mut();

@@ -1,6 +1,6 @@
 //! The pages of Branchyard: rendered here, usable without JavaScript.
 //!
-//! A page only translates: it takes a `visit::Visit` (who asks, and for what), gets an access value from the domain, runs use cases
+//! A page only translates: it takes a `visit::PageContext` (who asks, and for what), gets an access value from the domain, runs use cases
 //! on a pool, and fills a template. What is *not* here: rules of the product, permission checks, SQL, anything loaded from
 //! elsewhere, inline scripts or styles (the policy of `layout` would refuse them).
 //!
@@ -27,7 +27,7 @@
 //! `/{owner}/{database}/tags`, say:
 //!
 //! 1. `templates/tags.html`: `{% extends "database.html" %}`, a `title` block and a `content` block.
-//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: Shell`, `frame: Frame` and what the page shows,
+//! 2. `src/pages/tags.rs`: a struct with `#[derive(Template)]` that holds `shell: LayoutContext`, `frame: DatabaseFrame` and what the page shows,
 //!    and a handler:
 //!
 //!    ```ignore
@@ -38,9 +38,9 @@
 //!    }
 //!    ```
 //!
-//!    `visit` is a [`Call`](branchyard_http_common::Call) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
+//!    `visit` is a [`RequestContext`](branchyard_http_common::RequestContext) as well: `read`, `write`, `run`, `segment`, `read_slot`. A refusal of the
 //!    domain becomes an error page by `?`; one that a form can answer is matched on (`visit.write(|hub| Ok::<_, Fault>(…))`).
-//! 3. A form that changes something is a `POST` whose handler takes `Posted` instead, which has checked where it
+//! 3. A form that changes something is a `POST` whose handler takes `FormPost` instead, which has checked where it
 //!    comes from; the template puts `{{ shell.form_token() }}` into the form. It ends with `visit.redirect(…)`, or with the page
 //!    again, as `Filled` with the errors beside their fields (`visit.refuse`).
 //! 4. Its route in `src/pages/mod.rs`, above the less exact ones.

@@ -2,19 +2,19 @@
 
 use branchyard_domain::entities::{ForeignKey, TableSchema};
 
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::looking::Looking;
-use crate::rows::Cell;
+use crate::rows::CellView;
 
 /// The links of rows of one table.
 pub(crate) struct Links<'a> {
-    frame: &'a Frame,
+    frame: &'a DatabaseFrame,
     schemas: &'a [TableSchema],
     schema: &'a TableSchema,
 }
 
 impl<'a> Links<'a> {
-    pub(crate) fn new(frame: &'a Frame, schemas: &'a [TableSchema], schema: &'a TableSchema) -> Self {
+    pub(crate) fn new(frame: &'a DatabaseFrame, schemas: &'a [TableSchema], schema: &'a TableSchema) -> Self {
         Self { frame, schemas, schema }
     }
 
@@ -23,7 +23,7 @@ impl<'a> Links<'a> {
     }
 
     /// The values of some columns of a row; `None` when one of them would not find it again.
-    fn values<'r>(&self, columns: &[String], row: &'r [Cell]) -> Option<Vec<&'r str>> {
+    fn values<'r>(&self, columns: &[String], row: &'r [CellView]) -> Option<Vec<&'r str>> {
         let value = |name: &String| {
             let at = self.schema.columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))?;
             row.get(at).filter(|cell| cell.is_findable()).map(|cell| cell.text.as_str())
@@ -32,7 +32,7 @@ impl<'a> Links<'a> {
     }
 
     /// The page of a row, by its primary key.
-    pub(crate) fn row(&self, row: &[Cell]) -> Option<String> {
+    pub(crate) fn row(&self, row: &[CellView]) -> Option<String> {
         if self.schema.primary_key.is_empty() {
             return None;
         }
@@ -46,7 +46,7 @@ impl<'a> Links<'a> {
     }
 
     /// For each cell, the page of the row it refers to.
-    pub(crate) fn targets(&self, row: &[Cell]) -> Vec<Option<String>> {
+    pub(crate) fn targets(&self, row: &[CellView]) -> Vec<Option<String>> {
         let mut targets = vec![None; row.len()];
         for key in &self.schema.foreign_keys {
             let Some(target) = self.target(key, row) else { continue };
@@ -60,7 +60,7 @@ impl<'a> Links<'a> {
         targets
     }
 
-    fn target(&self, key: &ForeignKey, row: &[Cell]) -> Option<String> {
+    fn target(&self, key: &ForeignKey, row: &[CellView]) -> Option<String> {
         let table = self.table(&key.references_table)?;
         let columns = referred(key, table);
         let values = self.values(&key.columns, row)?;
@@ -68,7 +68,7 @@ impl<'a> Links<'a> {
     }
 
     /// Rows of other tables that refer to this one: what they are called, and where they are.
-    pub(crate) fn referring(&self, row: &[Cell]) -> Vec<(String, String)> {
+    pub(crate) fn referring(&self, row: &[CellView]) -> Vec<(String, String)> {
         let mut found = Vec::new();
         for table in self.schemas {
             for key in

@@ -8,7 +8,7 @@ use branchyard_domain::entities::{LogEntry, LogPosition};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::{CommitHash, Timestamp};
 
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
 
 /// Commits looked at. What is not found among them is not shown.
@@ -25,7 +25,7 @@ pub(crate) struct CommitLine {
 }
 
 impl CommitLine {
-    pub(crate) fn new(entry: &LogEntry, frame: &Frame, now: Timestamp) -> Self {
+    pub(crate) fn new(entry: &LogEntry, frame: &DatabaseFrame, now: Timestamp) -> Self {
         let commit = &entry.commit;
         let message = format::first_line(&commit.message);
         Self {

@@ -3,7 +3,7 @@
 use branchyard_domain::ports::{RowTest, Test};
 
 use crate::paths;
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// The tests of the form, with their words.
 pub(crate) const TESTS: &[(&str, &str, Test)] = &[
@@ -34,7 +34,7 @@ pub(crate) struct Looking {
 
 impl Looking {
     /// Reads the query: `column`, `test` and `value`, once for each test; `sort`, `desc`, `page`. What makes no sense is left out.
-    pub(crate) fn of(visit: &Visit) -> Self {
+    pub(crate) fn of(visit: &PageContext) -> Self {
         let (columns, words, values) =
             (visit.parameters("column"), visit.parameters("test"), visit.parameters("value"));
         let tests =

@@ -9,7 +9,7 @@ use crate::format::{self, Markup};
 use crate::paths;
 
 /// Something that happened, as a page tells it: `by` `did` [`what`], in `database`.
-pub(crate) struct Item {
+pub(crate) struct ActivityItem {
     pub(crate) by: String,
     pub(crate) did: &'static str,
     /// What it happened to, and its page.
@@ -33,7 +33,7 @@ pub(crate) const fn done(action: PullAction) -> &'static str {
 }
 
 /// News in words.
-pub(crate) fn tell(news: News, now: Timestamp) -> Item {
+pub(crate) fn tell(news: News, now: Timestamp) -> ActivityItem {
     let News { activity, database, pull_title, head } = news;
     let path = paths::database(&database);
     let at_ref = |name: &str| Some(paths::with_query(&path, &[("ref", name)]));
@@ -53,7 +53,7 @@ pub(crate) fn tell(news: News, now: Timestamp) -> Item {
             (done(action), format!("pull #{number}"), Some(page), pull_title)
         }
     };
-    Item {
+    ActivityItem {
         by: activity.by_name.to_string(),
         did,
         what,

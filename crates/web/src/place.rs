@@ -22,7 +22,7 @@ pub(crate) enum Total {
 
 /// Where a page begins.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct RowCursor {
     /// The row the page begins behind, in the direction of reading.
     after: Option<KeyCells>,
     /// Whether it is read backwards.
@@ -39,12 +39,12 @@ pub(crate) struct Place {
 
 /// What a page says of itself: where it lies, and what is beside it.
 pub(crate) struct Beside {
-    /// The page before; the first one is `Place::default()`.
-    pub(crate) previous: Option<Place>,
+    /// The page before; the first one is `RowCursor::default()`.
+    pub(crate) previous: Option<RowCursor>,
     /// The page after.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<RowCursor>,
     /// The last page, where there is one after this.
-    pub(crate) last: Option<Place>,
+    pub(crate) last: Option<RowCursor>,
     /// Whether a page before this one is there.
     pub(crate) has_first: bool,
     /// The number of the first row, from 1, where it is known.
@@ -63,7 +63,7 @@ fn binding(database: DatabaseId, schema: &TableSchema, looking: &Looking) -> Str
     bound(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-impl Place {
+impl RowCursor {
     /// The place an address names, by a token or a number; pages have `page_rows` rows. What is neither means the first page.
     pub(crate) fn asked(
         state: &AppState,
@@ -186,10 +186,10 @@ mod tests {
     use branchyard_domain::ports::Selected;
     use branchyard_domain::values::CommitHash;
 
-    use super::{Place, Total};
+    use super::{RowCursor, Total};
 
     /// Pages of three rows of a table of `0..rows`, where the places of some rows are too long for an address.
-    fn page(place: &Place, rows: i64) -> (Vec<i64>, Selected) {
+    fn page(place: &RowCursor, rows: i64) -> (Vec<i64>, Selected) {
         let cell = |n: i64| if n % 4 == 3 { Cell::Text(format!("{n:05000}").into_bytes()) } else { Cell::Integer(n) };
         let behind = place.cells().map(|cells| match cells[0] {
             Cell::Integer(n) => n,
@@ -216,7 +216,7 @@ mod tests {
         let at = CommitHash::parse("0123456789abcdef0123456789abcdef01234567").unwrap();
         for rows in 0..14 {
             for total in [Total::Counted(u64::try_from(rows).unwrap()), Total::Many] {
-                for (begin, forwards) in [(Place::default(), true), (Place::end(), false)] {
+                for (begin, forwards) in [(RowCursor::default(), true), (RowCursor::end(), false)] {
                     let (mut place, mut walked) = (begin, Vec::new());
                     loop {
                         let (shown, selected) = page(&place, rows);

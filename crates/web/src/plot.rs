@@ -23,7 +23,7 @@ const POINTS: i64 = 240;
 const TICKS: u32 = 4;
 
 /// A series in numbers.
-pub(crate) struct Summary {
+pub(crate) struct SeriesSummary {
     pub(crate) name: &'static str,
     /// The class of its line in the style sheet.
     pub(crate) class: String,
@@ -38,7 +38,7 @@ pub(crate) struct Plot {
     /// The drawing.
     pub(crate) svg: Markup,
     /// Each series in numbers: what the drawing says, for those who do not see it.
-    pub(crate) summaries: Vec<Summary>,
+    pub(crate) summaries: Vec<SeriesSummary>,
 }
 
 /// A value with its unit.
@@ -205,10 +205,10 @@ fn grid(axes: &Axes, unit: &str) -> String {
     text
 }
 
-fn summary(series: Series, place: usize, values: &[f64]) -> Option<Summary> {
+fn summary(series: Series, place: usize, values: &[f64]) -> Option<SeriesSummary> {
     let unit = series.unit();
     let (count, sum) = values.iter().fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
-    Some(Summary {
+    Some(SeriesSummary {
         name: series.name(),
         class: format!("series-{place}"),
         last: amount(*values.last()?, unit),

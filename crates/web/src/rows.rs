@@ -6,7 +6,7 @@ use branchyard_http_common::real;
 
 /// What a cell holds, for its looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     Null,
     Number,
     Text,
@@ -15,31 +15,31 @@ pub(crate) enum Kind {
 
 /// A cell.
 #[derive(Debug, Clone)]
-pub(crate) struct Cell {
-    pub(crate) kind: Kind,
+pub(crate) struct CellView {
+    pub(crate) kind: CellKind,
     /// Its text, cut where it is long; for a blob, its size.
     pub(crate) text: String,
     /// Whether some of the text was cut off.
     pub(crate) is_cut: bool,
 }
 
-impl Cell {
+impl CellView {
     /// The value of a cell, of which at most `most` characters are shown.
     pub(crate) fn new(value: ValueRef<'_>, most: usize) -> Self {
         let whole = |kind, text| Self { kind, text, is_cut: false };
         match value {
-            ValueRef::Null => whole(Kind::Null, "NULL".to_owned()),
-            ValueRef::Integer(number) => whole(Kind::Number, number.to_string()),
-            ValueRef::Real(number) => whole(Kind::Number, real(number)),
+            ValueRef::Null => whole(CellKind::Null, "NULL".to_owned()),
+            ValueRef::Integer(number) => whole(CellKind::Number, number.to_string()),
+            ValueRef::Real(number) => whole(CellKind::Number, real(number)),
             ValueRef::Blob(bytes) => {
                 let size = crate::format::size(i64::try_from(bytes.len()).unwrap_or(i64::MAX));
-                whole(Kind::Blob, format!("binary, {size}"))
+                whole(CellKind::Blob, format!("binary, {size}"))
             }
             ValueRef::Text(bytes) => {
                 let text = String::from_utf8_lossy(bytes);
                 match text.char_indices().nth(most) {
-                    None => whole(Kind::Text, text.into_owned()),
-                    Some((end, _)) => Self { kind: Kind::Text, text: text[..end].to_owned(), is_cut: true },
+                    None => whole(CellKind::Text, text.into_owned()),
+                    Some((end, _)) => Self { kind: CellKind::Text, text: text[..end].to_owned(), is_cut: true },
                 }
             }
         }
@@ -60,16 +60,16 @@ impl Cell {
     /// The class that says how it looks.
     pub(crate) fn class(&self) -> &'static str {
         match self.kind {
-            Kind::Null => "null",
-            Kind::Number => "number",
-            Kind::Text => "",
-            Kind::Blob => "blob",
+            CellKind::Null => "null",
+            CellKind::Number => "number",
+            CellKind::Text => "",
+            CellKind::Blob => "blob",
         }
     }
 
     /// Whether its text finds it again.
     pub(crate) fn is_findable(&self) -> bool {
-        matches!(self.kind, Kind::Number | Kind::Text) && !self.is_cut
+        matches!(self.kind, CellKind::Number | CellKind::Text) && !self.is_cut
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Grid {
     /// The columns, once they are known.
     pub(crate) columns: Vec<Column>,
     /// The rows.
-    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<Vec<CellView>>,
     most_characters: usize,
 }
 
@@ -97,23 +97,23 @@ impl RowSink for Grid {
     }
 
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow {
-        self.rows.push(row.iter().map(|value| Cell::new(*value, self.most_characters)).collect());
+        self.rows.push(row.iter().map(|value| CellView::new(*value, self.most_characters)).collect());
         Flow::Continue
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Kind};
+    use super::{CellKind, CellView};
     use branchyard_domain::ports::ValueRef;
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        let cell = Cell::new(ValueRef::Text("äöü".as_bytes()), 2);
+        let cell = CellView::new(ValueRef::Text("äöü".as_bytes()), 2);
         assert_eq!((cell.text.as_str(), cell.is_cut, cell.is_findable()), ("äö", true, false));
-        let cell = Cell::new(ValueRef::Text("äö".as_bytes()), 2);
+        let cell = CellView::new(ValueRef::Text("äö".as_bytes()), 2);
         assert_eq!((cell.text.as_str(), cell.is_cut, cell.is_findable()), ("äö", false, true));
-        let cell = Cell::new(ValueRef::Blob(&[0; 2048]), 2);
-        assert_eq!((cell.text.as_str(), cell.kind), ("binary, 2.0 KiB", Kind::Blob));
+        let cell = CellView::new(ValueRef::Blob(&[0; 2048]), 2);
+        assert_eq!((cell.text.as_str(), cell.kind), ("binary, 2.0 KiB", CellKind::Blob));
     }
 }

@@ -14,7 +14,7 @@ const NOTICE_SECONDS: u32 = 60;
 
 /// A cookie of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Jar {
+pub(crate) enum CookieKind {
     /// The secret of the session.
     Session,
     /// A secret of a browser in which nobody is signed in.
@@ -25,7 +25,7 @@ pub(crate) enum Jar {
     Notice,
 }
 
-impl Jar {
+impl CookieKind {
     /// Its name. Over HTTPS browsers guard names that begin with `__Host-` against other hosts of the domain.
     fn name(self, state: &AppState) -> String {
         let name = match self {
@@ -68,12 +68,12 @@ impl Jar {
 
 /// A message as a cookie, for one minute at most.
 pub(crate) fn notice(state: &AppState, text: &str) -> String {
-    Jar::Notice.keep(state, &URL_SAFE_NO_PAD.encode(text), NOTICE_SECONDS)
+    CookieKind::Notice.keep(state, &URL_SAFE_NO_PAD.encode(text), NOTICE_SECONDS)
 }
 
 /// The message the browser brings.
 pub(crate) fn noticed(state: &AppState, request: &HttpRequest) -> Option<String> {
-    let bytes = URL_SAFE_NO_PAD.decode(Jar::Notice.read(state, request)?).ok()?;
+    let bytes = URL_SAFE_NO_PAD.decode(CookieKind::Notice.read(state, request)?).ok()?;
     String::from_utf8(bytes).ok()
 }
 

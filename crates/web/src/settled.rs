@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::rt::time::sleep;
 use branchyard_domain::values::OperationId;
 
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// How often one looks.
 const LOOKS: u32 = 10;
@@ -13,7 +13,7 @@ const LOOKS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until an operation of the visitor is settled, or not much longer than a second.
-pub(crate) async fn soon(visit: &Visit, id: OperationId) {
+pub(crate) async fn soon(visit: &PageContext, id: OperationId) {
     for look in 1..=LOOKS {
         let caller = visit.caller.clone();
         let found = visit.read(move |hub| hub.operations().get(&caller, id)).await;

@@ -13,21 +13,21 @@ use branchyard_domain::access::Caller;
 use branchyard_domain::entities::{Session, User};
 use branchyard_domain::usecases::Client;
 use branchyard_http_common::CallerKey;
-use branchyard_http_common::{AppState, Call};
+use branchyard_http_common::{AppState, RequestContext};
 use branchyard_problem_details::Problem;
 use futures_util::future::LocalBoxFuture;
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 use crate::layout::Shell;
-use crate::session::{self, Jar};
+use crate::session::{self, CookieKind};
 
 /// What handlers give.
-pub(crate) type Answer = Result<HttpResponse, Stop>;
+pub(crate) type PageResult = Result<HttpResponse, PageError>;
 
 /// Somebody asks for a page. As an extractor it is for pages that are read; forms that are sent come as
-/// [`Posted`](crate::forms::Posted). It is a [`Call`] on behalf of who is signed in.
-pub(crate) struct Visit {
-    call: Call,
+/// [`FormPost`](crate::forms::FormPost). It is a [`RequestContext`] on behalf of who is signed in.
+pub(crate) struct PageContext {
+    call: RequestContext,
     /// The session of who is signed in.
     pub(crate) session: Option<Session>,
     /// What the forms of this browser are bound to.
@@ -36,39 +36,39 @@ pub(crate) struct Visit {
     request: HttpRequest,
 }
 
-impl Deref for Visit {
-    type Target = Call;
+impl Deref for PageContext {
+    type Target = RequestContext;
 
-    fn deref(&self) -> &Call {
+    fn deref(&self) -> &RequestContext {
         &self.call
     }
 }
 
-impl FromRequest for Visit {
-    type Error = Stop;
-    type Future = LocalBoxFuture<'static, Result<Self, Stop>>;
+impl FromRequest for PageContext {
+    type Error = PageError;
+    type Future = LocalBoxFuture<'static, Result<Self, PageError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         let request = request.clone();
         Box::pin(async move {
             if !matches!(*request.method(), Method::GET | Method::HEAD) {
-                return Err(Stop::unexpected_method());
+                return Err(PageError::unexpected_method());
             }
             Self::begin(&request).await
         })
     }
 }
 
-impl Visit {
+impl PageContext {
     /// Finds out who asks.
-    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, Stop> {
+    pub(crate) async fn begin(request: &HttpRequest) -> Result<Self, PageError> {
         let state = request.app_data::<web::Data<AppState>>().ok_or_else(Problem::internal)?.get_ref().clone();
-        let sent = Jar::Session.secret(&state, request);
+        let sent = CookieKind::Session.secret(&state, request);
         let known = match &sent {
             Some(secret) => {
                 let (hub, hash) = (state.hub.clone(), secret.hash());
                 let found = state.reads.run(state.address_key(request), move || hub.sessions().check(&hash)).await?;
-                found.map_err(|fault| Stop::refused(fault.into(), request))?
+                found.map_err(|fault| PageError::refused(fault.into(), request))?
             }
             None => None,
         };
@@ -78,12 +78,12 @@ impl Visit {
         };
         let visitor = match sent.filter(|_| session.is_some()) {
             Some(secret) => Some(secret),
-            None => Jar::Visitor.secret(&state, request),
+            None => CookieKind::Visitor.secret(&state, request),
         };
         let is_new_visitor = visitor.is_none();
         let secret = visitor.unwrap_or_else(|| PlainSecret::mint_from(&mut |buffer| state.hub.random(buffer)));
         let visit = Self {
-            call: Call::on_behalf_of(caller, state, request)?,
+            call: RequestContext::on_behalf_of(caller, state, request)?,
             session,
             secret: Rc::new(secret),
             is_new_visitor,
@@ -125,8 +125,8 @@ impl Visit {
     }
 
     /// Who is signed in; otherwise the way goes over the sign-in page.
-    pub(crate) fn user(&self) -> Result<Arc<User>, Stop> {
-        self.caller.user().cloned().ok_or(Stop::SignIn)
+    pub(crate) fn user(&self) -> Result<Arc<User>, PageError> {
+        self.caller.user().cloned().ok_or(PageError::SignIn)
     }
 
     /// The request itself.
@@ -153,25 +153,25 @@ impl Visit {
     }
 
     /// The page.
-    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn page<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> PageResult {
         self.render(StatusCode::OK, fill)
     }
 
     /// The page again, with what is wrong in the form on it.
-    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn refuse<T: Template>(&self, fill: impl FnOnce(Shell) -> T) -> PageResult {
         self.render(StatusCode::UNPROCESSABLE_ENTITY, fill)
     }
 
     /// The page with a status of its own.
-    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> Answer {
+    pub(crate) fn render<T: Template>(&self, status: StatusCode, fill: impl FnOnce(Shell) -> T) -> PageResult {
         let shell = self.shell();
         let noticed = shell.notice.is_some();
         let mut response = HttpResponse::build(status);
         if self.is_new_visitor {
-            response.append_header((header::SET_COOKIE, Jar::Visitor.set(&self.state, self.secret.expose())));
+            response.append_header((header::SET_COOKIE, CookieKind::Visitor.set(&self.state, self.secret.expose())));
         }
         if noticed {
-            response.append_header((header::SET_COOKIE, Jar::Notice.clear(&self.state)));
+            response.append_header((header::SET_COOKIE, CookieKind::Notice.clear(&self.state)));
         }
         let html = fill(shell).render().map_err(|error| {
             tracing::error!(%error, "a page was not rendered");
@@ -181,17 +181,17 @@ impl Visit {
     }
 
     /// On to another page.
-    pub(crate) fn redirect(&self, to: &str) -> Answer {
+    pub(crate) fn redirect(&self, to: &str) -> PageResult {
         self.redirect_with(to, [])
     }
 
     /// On to another page, which shows a message.
-    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> Answer {
+    pub(crate) fn redirect_saying(&self, to: &str, text: &str) -> PageResult {
         self.redirect_with(to, [session::notice(&self.state, text)])
     }
 
     /// On to another page, with cookies.
-    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> Answer {
+    pub(crate) fn redirect_with(&self, to: &str, cookies: impl IntoIterator<Item = String>) -> PageResult {
         let mut response = HttpResponse::SeeOther();
         for cookie in cookies {
             response.append_header((header::SET_COOKIE, cookie));

@@ -10,7 +10,7 @@ use actix_web::{App, HttpServer};
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::{Column, Engine as _, Flow, MergeOutcome, ReadQuery, RowSink, ValueRef, WriteJob};
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use uuid::Uuid;
 
 use crate::table::Table;
@@ -27,7 +27,7 @@ pub(crate) struct Raw {
 impl Raw {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let engine = DoltliteEngine::open(dir.path().join("databases"), Options::default()).unwrap();
+        let engine = DoltliteEngine::open(dir.path().join("databases"), EngineOptions::default()).unwrap();
         let at = Timestamp::from_seconds(1_788_523_200);
         let author = Signature { name: "bench".into(), email: "bench@example.test".into(), at };
         let database = DatabaseId::from_uuid(Uuid::from_u128(7));

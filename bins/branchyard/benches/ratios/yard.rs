@@ -18,13 +18,13 @@ pub(crate) const NO_RESULTS: (&str, &str) = ("SQL__RESULT_CACHE_BYTES", "0");
 const ONE_CALLER: &[(&str, &str)] = &[("RATE_LIMIT__ENABLED", "false"), ("SQL__MAX_CONCURRENT_READS_PER_CALLER", "64")];
 
 /// A data folder with a user, `bench`.
-pub(crate) struct Yard {
+pub(crate) struct BenchHarness {
     dir: tempfile::TempDir,
     /// The user's token.
     pub(crate) token: String,
 }
 
-impl Yard {
+impl BenchHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut yard = Self { dir, token: String::new() };

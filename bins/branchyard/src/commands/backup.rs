@@ -9,7 +9,7 @@ use branchyard_domain::ports::EngineError;
 use branchyard_domain::values::DatabaseId;
 
 use super::{deployment_backups, print};
-use crate::compose::{Pending, Stores, World};
+use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 
@@ -17,7 +17,7 @@ use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 const ATTEMPTS: usize = 5;
 
 pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
-    let world = World::default();
+    let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
     let databases = to.join(DATABASES);
@@ -33,32 +33,32 @@ pub(super) fn run(config: &Config, to: &Path) -> anyhow::Result<()> {
                 let count = manifest.databases().count();
                 return print(format!("{count} databases, {} bytes in {}", manifest.size(), to.display()));
             }
-            Err(Spoiled::Deleted(id)) if attempt < ATTEMPTS => {
+            Err(BackupFailed::Deleted(id)) if attempt < ATTEMPTS => {
                 tracing::info!(database = %id, "deleted meanwhile; starting over");
                 fs::remove_dir_all(&databases)?;
                 deployment_backups::discard(to)?;
             }
-            Err(Spoiled::Deleted(id)) => {
+            Err(BackupFailed::Deleted(id)) => {
                 bail!("the file of database {id} is missing; `branchyard doctor` tells more")
             }
-            Err(Spoiled::Failed(error)) => return Err(error),
+            Err(BackupFailed::Failed(error)) => return Err(error),
         }
     }
     Ok(())
 }
 
-enum Spoiled {
+enum BackupFailed {
     Deleted(DatabaseId),
     Failed(anyhow::Error),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Spoiled {
+impl<E: Into<anyhow::Error>> From<E> for BackupFailed {
     fn from(error: E) -> Self {
         Self::Failed(error.into())
     }
 }
 
-fn copy(stores: &Stores, to: &Path) -> Result<Manifest, Spoiled> {
+fn copy(stores: &Stores, to: &Path) -> Result<Manifest, BackupFailed> {
     let mut manifest = Manifest::new();
     let mut dump = BufWriter::new(File::create(to.join(METADATA))?);
     let live = stores.metadata.dump(&mut dump)?;
@@ -68,7 +68,7 @@ fn copy(stores: &Stores, to: &Path) -> Result<Manifest, Spoiled> {
     for id in live {
         let path = format!("{DATABASES}/{id}.db");
         match stores.engine.back_up(id, &to.join(&path)) {
-            Err(EngineError::Damaged(_)) => return Err(Spoiled::Deleted(id)),
+            Err(EngineError::Damaged(_)) => return Err(BackupFailed::Deleted(id)),
             other => other?,
         };
         manifest.add(to, &path)?;

@@ -7,11 +7,11 @@ use branchyard_domain::ports::{Blobs as _, Engine, Metadata as _};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use super::print;
-use crate::compose::{Pending, Stores, World};
+use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 
 pub(super) fn run(config: &Config) -> anyhow::Result<()> {
-    let world = World::default();
+    let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Refuse)?;
     stores.bind(&world)?;
     let findings = examine(&stores)?;

@@ -12,7 +12,7 @@ mod tokens;
 use std::io::Write as _;
 
 use crate::cli::{Api, Cli, Command, OrgAction, TokenAction, UserAction};
-use crate::compose::{Pending, Stores, World};
+use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::{cli, demo, deployments, serve};
 
@@ -49,8 +49,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 }
 
 /// Admin commands work beside a running server: the metadata store is shared, and the engine's files are not written.
-fn stores(place: &cli::Place) -> anyhow::Result<Stores> {
-    Stores::open(&Config::load(place)?, &World::default(), Pending::Migrate)
+fn stores(place: &cli::ServerLocation) -> anyhow::Result<Stores> {
+    Stores::open(&Config::load(place)?, &Environment::default(), Pending::Migrate)
 }
 
 /// Writes a line to standard output, which scripts read.

@@ -9,7 +9,7 @@ use branchyard_domain::ports::Engine as _;
 use branchyard_domain::values::DatabaseId;
 
 use super::{deployment_backups, doctor, print};
-use crate::compose::{Pending, Stores, World};
+use crate::compose::{Environment, Pending, Stores};
 use crate::config::Config;
 use crate::data_dir::{DataDir, write_durably};
 use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
@@ -17,7 +17,7 @@ use crate::manifest::{DATABASES, METADATA, Manifest, NODE, SECRET};
 pub(super) fn run(config: &Config, from: &Path) -> anyhow::Result<()> {
     let manifest = Manifest::verified(from)?;
     let _lock = DataDir::open(&config.data_dir)?.lock()?;
-    let world = World::default();
+    let world = Environment::default();
     let stores = Stores::open(config, &world, Pending::Migrate)?;
     if !stores.engine.list()?.is_empty() {
         bail!("the data folder {} holds databases; restore into a new one", config.data_dir.display());

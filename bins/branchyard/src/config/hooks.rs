@@ -13,7 +13,7 @@ use super::{Config, Span};
 /// Hooks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Hooks {
+pub struct HooksConfig {
     /// Hooks of a database.
     pub max_per_database: u64,
     /// Networks that hooks may reach besides the public internet.
@@ -36,7 +36,7 @@ pub struct Hooks {
     pub extra_ca_file: Option<PathBuf>,
 }
 
-impl Default for Hooks {
+impl Default for HooksConfig {
     fn default() -> Self {
         Self {
             max_per_database: 20,
@@ -54,7 +54,7 @@ impl Default for Hooks {
     }
 }
 
-impl Hooks {
+impl HooksConfig {
     fn policy(&self) -> anyhow::Result<AddressPolicy> {
         AddressPolicy::opening(&self.allowed_cidrs).context("configuration: hooks.allowed_cidrs")
     }

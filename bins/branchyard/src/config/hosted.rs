@@ -42,7 +42,7 @@ pub struct Hosted {
     /// Deployments of an owner that are not stopped; 0 = no limit.
     pub max_deployments_per_owner: u64,
     /// What owners may spend.
-    pub spending: Spending,
+    pub spending: SpendingLimit,
     /// What deployments can be made of.
     pub catalogue: Listings,
 }
@@ -50,7 +50,7 @@ pub struct Hosted {
 /// What owners may spend a month: an amount, or `none`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Spending {
+pub struct SpendingLimit {
     /// Of everybody who is not listed.
     pub default_monthly_limit_usd: String,
     /// By owner.
@@ -161,13 +161,13 @@ impl Default for Hosted {
             backup_hour_utc: 2,
             backup_retention_days: 14,
             max_deployments_per_owner: 0,
-            spending: Spending::default(),
+            spending: SpendingLimit::default(),
             catalogue: Listings::default(),
         }
     }
 }
 
-impl Default for Spending {
+impl Default for SpendingLimit {
     fn default() -> Self {
         Self { default_monthly_limit_usd: "100".to_owned(), owners: BTreeMap::new() }
     }

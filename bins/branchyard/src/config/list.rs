@@ -14,18 +14,18 @@ where
 {
     #[derive(Deserialize)]
     #[serde(untagged)]
-    enum Written<T> {
+    enum WrittenList<T> {
         Items(Vec<T>),
         Text(String),
         One(T),
     }
-    match Written::deserialize(deserializer)? {
-        Written::Items(items) => Ok(items),
-        Written::One(item) => Ok(vec![item]),
-        Written::Text(text) if text.trim_start().starts_with('[') => {
+    match WrittenList::deserialize(deserializer)? {
+        WrittenList::Items(items) => Ok(items),
+        WrittenList::One(item) => Ok(vec![item]),
+        WrittenList::Text(text) if text.trim_start().starts_with('[') => {
             serde_json::from_str(&text).map_err(D::Error::custom)
         }
-        Written::Text(text) => {
+        WrittenList::Text(text) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             items.map(|item| item.parse().map_err(|error| D::Error::custom(format!("'{item}': {error}")))).collect()
         }

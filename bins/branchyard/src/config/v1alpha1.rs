@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use branchyard_api_v1alpha1::Settings;
+use branchyard_api_v1alpha1::LegacySettings;
 use chrono::{DateTime, NaiveDate, NaiveTime};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ impl V1alpha1 {
     ///
     /// # Errors
     /// Names the key that is wrong.
-    pub fn settings(&self) -> anyhow::Result<Settings> {
+    pub fn settings(&self) -> anyhow::Result<LegacySettings> {
         let deprecated_at = moment("v1alpha1.deprecated_at", &self.deprecated_at)?;
         let sunset_at = self.sunset_at.as_deref().map(|text| moment("v1alpha1.sunset_at", text)).transpose()?;
         if sunset_at.is_some_and(|sunset| sunset < deprecated_at) {
@@ -67,7 +67,7 @@ impl V1alpha1 {
                 bail!("configuration: v1alpha1.deprecation_url is '{url}'; write the address of a page");
             }
         }
-        Ok(Settings {
+        Ok(LegacySettings {
             row_limit: self.row_limit,
             read_timeout: Duration::from_millis(self.read_timeout_ms),
             export_timeout: Duration::from_millis(self.export_timeout_ms),
@@ -82,11 +82,11 @@ impl V1alpha1 {
 #[cfg(test)]
 mod tests {
     use super::V1alpha1;
-    use branchyard_api_v1alpha1::Settings;
+    use branchyard_api_v1alpha1::LegacySettings;
 
     #[test]
     fn the_defaults_are_those_of_the_adapter() {
-        assert_eq!(V1alpha1::default().settings().unwrap(), Settings::default());
+        assert_eq!(V1alpha1::default().settings().unwrap(), LegacySettings::default());
     }
 
     #[test]

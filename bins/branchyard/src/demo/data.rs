@@ -1,7 +1,7 @@
 //! The data set, as shipped (`demo-data/SOURCES.md` names its source and licence).
 
 /// A table of the data set.
-pub(super) struct Table {
+pub(super) struct DemoTable {
     pub(super) name: &'static str,
     pub(super) file: &'static str,
     pub(super) csv: &'static str,
@@ -9,20 +9,20 @@ pub(super) struct Table {
 }
 
 /// In the order in which they refer to each other.
-pub(super) const TABLES: [Table; 3] = [
-    Table {
+pub(super) const TABLES: [DemoTable; 3] = [
+    DemoTable {
         name: "currencies",
         file: "currencies.csv",
         csv: include_str!("../../demo-data/currencies.csv"),
         key: &["code"],
     },
-    Table {
+    DemoTable {
         name: "countries",
         file: "countries.csv",
         csv: include_str!("../../demo-data/countries.csv"),
         key: &["code"],
     },
-    Table {
+    DemoTable {
         name: "languages_spoken",
         file: "languages_spoken.csv",
         csv: include_str!("../../demo-data/languages_spoken.csv"),

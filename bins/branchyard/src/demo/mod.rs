@@ -12,7 +12,7 @@ use branchyard_domain::errors::PeopleError;
 use branchyard_domain::values::OwnerName;
 
 use crate::commands::print;
-use crate::compose::{Pending, World};
+use crate::compose::{Environment, Pending};
 use crate::config::Config;
 use crate::serve::{Running, start_logging};
 
@@ -25,7 +25,7 @@ pub fn run(listen: String, data_dir: PathBuf, hook: Option<&str>) -> anyhow::Res
     let mut config = Config { data_dir, listen, ..Config::default() };
     // Whoever runs a demo has their receiver beside it.
     config.hooks.allowed_cidrs = ["127.0.0.0/8", "::1/128"].map(str::to_owned).to_vec();
-    let running = Running::start(&config, &World::default(), Pending::Migrate)?;
+    let running = Running::start(&config, &Environment::default(), Pending::Migrate)?;
     if is_new(&running.hub)? {
         print("loading countries, currencies and languages …")?;
         story::tell(&running.hub)?;

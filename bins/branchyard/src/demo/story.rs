@@ -15,7 +15,7 @@ use branchyard_domain::usecases::{
 use branchyard_domain::values::{DatabaseName, Description, LongText, OwnerName, RefName, Title};
 use md5::{Digest as _, Md5};
 
-use super::data::{TABLES, Table};
+use super::data::{DemoTable, TABLES};
 
 /// Who owns the demo's database.
 pub(super) const OWNER: &str = "demo";
@@ -28,7 +28,7 @@ pub(super) const DATABASE: &str = "atlas";
 pub(super) fn tell(hub: &Hub) -> anyhow::Result<()> {
     let owner = user(hub, OWNER, "Demo", "demo@branchyard.example")?;
     let guest = user(hub, GUEST, "Guest", "guest@branchyard.example")?;
-    let teller = Teller { hub };
+    let teller = StoryWriter { hub };
     hub.databases().create(&owner, atlas()?, None)?;
     for table in &TABLES {
         teller.import(&owner, table)?;
@@ -101,11 +101,11 @@ fn atlas() -> anyhow::Result<NewDatabase> {
     })
 }
 
-struct Teller<'a> {
+struct StoryWriter<'a> {
     hub: &'a Hub,
 }
 
-impl Teller<'_> {
+impl StoryWriter<'_> {
     fn access<L: Level>(&self, user: &User, owner: &str) -> anyhow::Result<DatabaseAccess<L>> {
         let caller = Caller::User(std::sync::Arc::new(user.clone()));
         Ok(self.hub.databases().access(&caller, owner, DATABASE)?)
@@ -124,7 +124,7 @@ impl Teller<'_> {
         bail!("the demo's data was not loaded within a minute")
     }
 
-    fn import(&self, user: &User, table: &Table) -> anyhow::Result<()> {
+    fn import(&self, user: &User, table: &DemoTable) -> anyhow::Result<()> {
         let access = self.access::<Write>(user, OWNER)?;
         let bytes = table.csv.as_bytes();
         let size = u64::try_from(bytes.len())?;

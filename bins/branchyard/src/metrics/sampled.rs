@@ -18,8 +18,8 @@ use prometheus_client::registry::{Registry, Unit};
 use super::Labels;
 
 /// Not a number where the store did not answer.
-type Level = Gauge<f64, AtomicU64>;
-type Levels<const N: usize> = Family<Labels<N>, Level>;
+type SampledGauge = Gauge<f64, AtomicU64>;
+type Levels<const N: usize> = Family<Labels<N>, SampledGauge>;
 
 /// What there is to look at.
 pub(crate) struct Sources {
@@ -35,20 +35,20 @@ pub(super) struct Sampled {
     pool_places: Levels<2>,
     pool_queued: Levels<1>,
     pool_refused: Family<Labels<1>, Counter>,
-    bodies: Level,
-    answers: Level,
+    bodies: SampledGauge,
+    answers: SampledGauge,
     operations: Levels<1>,
-    pull_fetches_due: Level,
-    oldest_fetch_due: Level,
-    trial_merges: Level,
-    outbox_rows: Level,
-    deliveries_due: Level,
-    oldest_due: Level,
+    pull_fetches_due: SampledGauge,
+    oldest_fetch_due: SampledGauge,
+    trial_merges: SampledGauge,
+    outbox_rows: SampledGauge,
+    deliveries_due: SampledGauge,
+    oldest_due: SampledGauge,
     metadata_connections: Levels<2>,
     engine_connections: Levels<1>,
-    uptime: Level,
-    memory: Level,
-    open_files: Level,
+    uptime: SampledGauge,
+    memory: SampledGauge,
+    open_files: SampledGauge,
 }
 
 impl Sampled {

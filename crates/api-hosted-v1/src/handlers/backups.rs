@@ -2,20 +2,20 @@ use actix_web::http::header;
 use actix_web::web::Data;
 use actix_web::{HttpResponse, Responder as _};
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{Answer, Call, Failure, file_pieces};
+use branchyard_http_common::{ApiResponse, HandlerError, RequestContext, file_pieces};
 
-use super::{Outcome, accepted, whole};
+use super::{HandlerResult, accepted, whole};
 use crate::{Settings, convert};
 
 /// `GET …/backups`
-pub(crate) async fn list_backups(call: Call) -> Outcome {
+pub(crate) async fn list_backups(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let backups = call.read(move |hub| hub.deployments().backups(&access)).await?;
     Ok(whole(&backups.iter().map(convert::backup).collect::<Vec<_>>()))
 }
 
 /// `POST …/backups`
-pub(crate) async fn create_backup(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn create_backup(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
     call.effect(
@@ -27,21 +27,24 @@ pub(crate) async fn create_backup(call: Call, settings: Data<Settings>) -> Outco
 }
 
 /// `DELETE …/backups/{backup_id}`
-pub(crate) async fn delete_backup(call: Call) -> Outcome {
+pub(crate) async fn delete_backup(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let id = call.segment("backup_id");
     let backup = call.write(move |hub| hub.deployments().remove_backup(&access, &id)).await?;
-    Ok(Answer::data(200, &convert::backup(&backup)))
+    Ok(ApiResponse::data(200, &convert::backup(&backup)))
 }
 
 /// `GET …/backups/{backup_id}/databases/{database}`: the file itself.
-pub(crate) async fn download_backup(call: Call, request: actix_web::HttpRequest) -> Result<HttpResponse, Failure> {
+pub(crate) async fn download_backup(
+    call: RequestContext,
+    request: actix_web::HttpRequest,
+) -> Result<HttpResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
     let (id, database) = (call.segment("backup_id"), call.segment("database"));
     let file = call.read(move |hub| hub.deployments().read_backup(&access, &id, &database)).await?;
     let etag = format!("\"{}\"", file.sha256);
     if call.if_none_match().matches(&etag) {
-        let unmodified = Answer::with_body(200, String::new()).tagged(Some(etag));
+        let unmodified = ApiResponse::with_body(200, String::new()).tagged(Some(etag));
         return Ok(unmodified.respond_to(&request));
     }
     Ok(HttpResponse::Ok()

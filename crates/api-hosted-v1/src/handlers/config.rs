@@ -1,22 +1,22 @@
 use branchyard_deployments::SettingView;
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::{Answer, Call, Fields, Json};
+use branchyard_http_common::{ApiResponse, Fields, Json, RequestContext};
 
-use super::{Outcome, unchanged};
+use super::{HandlerResult, unchanged};
 use crate::convert;
 
 /// Characters of a value at most.
 const LONGEST: usize = 1_024;
 
 /// `GET …/config`
-pub(crate) async fn get_config(call: Call) -> Outcome {
+pub(crate) async fn get_config(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let views = call.read(move |hub| hub.deployments().settings(&access)).await?;
-    Ok(Answer::resource(200, &convert::config(&views)))
+    Ok(ApiResponse::resource(200, &convert::config(&views)))
 }
 
 /// `PATCH …/config`
-pub(crate) async fn update_config(call: Call) -> Outcome {
+pub(crate) async fn update_config(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let changes = call.open_body(overrides)?;
     let if_match = call.if_match();
@@ -26,7 +26,7 @@ pub(crate) async fn update_config(call: Call) -> Outcome {
             hub.deployments().set(&access, changes, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &convert::config(&views)))
+    Ok(ApiResponse::resource(200, &convert::config(&views)))
 }
 
 /// Keys with a text, or null to take the default again.

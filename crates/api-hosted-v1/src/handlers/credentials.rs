@@ -1,16 +1,16 @@
 use branchyard_deployments::access::Manage;
-use branchyard_http_common::{Answer, Call, Failure};
+use branchyard_http_common::{ApiResponse, HandlerError, RequestContext};
 
-use super::{Outcome, unsupported};
+use super::{HandlerResult, unsupported};
 
 /// `GET`, `DELETE …/dolt-credentials`, `POST …/dolt-credentials/reroll`: there never are any.
-pub(crate) async fn none_of_them(call: Call) -> Result<Answer, Failure> {
+pub(crate) async fn none_of_them(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
-    Err(Failure::not_found(format!("{} has no dolt credentials", access.deployment().locator)))
+    Err(HandlerError::not_found(format!("{} has no dolt credentials", access.deployment().locator)))
 }
 
 /// `POST …/dolt-credentials`
-pub(crate) async fn create_credentials(call: Call) -> Outcome {
+pub(crate) async fn create_credentials(call: RequestContext) -> HandlerResult {
     call.deployment::<Manage>().await?;
     Err(unsupported("dolt credentials"))
 }

@@ -1,13 +1,13 @@
 use actix_web::web::Data;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::values::ServedName;
-use branchyard_http_common::{Answer, Call};
+use branchyard_http_common::{ApiResponse, RequestContext};
 
-use super::{Outcome, source, whole};
+use super::{HandlerResult, source, whole};
 use crate::{Settings, convert};
 
 /// `GET …/databases`
-pub(crate) async fn list_databases(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn list_databases(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (view, served) = call
         .read(move |hub| {
@@ -19,7 +19,7 @@ pub(crate) async fn list_databases(call: Call, settings: Data<Settings>) -> Outc
 }
 
 /// `POST …/databases`
-pub(crate) async fn create_database(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn create_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
     let (name, from) = call.body(|fields| {
@@ -32,13 +32,13 @@ pub(crate) async fn create_database(call: Call, settings: Data<Settings>) -> Out
     call.effect(
         key,
         move |hub, once| hub.deployments().add_database(&access, &name, from.as_ref(), once),
-        move |served| Answer::data(201, &convert::database(served, &view, &settings)),
+        move |served| ApiResponse::data(201, &convert::database(served, &view, &settings)),
     )
     .await
 }
 
 /// `DELETE …/databases/{database}`
-pub(crate) async fn drop_database(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn drop_database(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let name = call.segment("database");
     let (view, served) = call
@@ -47,5 +47,5 @@ pub(crate) async fn drop_database(call: Call, settings: Data<Settings>) -> Outco
             hub.deployments().drop_database(&access, &name).map(|served| (view, served))
         })
         .await?;
-    Ok(Answer::data(200, &convert::database(&served, &view, &settings)))
+    Ok(ApiResponse::data(200, &convert::database(&served, &view, &settings)))
 }

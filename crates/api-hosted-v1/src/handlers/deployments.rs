@@ -4,11 +4,11 @@ use branchyard_deployments::entities::{Deployment, RunState};
 use branchyard_deployments::values::{DeploymentId, DeploymentName, ServedName};
 use branchyard_deployments::{DeploymentView, NewDeployment};
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{Answer, Call, Failure, Fields, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, HandlerError, RequestContext, bound, page};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::user::{month_of, start_of};
-use super::{Outcome, accepted, source, time, unchanged, unsupported};
+use super::{HandlerResult, accepted, source, time, unchanged, unsupported};
 use crate::convert::{self, STATES, run_state};
 use crate::{Settings, wire};
 
@@ -17,7 +17,7 @@ const VOLUME: std::ops::RangeInclusive<u64> = 1..=2_147_483_647;
 const COST_DAYS: i64 = 366;
 
 /// `GET /deployment-options`
-pub(crate) async fn get_options(call: Call) -> Outcome {
+pub(crate) async fn get_options(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let (cloud, zone, kind) = call.query(|query| {
         let cloud = query.required_text("cloud").map(str::to_owned);
@@ -29,11 +29,11 @@ pub(crate) async fn get_options(call: Call) -> Outcome {
         Some((cloud?, zone, kind))
     })?;
     let offered = call.read(move |hub| hub.deployments().options(&cloud, zone.as_deref(), kind.as_deref())).await?;
-    Ok(Answer::resource(200, &convert::options(&offered)))
+    Ok(ApiResponse::resource(200, &convert::options(&offered)))
 }
 
 /// `POST /deployments`
-pub(crate) async fn create_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn create_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let wanted = call.open_body(new_deployment)?;
@@ -42,7 +42,7 @@ pub(crate) async fn create_deployment(call: Call, settings: Data<Settings>) -> O
         move |hub, once| hub.deployments().create(&user, wanted, once),
         move |view| {
             let location = settings.deployment(&view.deployment.locator);
-            Answer::data(202, &convert::deployment(view, &settings)).at(location)
+            ApiResponse::data(202, &convert::deployment(view, &settings)).at(location)
         },
     )
     .await
@@ -90,7 +90,7 @@ fn new_deployment(fields: &Fields<'_>) -> Option<NewDeployment> {
 }
 
 /// `GET /deployments/{owner}`
-pub(crate) async fn list_deployments(call: Call) -> Outcome {
+pub(crate) async fn list_deployments(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let owner = call.segment("owner");
     let (page_request, state) = call.query(|query| {
@@ -106,8 +106,8 @@ pub(crate) async fn list_deployments(call: Call) -> Outcome {
     page(&call.state, &page_request, &bound, found, convert::summary, |view| view.deployment.id.to_string())
 }
 
-fn shown(view: &DeploymentView, settings: &Settings) -> Answer {
-    let answer = Answer::resource(200, &convert::deployment(view, settings));
+fn shown(view: &DeploymentView, settings: &Settings) -> ApiResponse {
+    let answer = ApiResponse::resource(200, &convert::deployment(view, settings));
     match view.deployment.state {
         RunState::Starting | RunState::Stopping => answer.retry_after(1),
         RunState::Started | RunState::Stopped => answer,
@@ -115,14 +115,14 @@ fn shown(view: &DeploymentView, settings: &Settings) -> Answer {
 }
 
 /// `GET …`
-pub(crate) async fn get_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn get_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let view = call.read(move |hub| hub.deployments().get(&access)).await?;
     Ok(shown(&view, &settings))
 }
 
 /// `PATCH …`
-pub(crate) async fn update_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn update_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let keep = call.body(|fields| {
         if !fields.has("disable_automatic_dolt_updates") {
@@ -138,26 +138,26 @@ pub(crate) async fn update_deployment(call: Call, settings: Data<Settings>) -> O
             hub.deployments().keep_version(&access, keep, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &convert::deployment(&view, &settings)))
+    Ok(ApiResponse::resource(200, &convert::deployment(&view, &settings)))
 }
 
 /// `DELETE …`
-pub(crate) async fn delete_deployment(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn delete_deployment(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let operation = call.write(move |hub| hub.deployments().delete(&access, None)).await?;
     Ok(accepted(&operation, &settings))
 }
 
 /// `POST …/disable`
-pub(crate) async fn disable_deployment(call: Call) -> Outcome {
+pub(crate) async fn disable_deployment(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let key = call.key(access.who()).await?;
-    let render = |deployment: &Deployment| Answer::data(202, &convert::state_of(deployment));
+    let render = |deployment: &Deployment| ApiResponse::data(202, &convert::state_of(deployment));
     call.effect(key, move |hub, once| hub.deployments().disable(&access, once), render).await
 }
 
 /// `PATCH …/expose`
-pub(crate) async fn expose_service(call: Call) -> Outcome {
+pub(crate) async fn expose_service(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Manage>().await?;
     let (service, requested) = call.body(|fields| {
         let remotesapi = fields.optional_bool("remotesapi");
@@ -185,11 +185,11 @@ pub(crate) async fn expose_service(call: Call) -> Outcome {
         service,
         requested,
     };
-    Ok(Answer::data(202, &state))
+    Ok(ApiResponse::data(202, &state))
 }
 
 /// `GET …/cost`
-pub(crate) async fn get_cost(call: Call) -> Outcome {
+pub(crate) async fn get_cost(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let now = call.state.hub.now();
     let month = month_of(now).map_or(now, start_of);
@@ -200,7 +200,7 @@ pub(crate) async fn get_cost(call: Call) -> Outcome {
         Some((from, to))
     })?;
     let cost = call.read(move |hub| hub.deployments().cost(&access, from, to)).await?;
-    Ok(Answer::data(200, &convert::cost(&cost)))
+    Ok(ApiResponse::data(200, &convert::cost(&cost)))
 }
 
 /// Names a range that is upside down or too long.
@@ -213,15 +213,15 @@ pub(super) fn check_range(query: &branchyard_http_common::Query<'_>, from: Times
 }
 
 /// `GET …/database-version`
-pub(crate) async fn get_versions(call: Call) -> Outcome {
+pub(crate) async fn get_versions(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (current, available) = call.read(move |hub| hub.deployments().versions(&access)).await?;
     let versions = wire::DatabaseVersions { current: current.unwrap_or_default(), available };
-    Ok(Answer::data(200, &versions))
+    Ok(ApiResponse::data(200, &versions))
 }
 
 /// `POST …/database-version`: versions other than the installed one cannot be had, and rolling to that one is not offered yet.
-pub(crate) async fn update_version(call: Call) -> Result<Answer, Failure> {
+pub(crate) async fn update_version(call: RequestContext) -> Result<ApiResponse, HandlerError> {
     let access = call.deployment::<Manage>().await?;
     let _key = call.key(access.who()).await?;
     let version = call.open_body(|fields| fields.required_text("version"))?;

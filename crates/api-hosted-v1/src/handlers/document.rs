@@ -1,13 +1,13 @@
 use actix_web::web::Data;
-use branchyard_http_common::{Answer, Call, Served};
+use branchyard_http_common::{ApiResponse, RequestContext, Served};
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::Settings;
 
 /// `GET /openapi.json`: like every endpoint of this API it wants a credential.
-pub(crate) async fn get_openapi_document(call: Call, settings: Data<Settings>) -> Outcome {
+pub(crate) async fn get_openapi_document(call: RequestContext, settings: Data<Settings>) -> HandlerResult {
     static SERVED: Served = Served::new();
     call.signed_in()?;
     let (etag, text) = SERVED.get(&settings.base_url, crate::openapi::document);
-    Ok(Answer::with_body(200, text).tagged(Some(etag)))
+    Ok(ApiResponse::with_body(200, text).tagged(Some(etag)))
 }

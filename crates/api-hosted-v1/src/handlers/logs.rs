@@ -2,19 +2,19 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_deployments::{InstanceLogs, LogWindow};
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{Answer, Call, Failure, bound, rfc3339, token};
+use branchyard_http_common::{ApiResponse, HandlerError, RequestContext, bound, rfc3339, token};
 
-use super::{Outcome, time};
+use super::{HandlerResult, time};
 use crate::convert;
 
 const DEFAULT_LINES: u64 = 100;
 const MOST_LINES: u64 = 1_000;
 
 /// A position in a token: file and byte.
-type Key = (u64, u64);
+type LogPosition = (u64, u64);
 
 /// `GET …/logs`
-pub(crate) async fn list_logs(call: Call) -> Outcome {
+pub(crate) async fn list_logs(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (instance, lines, since, until, older, newer) = call.query(|query| {
         let instance = query.optional("instance_id").map(str::to_owned);
@@ -40,9 +40,9 @@ pub(crate) async fn list_logs(call: Call) -> Outcome {
     let shown = |time: Option<Timestamp>| time.map(rfc3339).unwrap_or_default();
     let id = access.deployment().id.to_string();
     let bound_to = bound(&["logs", &id, instance.as_deref().unwrap_or(""), &shown(since), &shown(until)]);
-    let towards_older: Option<Key> = call.page_key(&older, &bound_to)?;
-    let towards_newer: Option<Key> = call.page_key(&newer, &bound_to)?;
-    let position = |(segment, offset): Key| OutputPosition { segment, offset };
+    let towards_older: Option<LogPosition> = call.page_key(&older, &bound_to)?;
+    let towards_newer: Option<LogPosition> = call.page_key(&newer, &bound_to)?;
+    let position = |(segment, offset): LogPosition| OutputPosition { segment, offset };
     let from = match (towards_older, towards_newer) {
         (Some(key), _) => Some((position(key), Towards::Older)),
         (None, Some(key)) => Some((position(key), Towards::Newer)),
@@ -53,7 +53,7 @@ pub(crate) async fn list_logs(call: Call) -> Outcome {
     page(&call, &bound_to, &logs)
 }
 
-fn page(call: &Call, bound_to: &str, logs: &InstanceLogs) -> Result<Answer, Failure> {
+fn page(call: &RequestContext, bound_to: &str, logs: &InstanceLogs) -> Result<ApiResponse, HandlerError> {
     let lines: Vec<_> = logs.lines.iter().map(convert::log_line).collect();
     let seal = |at: OutputPosition| token(&call.state, bound_to, &(at.segment, at.offset));
     let mut meta = serde_json::Map::new();
@@ -64,5 +64,5 @@ fn page(call: &Call, bound_to: &str, logs: &InstanceLogs) -> Result<Answer, Fail
         meta.insert("prev_page_token".to_owned(), seal(last.end).into());
     }
     let body = serde_json::json!({"data": lines, "meta": meta});
-    Ok(Answer::with_body(200, body.to_string()))
+    Ok(ApiResponse::with_body(200, body.to_string()))
 }

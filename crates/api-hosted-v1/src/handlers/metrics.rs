@@ -1,22 +1,22 @@
 use branchyard_deployments::access::Observe;
 use branchyard_deployments::ports::Metric;
-use branchyard_http_common::{Answer, Call};
+use branchyard_http_common::{ApiResponse, RequestContext};
 
 use super::deployments::check_range;
-use super::{Outcome, time, whole};
+use super::{HandlerResult, time, whole};
 use crate::convert;
 
 /// The longest window.
 const DAYS: i64 = 30;
 
 /// `GET …/metrics`
-pub(crate) async fn list_metrics(call: Call) -> Outcome {
+pub(crate) async fn list_metrics(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
     Ok(whole(&Metric::ALL.iter().copied().map(convert::metric).collect::<Vec<_>>()))
 }
 
 /// `GET …/metrics/{metric}`
-pub(crate) async fn get_metric(call: Call) -> Outcome {
+pub(crate) async fn get_metric(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let metric = call.segment("metric");
     let now = call.state.hub.now();
@@ -29,5 +29,5 @@ pub(crate) async fn get_metric(call: Call) -> Outcome {
     })?;
     let echo = instance.clone();
     let data = call.read(move |hub| hub.deployments().metric(&access, &metric, instance.as_deref(), from, to)).await?;
-    Ok(Answer::data(200, &convert::metric_data(data, echo, from, to)))
+    Ok(ApiResponse::data(200, &convert::metric_data(data, echo, from, to)))
 }

@@ -18,7 +18,7 @@ pub(crate) mod windows;
 use branchyard_deployments::DeploymentSource;
 use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{Answer, Failure, Fields, IfMatch, Query, etag_of};
+use branchyard_http_common::{ApiResponse, Fields, HandlerError, IfMatch, Query, etag_of};
 use branchyard_problem_details::{ErrorCode, Problem};
 use chrono::DateTime;
 use serde::Serialize;
@@ -26,7 +26,7 @@ use serde::Serialize;
 use crate::{Settings, convert};
 
 /// How a handler ends.
-pub(crate) type Outcome = Result<Answer, Failure>;
+pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// Whether a resource still is as `If-Match` wants it.
 fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
@@ -34,22 +34,22 @@ fn unchanged(if_match: Option<&IfMatch>, shown: &impl Serialize) -> bool {
 }
 
 /// 202 for accepted work.
-fn accepted(operation: &DeploymentOperation, settings: &Settings) -> Answer {
+fn accepted(operation: &DeploymentOperation, settings: &Settings) -> ApiResponse {
     let shown = convert::operation_ref(operation, settings);
-    Answer::data(202, &shown).at(shown.href).retry_after(1)
+    ApiResponse::data(202, &shown).at(shown.href).retry_after(1)
 }
 
 /// A list that is always whole.
-fn whole(items: &impl Serialize) -> Answer {
+fn whole(items: &impl Serialize) -> ApiResponse {
     let json = serde_json::to_string(items).unwrap_or_else(|error| {
         tracing::error!(%error, "a wire type did not serialize");
         "[]".to_owned()
     });
-    Answer::with_body(200, format!("{{\"data\":{json},\"meta\":{{}}}}"))
+    ApiResponse::with_body(200, format!("{{\"data\":{json},\"meta\":{{}}}}"))
 }
 
 /// 422 for what is not offered.
-fn unsupported(what: &str) -> Failure {
+fn unsupported(what: &str) -> HandlerError {
     Problem::new(ErrorCode::Unsupported, format!("this zone does not offer {what}")).into()
 }
 

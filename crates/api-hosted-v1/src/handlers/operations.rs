@@ -3,9 +3,9 @@ use branchyard_deployments::entities::DeploymentOperation;
 use branchyard_deployments::ports::{DeploymentOperationFilter, DeploymentOperationKind};
 use branchyard_domain::ports::OperationState;
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{Answer, Call, bound, page};
+use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::convert;
 
 const STATUSES: &[(&str, OperationState)] = &[
@@ -30,7 +30,7 @@ const TYPES: &[(&str, Option<DeploymentOperationKind>)] = &[
 ];
 
 /// `GET …/operations`
-pub(crate) async fn list_operations(call: Call) -> Outcome {
+pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     let access = call.deployment::<Observe>().await?;
     let (page_request, state, kind, names) = call.query(|query| {
         let page = query.page(30, 100);
@@ -55,9 +55,9 @@ pub(crate) async fn list_operations(call: Call) -> Outcome {
 }
 
 /// `GET /operations/{operation_id}`
-pub(crate) async fn get_operation(call: Call) -> Outcome {
+pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let id = call.segment("operation_id");
     let operation = call.read(move |hub| hub.deployments().operation(&user, &id)).await?;
-    Ok(Answer::data(200, &convert::operation(&operation)))
+    Ok(ApiResponse::data(200, &convert::operation(&operation)))
 }

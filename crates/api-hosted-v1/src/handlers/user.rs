@@ -1,14 +1,14 @@
 use branchyard_domain::values::Timestamp;
-use branchyard_http_common::{Answer, Call};
+use branchyard_http_common::{ApiResponse, RequestContext};
 use chrono::{DateTime, Datelike as _, Months, NaiveDate, Utc};
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::convert;
 
 /// `GET /user`
-pub(crate) async fn get_user(call: Call) -> Outcome {
+pub(crate) async fn get_user(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
-    Ok(Answer::resource(200, &convert::user(&user)))
+    Ok(ApiResponse::resource(200, &convert::user(&user)))
 }
 
 /// The first moment of the month of a time.
@@ -22,7 +22,7 @@ pub(super) fn start_of(day: NaiveDate) -> Timestamp {
 }
 
 /// `GET /user/usage`
-pub(crate) async fn get_usage(call: Call) -> Outcome {
+pub(crate) async fn get_usage(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let asked = call.query(|query| {
         let month = query.parsed("month", |text| {
@@ -37,5 +37,5 @@ pub(crate) async fn get_usage(call: Call) -> Outcome {
     let next = first.checked_add_months(Months::new(1)).unwrap_or(first);
     let (from, to) = (start_of(first), start_of(next));
     let usage = call.read(move |hub| hub.deployments().usage(&user, from, to)).await?;
-    Ok(Answer::data(200, &convert::usage(first.format("%Y-%m").to_string(), &usage)))
+    Ok(ApiResponse::data(200, &convert::usage(first.format("%Y-%m").to_string(), &usage)))
 }

@@ -1,11 +1,11 @@
 use branchyard_deployments::access::{Manage, Observe};
-use branchyard_http_common::Call;
+use branchyard_http_common::RequestContext;
 
-use super::{Outcome, unsupported, whole};
+use super::{HandlerResult, unsupported, whole};
 use crate::wire;
 
 /// `GET …/service-windows`: the default one.
-pub(crate) async fn list_windows(call: Call) -> Outcome {
+pub(crate) async fn list_windows(call: RequestContext) -> HandlerResult {
     call.deployment::<Observe>().await?;
     Ok(whole(&[wire::ServiceWindow {
         id: "00000000-0000-0000-0000-000000000000",
@@ -17,7 +17,7 @@ pub(crate) async fn list_windows(call: Call) -> Outcome {
 }
 
 /// `PUT …/service-windows`
-pub(crate) async fn put_windows(call: Call) -> Outcome {
+pub(crate) async fn put_windows(call: RequestContext) -> HandlerResult {
     call.deployment::<Manage>().await?;
     Err(unsupported("own service windows"))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::scene::{OWNER, Scene, bad_token, body};
+use crate::scene::{HostedApiHarness, OWNER, bad_token, body};
 
 const TABLE: &str = include_str!("authorisation.txt");
 
@@ -20,13 +20,13 @@ const CALLERS: [(&str, Option<&str>); 9] = [
     ("member", Some("mia")),
 ];
 
-struct Line {
+struct HostedAuthorizationLine {
     method: &'static str,
     path: &'static str,
     expected: [u16; CALLERS.len()],
 }
 
-fn table() -> Vec<Line> {
+fn table() -> Vec<HostedAuthorizationLine> {
     let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let line = |line: &'static str| {
         let mut words = line.split_whitespace();
@@ -34,7 +34,7 @@ fn table() -> Vec<Line> {
         let (method, path) = (word(), word());
         let expected = CALLERS.map(|_| word().parse().unwrap());
         assert_eq!(words.next(), None, "too long: {line}");
-        Line { method, path, expected }
+        HostedAuthorizationLine { method, path, expected }
     };
     lines.map(line).collect()
 }
@@ -54,7 +54,7 @@ async fn every_caller_is_answered_as_the_table_says() {
     for line in table() {
         let mut answered = Vec::new();
         for (caller, name) in CALLERS {
-            let scene = Scene::new();
+            let scene = HostedApiHarness::new();
             let authorization = match (caller, name) {
                 (_, Some(name)) => Some(format!("Bearer {}", scene.token(name))),
                 ("bad-token", None) => Some(format!("Bearer {}", bad_token())),
@@ -73,14 +73,14 @@ async fn every_caller_is_answered_as_the_table_says() {
 /// Whoever has no role is told the same of what is there and of what never was.
 #[actix_web::test]
 async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     for line in table().iter().filter(|line| line.path.contains("{deployment}")) {
         let (path, body) = (scene.filled(line.path), body(line.method, line.path));
         let hidden = scene.by("sam", line.method, &path, body.as_ref()).await;
         let absent = scene.by("bob", line.method, &path.replace("gauges", "nothing"), body.as_ref()).await;
         assert_eq!((hidden.status, absent.status), (404, 404), "{} {}", line.method, line.path);
         assert_eq!(hidden.text.replace("gauges", "nothing"), absent.text, "{} {}", line.method, line.path);
-        let names = |answer: &crate::scene::Answer| {
+        let names = |answer: &crate::scene::HostedAnswer| {
             let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
             names.sort_unstable();
             names
@@ -91,7 +91,7 @@ async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
 
 #[actix_web::test]
 async fn only_one_bearer_token_is_a_credential() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let token = scene.token("rita");
     for (value, challenge) in [
         (None, r#"Bearer realm="branchyard""#),

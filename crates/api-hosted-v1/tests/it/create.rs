@@ -3,7 +3,7 @@
 use actix_web::test::TestRequest;
 use serde_json::{Value, json};
 
-use crate::scene::{Answer, OWNER, Scene, body};
+use crate::scene::{HostedAnswer, HostedApiHarness, OWNER, body};
 
 fn good() -> Value {
     body("POST", "/deployments").unwrap()
@@ -15,13 +15,13 @@ fn with(changes: Value) -> Value {
     all
 }
 
-async fn create(scene: &Scene, wanted: &Value) -> Answer {
+async fn create(scene: &HostedApiHarness, wanted: &Value) -> HostedAnswer {
     scene.by(OWNER, "POST", "/deployments", Some(wanted)).await
 }
 
 #[actix_web::test]
 async fn each_check_has_its_status_code_and_place() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     for (changes, status, code, pointer) in [
         (json!({"name": "no"}), 400, "VALIDATION_FAILED", "/name"),
         (json!({"name": "with space"}), 400, "VALIDATION_FAILED", "/name"),
@@ -59,7 +59,7 @@ async fn each_check_has_its_status_code_and_place() {
 
 #[actix_web::test]
 async fn the_spending_limit_names_its_three_amounts() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let answer = create(&scene, &with(json!({"instance_type_id": "local.large", "volume_size_gb": 100}))).await;
     let said = answer.json();
     assert_eq!(said["limit_usd"], "100.000000000");
@@ -69,7 +69,7 @@ async fn the_spending_limit_names_its_three_amounts() {
 
 #[actix_web::test]
 async fn checks_come_in_the_order_of_the_contract() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     // Everything is wrong; what is corrected makes the next check speak.
     let mut wanted = with(json!({
         "owner": "sam", "name": "g", "from_database": {"owner": "x", "name": "y"}, "cloud": "aws", "replicas": 1,
@@ -97,7 +97,7 @@ async fn checks_come_in_the_order_of_the_contract() {
 
 #[actix_web::test]
 async fn all_faults_of_a_body_are_named_at_once_and_unknown_fields_are_ignored() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let answer = create(&scene, &json!({"name": "x", "volume_size_gb": "ten", "unheard": 1})).await;
     let said = answer.json();
     let places: Vec<&str> =
@@ -110,7 +110,7 @@ async fn all_faults_of_a_body_are_named_at_once_and_unknown_fields_are_ignored()
 
 #[actix_web::test]
 async fn a_key_makes_a_repeat_a_replay() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let token = format!("Bearer {}", scene.token(OWNER));
     let send = |body: Value| {
         TestRequest::post()

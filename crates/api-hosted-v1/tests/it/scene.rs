@@ -19,7 +19,7 @@ use branchyard_domain::usecases::{NewDatabase, NewOrganization, NewUser};
 use branchyard_domain::values::{DatabaseName, OwnerName};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
-use branchyard_openapi_check::{Answer as Checked, Checker};
+use branchyard_openapi_check::{CheckedAnswer, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(crate) fn bad_token() -> String {
     format!("hsat.v1.{}3mhf8X", "A".repeat(43))
 }
 
-pub(crate) struct Scene {
+pub(crate) struct HostedApiHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) deployment: DeploymentId,
     /// The operation of a backup that was made.
@@ -40,13 +40,13 @@ pub(crate) struct Scene {
     tokens: Mutex<BTreeMap<String, String>>,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct HostedAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl HostedAnswer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
     }
@@ -60,7 +60,7 @@ fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]
     static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_hosted_v1::openapi()));
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
-    DOCUMENT.check(&Checked { method, path, status, headers, body }).unwrap();
+    DOCUMENT.check(&CheckedAnswer { method, path, status, headers, body }).unwrap();
 }
 
 fn wanted(owner: &str, name: &str) -> NewDeployment {
@@ -83,7 +83,7 @@ fn wanted(owner: &str, name: &str) -> NewDeployment {
     }
 }
 
-impl Scene {
+impl HostedApiHarness {
     /// The deployment serves, has a backup and a second database.
     pub(crate) fn new() -> Self {
         let fakes = fakes::hub();
@@ -199,7 +199,7 @@ impl Scene {
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Answer {
+    ) -> HostedAnswer {
         let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
         let request = request.insert_header(("X-Request-Id", "test"));
         let request = match authorization {
@@ -214,20 +214,20 @@ impl Scene {
     }
 
     /// Sends a request that was completed.
-    pub(crate) async fn complete(&self, request: test::TestRequest) -> Answer {
+    pub(crate) async fn complete(&self, request: test::TestRequest) -> HostedAnswer {
         let (method, path, answer) = self.answer(request).await;
         check(&method, &path, answer.status, &answer.headers, answer.text.as_bytes());
         answer
     }
 
     /// Sends a request to a path that the document does not know.
-    pub(crate) async fn undocumented(&self, authorization: &str, method: &str, path: &str) -> Answer {
+    pub(crate) async fn undocumented(&self, authorization: &str, method: &str, path: &str) -> HostedAnswer {
         let request = test::TestRequest::default().method(method.parse().unwrap()).uri(&format!("/api/v1{path}"));
         let request = request.insert_header(("X-Request-Id", "test"));
         self.answer(request.insert_header(("Authorization", authorization.to_owned()))).await.2
     }
 
-    async fn answer(&self, request: test::TestRequest) -> (String, String, Answer) {
+    async fn answer(&self, request: test::TestRequest) -> (String, String, HostedAnswer) {
         let app = App::new()
             .app_data(web::Data::new(self.state.clone()))
             .app_data(web::Data::new(Settings::new("https://yard.test")))
@@ -239,11 +239,11 @@ impl Scene {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = test::read_body(response).await;
         let text = String::from_utf8_lossy(&body).into_owned();
-        (method, path, Answer { status, headers, text })
+        (method, path, HostedAnswer { status, headers, text })
     }
 
     /// The same by somebody.
-    pub(crate) async fn by(&self, name: &str, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    pub(crate) async fn by(&self, name: &str, method: &str, path: &str, body: Option<&Value>) -> HostedAnswer {
         let authorization = format!("Bearer {}", self.token(name));
         self.send(Some(&authorization), method, path, body).await
     }
@@ -273,7 +273,7 @@ pub(crate) fn body(method: &str, path: &str) -> Option<Value> {
     })
 }
 
-impl Scene {
+impl HostedApiHarness {
     /// The path with everything filled in.
     pub(crate) fn filled(&self, path: &str) -> String {
         let filled = [

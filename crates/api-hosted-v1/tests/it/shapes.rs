@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{Answer, OWNER, Scene, body};
+use crate::scene::{HostedAnswer, HostedApiHarness, OWNER, body};
 
 /// Status, headers that mean something, body.
-fn shown(answer: &Answer) -> Value {
+fn shown(answer: &HostedAnswer) -> Value {
     let mut headers = serde_json::Map::new();
     for name in ["location", "retry-after", "www-authenticate", "content-type"] {
         if !answer.header(name).is_empty() {
@@ -28,7 +28,7 @@ async fn each_endpoint_as_its_owner_sees_it() {
         if path == "/openapi.json" {
             continue;
         }
-        let scene = Scene::new();
+        let scene = HostedApiHarness::new();
         let answer = scene.by(OWNER, method, &scene.filled(&path), body(method, &path).as_ref()).await;
         insta::assert_json_snapshot!(name(method, &path), shown(&answer));
     }
@@ -36,15 +36,15 @@ async fn each_endpoint_as_its_owner_sees_it() {
 
 #[actix_web::test]
 async fn refusals() {
-    let started = Scene::new();
-    let stopped = Scene::stopped();
+    let started = HostedApiHarness::new();
+    let stopped = HostedApiHarness::stopped();
     let small = body("POST", "/deployments/{owner}/{deployment}/instances").unwrap();
     let from = |backup: &str| {
         let mut wanted = small.clone();
         wanted["backup_id"] = backup.into();
         wanted
     };
-    let requests: Vec<(&str, &Scene, &str, &str, Option<Value>)> = vec![
+    let requests: Vec<(&str, &HostedApiHarness, &str, &str, Option<Value>)> = vec![
         ("options_unknown_cloud", &started, "GET", "/deployment-options?cloud=mars", None),
         ("options_type_without_zone", &started, "GET", "/deployment-options?cloud=local&instance_type_id=x", None),
         ("list_bad_state", &started, "GET", "/deployments/hydro?state=gone", None),
@@ -159,7 +159,7 @@ async fn refusals() {
 
 #[actix_web::test]
 async fn logs_are_followed_both_ways_without_a_line_twice() {
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let get = |query: String| {
         let scene = &scene;
         async move { scene.by(OWNER, "GET", &format!("/deployments/hydro/gauges/logs{query}"), None).await.json() }
@@ -180,7 +180,7 @@ async fn logs_are_followed_both_ways_without_a_line_twice() {
 #[actix_web::test]
 async fn a_change_may_depend_on_what_was_seen() {
     use actix_web::test::TestRequest;
-    let scene = Scene::new();
+    let scene = HostedApiHarness::new();
     let token = format!("Bearer {}", scene.token(OWNER));
     let seen = scene.send(Some(&token), "GET", "/deployments/hydro/gauges/config", None).await;
     let patch = |etag: &str| {

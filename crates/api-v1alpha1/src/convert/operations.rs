@@ -1,7 +1,7 @@
 //! One operation in four vocabularies (v1alpha1 §4.4).
 
 use branchyard_domain::entities::{
-    DatabaseLocator, Failure, FailureKind, Operation, OperationStatus, Outcome, PullEnds, Work,
+    DatabaseLocator, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, PullEnds, Work,
 };
 use branchyard_http_common::rfc3339;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::{names, wire};
 const DESCRIBED_BYTES: usize = 1_000;
 
 /// Why an operation failed, in the words of this version.
-fn text_of_failure(failure: &Failure) -> String {
+fn text_of_failure(failure: &OperationFailure) -> String {
     let detail = &failure.detail;
     match failure.kind {
         FailureKind::MergeConflict => format!("merge conflict: {detail}"),
@@ -186,7 +186,7 @@ pub(crate) fn job(operation: &Operation) -> wire::Job {
 
 /// What an operation works between; the keys are in the order of their names.
 #[derive(Debug, Default, Serialize)]
-struct Metadata {
+struct OperationMetadata {
     from_branch_name: String,
     from_repo_name: String,
     from_repo_owner: String,
@@ -196,31 +196,31 @@ struct Metadata {
     to_repo_owner: String,
 }
 
-fn metadata(operation: &Operation) -> Metadata {
+fn metadata(operation: &Operation) -> OperationMetadata {
     let DatabaseLocator { owner, name } = &operation.locator;
-    let here = Metadata {
+    let here = OperationMetadata {
         from_repo_name: name.to_string(),
         from_repo_owner: owner.to_string(),
         to_repo_name: name.to_string(),
         to_repo_owner: owner.to_string(),
-        ..Metadata::default()
+        ..OperationMetadata::default()
     };
     match &operation.work {
-        Work::SqlWrite { from_branch, to_branch, statements, message: _ } => Metadata {
+        Work::SqlWrite { from_branch, to_branch, statements, message: _ } => OperationMetadata {
             from_branch_name: from_branch.to_string(),
             to_branch_name: to_branch.to_string(),
             sql_query: statements.clone(),
             ..here
         },
-        Work::Merge { ends: PullEnds { from, from_branch, to_branch }, .. } => Metadata {
+        Work::Merge { ends: PullEnds { from, from_branch, to_branch }, .. } => OperationMetadata {
             from_branch_name: from_branch.to_string(),
             from_repo_name: from.name.to_string(),
             from_repo_owner: from.owner.to_string(),
             to_branch_name: to_branch.to_string(),
             ..here
         },
-        Work::Fork { owner, .. } => Metadata { to_repo_owner: owner.to_string(), ..here },
-        Work::Import(import) => Metadata {
+        Work::Fork { owner, .. } => OperationMetadata { to_repo_owner: owner.to_string(), ..here },
+        Work::Import(import) => OperationMetadata {
             from_branch_name: import.pull_branch.as_ref().map(ToString::to_string).unwrap_or_default(),
             to_branch_name: import.branch.to_string(),
             ..here

@@ -2,17 +2,17 @@ use actix_web::HttpResponse;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{DatabaseName, Description};
-use branchyard_http_common::{Failure, Fields};
+use branchyard_http_common::{Fields, HandlerError};
 
 use super::word;
-use crate::asked::{Asked, signed_in};
-use crate::said::Said;
+use crate::asked::{LegacyRequest, signed_in};
+use crate::said::LegacyError;
 use crate::wire::{self, Done};
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
 
 /// `POST /database`
-pub(crate) async fn create_database(asked: Asked) -> HttpResponse {
+pub(crate) async fn create_database(asked: LegacyRequest) -> HttpResponse {
     let echo = wire::Created {
         description: asked.sent("description"),
         repository_owner: asked.sent("ownerName"),
@@ -22,11 +22,11 @@ pub(crate) async fn create_database(asked: Asked) -> HttpResponse {
     asked.answer(create(&asked).await.map(Done::new), &echo)
 }
 
-async fn create(asked: &Asked) -> Result<wire::Created, Failure> {
+async fn create(asked: &LegacyRequest) -> Result<wire::Created, HandlerError> {
     let call = asked.call()?;
     let user = signed_in(call)?;
     let wanted = call.open_body(new_database)?;
-    let view = call.write(move |hub| hub.databases().create(&user, wanted, None).map_err(Said)).await?;
+    let view = call.write(move |hub| hub.databases().create(&user, wanted, None).map_err(LegacyError)).await?;
     let database = view.database;
     Ok(wire::Created {
         description: database.description.unwrap_or_default(),

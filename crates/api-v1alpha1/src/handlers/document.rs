@@ -2,11 +2,11 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_http_common::Served;
 
-use crate::asked::{Asked, JSON, Statuses};
+use crate::asked::{JSON, LegacyRequest, Statuses};
 use crate::wire;
 
 /// `GET /openapi.json`
-pub(crate) async fn get_openapi_document(asked: Asked) -> HttpResponse {
+pub(crate) async fn get_openapi_document(asked: LegacyRequest) -> HttpResponse {
     static SERVED: Served = Served::new();
     match asked.call() {
         Ok(call) => {

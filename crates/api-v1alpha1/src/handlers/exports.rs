@@ -3,37 +3,38 @@ use actix_web::http::header;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::{ReadError, RefError};
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
-    Call, CsvFile, DownloadWriter, Ending, Failure, First, Refusal, download_channel, segment, send_archive,
+    ApiError, CsvFile, DownloadWriter, Ending, First, HandlerError, RequestContext, download_channel, segment,
+    send_archive,
 };
 use branchyard_problem_details::Problem;
 
 use crate::access::access;
-use crate::asked::{Asked, Statuses};
-use crate::said::Said;
+use crate::asked::{LegacyRequest, Statuses};
+use crate::said::LegacyError;
 use crate::successor;
 use crate::wire::{Nothing, Place};
 
 /// `GET /csv/{owner}/{database}/{ref}/{table}` and `GET /csv/{owner}/{database}/{ref}`
-pub(crate) async fn download(asked: Asked) -> HttpResponse {
+pub(crate) async fn download(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let sent = send(&asked, &mut place).await;
     sent.unwrap_or_else(|failure| asked.refuse(Statuses::Export, &failure, &Nothing {}))
 }
 
 /// What the rest of a path names.
-struct Named {
+struct ExportPath {
     access: DatabaseAccess<Read>,
     commit: CommitHash,
     at: String,
     table: Option<String>,
 }
 
-async fn send(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure> {
+async fn send(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "downloading").await?;
     let raw = asked.request.match_info().get("rest").unwrap_or_default().trim_end_matches('/');
@@ -46,44 +47,44 @@ async fn send(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure>
         successor::remember(&asked.request, format!("/databases/{}/{}/sql", segment(owner), segment(name)));
     }
     let include_bom = call.open_query(|query| Some(query.optional("include_bom") == Some("1")))?;
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let limits = ExportLimits::new(asked.settings().export_timeout, canceled.clone());
-    let job = Job { named, limits, include_bom, slot };
+    let job = ExportJob { named, limits, include_bom, slot };
     job.send(call, &canceled).await
 }
 
 /// The table after a ref, else the ref alone.
-fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<Named, Said<ReadError>> {
+fn named(hub: &Hub, access: DatabaseAccess<Read>, pieces: &[String]) -> Result<ExportPath, LegacyError<ReadError>> {
     let resolve = |at: &str| match hub.sql().resolve(&access, Some(at)) {
         Ok(commit) => Ok(Some(commit)),
         Err(ReadError::Ref(RefError::NoSuchRef { .. } | RefError::NoSuchBranch(_) | RefError::NoSuchTag(_))) => {
             Ok(None)
         }
-        Err(other) => Err(Said(other)),
+        Err(other) => Err(LegacyError(other)),
     };
     if let Some((table, before)) = pieces.split_last().filter(|(_, before)| !before.is_empty()) {
         let at = before.join("/");
         if let Some(commit) = resolve(&at)? {
-            return Ok(Named { access, commit, at, table: Some(table.clone()) });
+            return Ok(ExportPath { access, commit, at, table: Some(table.clone()) });
         }
     }
     let at = pieces.join("/");
     match resolve(&at)? {
-        Some(commit) => Ok(Named { access, commit, at, table: None }),
-        None => Err(Said(ReadError::Ref(RefError::NoSuchBranch(at)))),
+        Some(commit) => Ok(ExportPath { access, commit, at, table: None }),
+        None => Err(LegacyError(ReadError::Ref(RefError::NoSuchBranch(at)))),
     }
 }
 
 /// A download about to be made.
-struct Job {
-    named: Named,
+struct ExportJob {
+    named: ExportPath,
     limits: ExportLimits,
     include_bom: bool,
     slot: ConcurrencyPermit,
 }
 
-impl Job {
-    async fn send(self, call: &Call, canceled: &Canceled) -> Result<HttpResponse, Failure> {
+impl ExportJob {
+    async fn send(self, call: &RequestContext, canceled: &CancellationToken) -> Result<HttpResponse, HandlerError> {
         let (content_type, file) = match &self.named.table {
             Some(table) => ("text/csv; charset=utf-8", format!("{table}.csv")),
             None => {
@@ -107,13 +108,13 @@ impl Job {
     }
 
     /// What fails here gives the writer up, which breaks off a download that has begun.
-    fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), Refusal> {
-        let Self { named: Named { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
+    fn write(self, hub: &Hub, writer: DownloadWriter<()>) -> Result<(), ApiError> {
+        let Self { named: ExportPath { access, commit, at: _, table }, mut limits, include_bom, slot: _slot } = self;
         let Some(table) = table else {
-            return Ok(send_archive(hub, &access, &commit, &mut limits, writer).map_err(Said)?);
+            return Ok(send_archive(hub, &access, &commit, &mut limits, writer).map_err(LegacyError)?);
         };
         let mut file = CsvFile::new(writer, include_bom);
-        hub.exports().table(&access, &commit, &table, &mut limits, &mut file).map_err(Said)?;
+        hub.exports().table(&access, &commit, &table, &mut limits, &mut file).map_err(LegacyError)?;
         if !file.gone {
             file.writer.end(Ending::Whole(()));
         }

@@ -2,29 +2,29 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
-use branchyard_http_common::{Call, Failure, segment};
+use branchyard_http_common::{HandlerError, RequestContext, segment};
 
 use super::polled;
 use crate::access::access;
-use crate::asked::{Asked, Statuses, body, done, signed_in};
-use crate::said::Said;
+use crate::asked::{LegacyRequest, Statuses, body, done, signed_in};
+use crate::said::LegacyError;
 use crate::wire::{DatabaseRef, Done, ForkEcho, ForkRefused, ForkStarted, Forks, NamedEcho, Place};
 use crate::{convert, listing, names, successor};
 
 /// `GET /{owner}/{database}/forks`
-pub(crate) async fn list_forks(asked: Asked) -> HttpResponse {
+pub(crate) async fn list_forks(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
     listed.unwrap_or_else(|failure| asked.refuse(Statuses::Flat, &failure, &place.echo()))
 }
 
-async fn list(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure> {
+async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "listing forks").await?;
     let (view, access) = call
         .read(move |hub| match hub.databases().get(&access) {
             Ok(view) => Ok((view, access)),
-            Err(error) => Err(Said(error)),
+            Err(error) => Err(LegacyError(error)),
         })
         .await?;
     let text = |locator: Option<&DatabaseLocator>| match locator {
@@ -50,13 +50,13 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure>
     let fetch = move |hub: &branchyard_domain::Hub, last: Option<&DatabaseLocator>, limit| {
         let after = last.map(|fork| (fork.owner.key(), fork.name.key()));
         let after = after.as_ref().map(|(owner, name)| (owner.as_str(), name.as_str()));
-        hub.databases().forks(&access, after, limit).map_err(|error| Said(error).into())
+        hub.databases().forks(&access, after, limit).map_err(|error| LegacyError(error).into())
     };
     listing::whole(call, &head, "forks", fetch, wire).await
 }
 
 /// `POST /{owner}/{database}/forks`
-pub(crate) async fn create_fork(asked: Asked) -> HttpResponse {
+pub(crate) async fn create_fork(asked: LegacyRequest) -> HttpResponse {
     let mut parent = asked.place();
     let forked_owner = asked.sent("ownerName");
     let started = match asked.call() {
@@ -67,7 +67,7 @@ pub(crate) async fn create_fork(asked: Asked) -> HttpResponse {
 }
 
 /// `POST /fork`
-pub(crate) async fn fork_database(asked: Asked) -> HttpResponse {
+pub(crate) async fn fork_database(asked: LegacyRequest) -> HttpResponse {
     let mut parent = Place { owner: asked.sent("parentOwnerName"), name: asked.sent("parentDatabaseName") };
     let forked_owner = asked.sent("ownerName");
     if !parent.owner.is_empty() && !parent.name.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) async fn fork_database(asked: Asked) -> HttpResponse {
     answer(&asked, parent, forked_owner, started)
 }
 
-async fn fork_named(asked: &Asked, parent: &mut Place) -> Result<String, Failure> {
+async fn fork_named(asked: &LegacyRequest, parent: &mut Place) -> Result<String, HandlerError> {
     let call = asked.call()?;
     signed_in(call)?;
     *parent = call.open_body(|fields| {
@@ -90,18 +90,18 @@ async fn fork_named(asked: &Asked, parent: &mut Place) -> Result<String, Failure
     fork(call, parent).await
 }
 
-async fn fork(call: &Call, parent: &mut Place) -> Result<String, Failure> {
+async fn fork(call: &RequestContext, parent: &mut Place) -> Result<String, HandlerError> {
     let access = access::<Participate>(call, parent, "forking").await?;
     let owner = call.open_body(|fields| fields.required_string("ownerName"))?;
-    let started = call.write(move |hub| hub.operations().fork(&access, &owner, None).map_err(Said)).await?;
+    let started = call.write(move |hub| hub.operations().fork(&access, &owner, None).map_err(LegacyError)).await?;
     Ok(names::of_fork(&started))
 }
 
 fn answer(
-    asked: &Asked,
+    asked: &LegacyRequest,
     Place { owner, name }: Place,
     forked_owner: String,
-    started: Result<String, Failure>,
+    started: Result<String, HandlerError>,
 ) -> HttpResponse {
     let echo = ForkEcho { parent_owner: owner, parent_database: name, forked_owner };
     match started {
@@ -111,7 +111,7 @@ fn answer(
 }
 
 /// `GET /fork?operationName=`
-pub(crate) async fn poll_fork(asked: Asked) -> HttpResponse {
+pub(crate) async fn poll_fork(asked: LegacyRequest) -> HttpResponse {
     let name = asked.parameter("operationName");
     let found = match asked.call() {
         Ok(call) => polled(call, &asked, None).await,

@@ -21,12 +21,12 @@ use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::values::{CommitHash, Revision};
-use branchyard_http_common::{Call, Failure, Fields, Refusal};
+use branchyard_http_common::{ApiError, Fields, HandlerError, RequestContext};
 
 use crate::access::access;
-use crate::asked::Asked;
+use crate::asked::LegacyRequest;
 use crate::names;
-use crate::said::{Said, field, no_such_operation};
+use crate::said::{LegacyError, field, no_such_operation};
 use crate::wire::Place;
 
 /// One of some words, in any letter case.
@@ -61,22 +61,24 @@ pub(crate) fn start(fields: &Fields<'_>) -> Option<Start> {
 
 impl Start {
     /// The revision, a ref resolved.
-    pub(crate) fn revision(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Revision, Refusal> {
+    pub(crate) fn revision(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<Revision, ApiError> {
         match self.kind {
             RevisionType::Branch => Ok(Revision::Branch(self.name.clone())),
             RevisionType::Commit => match CommitHash::parse(&self.name) {
                 Ok(commit) => Ok(Revision::Commit(commit)),
                 Err(error) => Err(field("revisionName", error.to_string()).into()),
             },
-            RevisionType::Ref => Ok(Revision::Commit(hub.sql().resolve(access, Some(&self.name)).map_err(Said)?)),
+            RevisionType::Ref => {
+                Ok(Revision::Commit(hub.sql().resolve(access, Some(&self.name)).map_err(LegacyError)?))
+            }
         }
     }
 
     /// The commit it names.
-    pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitHash, Refusal> {
+    pub(crate) fn commit(&self, hub: &Hub, access: &DatabaseAccess<Write>) -> Result<CommitHash, ApiError> {
         match self.revision(hub, access)? {
             Revision::Commit(commit) => Ok(commit),
-            Revision::Branch(name) => Ok(hub.branches().get(access, &name).map_err(Said)?.head),
+            Revision::Branch(name) => Ok(hub.branches().get(access, &name).map_err(LegacyError)?.head),
         }
     }
 }
@@ -89,22 +91,26 @@ pub(crate) struct Polled {
 
 /// The operation that a poll names. It belongs to the database of the path, where there is one; who may not see that database
 /// is told so instead.
-pub(crate) async fn polled(call: &Call, asked: &Asked, place: Option<&mut Place>) -> Result<Polled, Failure> {
+pub(crate) async fn polled(
+    call: &RequestContext,
+    asked: &LegacyRequest,
+    place: Option<&mut Place>,
+) -> Result<Polled, HandlerError> {
     let name = asked.parameter("operationName");
     let Some(id) = names::parse(&name) else {
         if let Some(place) = place {
             access::<Read>(call, place, "polling").await?;
         }
         let text = if name.is_empty() { "is required" } else { "does not end in the id of an operation" };
-        return Err(Failure::parameter("operationName", text));
+        return Err(HandlerError::parameter("operationName", text));
     };
     let (caller, at) = (call.caller.clone(), place.as_deref().cloned());
     let found = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let operation = match hub.operations().get(&caller, id) {
                 Ok(operation) => operation,
                 Err(OperationError::NoSuchOperation) => return Ok(None),
-                Err(other) => return Err(Said(other).into()),
+                Err(other) => return Err(LegacyError(other).into()),
             };
             let locator = &operation.locator;
             let belongs = at.is_none_or(|place| {
@@ -114,7 +120,7 @@ pub(crate) async fn polled(call: &Call, asked: &Asked, place: Option<&mut Place>
             if !belongs {
                 return Ok(None);
             }
-            let sees_result = hub.operations().sees_result(&caller, &operation).map_err(Said)?;
+            let sees_result = hub.operations().sees_result(&caller, &operation).map_err(LegacyError)?;
             Ok(Some(Polled { operation, sees_result }))
         })
         .await?;

@@ -2,14 +2,14 @@ use actix_web::HttpResponse;
 use branchyard_domain::entities::OperationKind;
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{Failure, bound, cut};
+use branchyard_http_common::{HandlerError, bound, cut};
 
 use super::jobs::PAGE;
 use super::pulls::raw;
 use super::word;
-use crate::asked::{Asked, signed_in};
+use crate::asked::{LegacyRequest, signed_in};
 use crate::convert;
-use crate::said::Said;
+use crate::said::LegacyError;
 use crate::wire::{Done, OperationEcho, UserOperations};
 
 const TYPES: &[(&str, &[OperationKind])] = &[
@@ -23,19 +23,21 @@ const TYPES: &[(&str, &[OperationKind])] = &[
 ];
 
 /// `GET /users/{username}/operations`
-pub(crate) async fn list_user_operations(asked: Asked) -> HttpResponse {
+pub(crate) async fn list_user_operations(asked: LegacyRequest) -> HttpResponse {
     let echo = OperationEcho { username: asked.segment("username"), operation_type: asked.parameter("operationType") };
     asked.answer(list(&asked).await.map(Done::new), &echo)
 }
 
-async fn list(asked: &Asked) -> Result<UserOperations, Failure> {
+async fn list(asked: &LegacyRequest) -> Result<UserOperations, HandlerError> {
     let call = asked.call()?;
     let user = signed_in(call)?;
     let name = asked.segment("username");
     let (probed, who) = (user.clone(), name.clone());
     // Whose list it is comes before what is asked of it.
-    call.read(move |hub| hub.operations().list_by(&probed, &who, OperationFilter::default(), None, 0).map_err(Said))
-        .await?;
+    call.read(move |hub| {
+        hub.operations().list_by(&probed, &who, OperationFilter::default(), None, 0).map_err(LegacyError)
+    })
+    .await?;
     let (page, kinds, kind) = call.open_query(|q| {
         let page = q.page_of(PAGE, "pageToken");
         let kind = q.optional("operationType").filter(|text| !text.is_empty()).map(str::to_owned);
@@ -47,8 +49,9 @@ async fn list(asked: &Asked) -> Result<UserOperations, Failure> {
     let before = before.and_then(|id| OperationId::parse(&id).ok());
     let fetch = page.fetch();
     let filter = OperationFilter { state: None, kinds };
-    let found =
-        call.read(move |hub| hub.operations().list_by(&user, &name, filter, before, fetch).map_err(Said)).await?;
+    let found = call
+        .read(move |hub| hub.operations().list_by(&user, &name, filter, before, fetch).map_err(LegacyError))
+        .await?;
     let page = cut(&call.state, &page, &bound, found, convert::user_operation, |operation| operation.id.to_string())?;
     Ok(UserOperations { next_page_token: page.next.unwrap_or_default(), operations: raw(page.items) })
 }

@@ -6,14 +6,14 @@ use branchyard_domain::errors::{PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::usecases::{EditPull, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
-use branchyard_http_common::{Call, Failure, Fields, Refusal, bound, cut};
+use branchyard_http_common::{ApiError, Fields, HandlerError, RequestContext, bound, cut};
 use branchyard_problem_details::Problem;
 use serde_json::value::RawValue;
 
 use super::{polled, word};
 use crate::access::access;
-use crate::asked::{Asked, Statuses, body, done};
-use crate::said::{Said, field};
+use crate::asked::{LegacyRequest, Statuses, body, done};
+use crate::said::{LegacyError, field};
 use crate::wire::{self, Done, Place, PullEcho};
 use crate::{convert, names};
 
@@ -38,13 +38,13 @@ struct Filters {
 }
 
 /// `GET /{owner}/{database}/pulls`
-pub(crate) async fn list_pulls(asked: Asked) -> HttpResponse {
+pub(crate) async fn list_pulls(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
     asked.answer(listed.map(Done::new), &place.echo())
 }
 
-async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> {
+async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<wire::Pulls, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "listing pull requests").await?;
     let (page, Filters { filter, reviewed, texts }) = call.open_query(|q| {
@@ -69,9 +69,13 @@ async fn list(asked: &Asked, place: &mut Place) -> Result<wire::Pulls, Failure> 
     let before = before.and_then(|number| PullNumber::new(number).ok());
     let fetch = page.fetch();
     let found = call
-        .read(move |hub| -> Result<Vec<Pull>, Said<PullError>> {
+        .read(move |hub| -> Result<Vec<Pull>, LegacyError<PullError>> {
             // There are no reviews here, so no pull has any.
-            if reviewed { Ok(Vec::new()) } else { hub.pulls().list(&access, &filter, before, fetch).map_err(Said) }
+            if reviewed {
+                Ok(Vec::new())
+            } else {
+                hub.pulls().list(&access, &filter, before, fetch).map_err(LegacyError)
+            }
         })
         .await?;
     let page = cut(&call.state, &page, &bound, found, convert::pull_item, |pull| pull.number.get())?;
@@ -84,7 +88,7 @@ pub(super) fn raw(items: String) -> Box<RawValue> {
 }
 
 /// `POST /{owner}/{database}/pulls`
-pub(crate) async fn create_pull(asked: Asked) -> HttpResponse {
+pub(crate) async fn create_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;
     let or = |sent: String, otherwise: &str| if sent.is_empty() { otherwise.to_owned() } else { sent };
@@ -113,12 +117,12 @@ pub(crate) async fn create_pull(asked: Asked) -> HttpResponse {
     }
 }
 
-async fn create(asked: &Asked, place: &mut Place) -> Result<Pull, Failure> {
+async fn create(asked: &LegacyRequest, place: &mut Place) -> Result<Pull, HandlerError> {
     let call = asked.call()?;
     let access = access::<Participate>(call, place, "opening a pull request").await?;
     let here = place.clone();
     let wanted = call.open_body(|fields| new_pull(fields, &here))?;
-    call.write(move |hub| hub.pulls().open(&access, wanted, None).map_err(Said)).await
+    call.write(move |hub| hub.pulls().open(&access, wanted, None).map_err(LegacyError)).await
 }
 
 fn new_pull(fields: &Fields<'_>, here: &Place) -> Option<NewPull> {
@@ -143,53 +147,53 @@ fn new_pull(fields: &Fields<'_>, here: &Place) -> Option<NewPull> {
     })
 }
 
-fn echo(asked: &Asked, place: &Place) -> PullEcho {
+fn echo(asked: &LegacyRequest, place: &Place) -> PullEcho {
     PullEcho { database: place.echo(), pull_id: asked.segment("pull_id") }
 }
 
 /// `GET /{owner}/{database}/pulls/{pull_id}`
-pub(crate) async fn get_pull(asked: Asked) -> HttpResponse {
+pub(crate) async fn get_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let found = get(&asked, &mut place).await;
     asked.answer(found.map(Done::new), &echo(&asked, &place))
 }
 
-async fn get(asked: &Asked, place: &mut Place) -> Result<wire::Pull, Failure> {
+async fn get(asked: &LegacyRequest, place: &mut Place) -> Result<wire::Pull, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "reading").await?;
     let number = number(&asked.segment("pull_id"))?;
     call.read(move |hub| {
-        let pull = hub.pulls().get(&access, number).map_err(Said)?;
-        Ok::<_, Said<PullError>>(convert::pull(&pull, &access.database().locator))
+        let pull = hub.pulls().get(&access, number).map_err(LegacyError)?;
+        Ok::<_, LegacyError<PullError>>(convert::pull(&pull, &access.database().locator))
     })
     .await
 }
 
 /// `PATCH /{owner}/{database}/pulls/{pull_id}`
-pub(crate) async fn update_pull(asked: Asked) -> HttpResponse {
+pub(crate) async fn update_pull(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let updated = update(&asked, &mut place).await;
     asked.answer(updated.map(Done::new), &echo(&asked, &place))
 }
 
-async fn update(asked: &Asked, place: &mut Place) -> Result<wire::PullPart, Failure> {
+async fn update(asked: &LegacyRequest, place: &mut Place) -> Result<wire::PullPart, HandlerError> {
     let call = asked.call()?;
     let access = access::<Participate>(call, place, "editing a pull request").await?;
     let number = number(&asked.segment("pull_id"))?;
     let (access, pull) = call
         .read(move |hub| {
-            let pull = hub.pulls().editable(&access, number).map_err(Said)?;
-            Ok::<_, Said<PullError>>((access, pull))
+            let pull = hub.pulls().editable(&access, number).map_err(LegacyError)?;
+            Ok::<_, LegacyError<PullError>>((access, pull))
         })
         .await?;
     let edit = call.open_body(edit_pull)?;
     if edit.state.is_some() && matches!(pull.state, PullState::Merged { .. }) {
         return Err(is_merged().into());
     }
-    call.write(move |hub| -> Result<_, Refusal> {
+    call.write(move |hub| -> Result<_, ApiError> {
         let pull = match hub.pulls().edit(&access, number, edit, None) {
             Err(PullError::State(PullStateError::Merged)) => return Err(is_merged().into()),
-            other => other.map_err(Said)?,
+            other => other.map_err(LegacyError)?,
         };
         Ok(convert::pull_part(&pull, &access.database().locator))
     })
@@ -212,7 +216,7 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
 }
 
 /// `POST /{owner}/{database}/pulls/{pull_id}/comments`
-pub(crate) async fn create_comment(asked: Asked) -> HttpResponse {
+pub(crate) async fn create_comment(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let made = comment(&asked, &mut place).await;
     let Place { owner, name } = place;
@@ -225,14 +229,14 @@ pub(crate) async fn create_comment(asked: Asked) -> HttpResponse {
     asked.answer(made.map(|()| Done::new(&echo)), &echo)
 }
 
-async fn comment(asked: &Asked, place: &mut Place) -> Result<(), Failure> {
+async fn comment(asked: &LegacyRequest, place: &mut Place) -> Result<(), HandlerError> {
     let call = asked.call()?;
     let access = access::<Participate>(call, place, "commenting").await?;
     let number = number(&asked.segment("pull_id"))?;
     let (access, number) = call
         .read(move |hub| {
-            hub.pulls().get(&access, number).map_err(Said)?;
-            Ok::<_, Said<PullError>>((access, number))
+            hub.pulls().get(&access, number).map_err(LegacyError)?;
+            Ok::<_, LegacyError<PullError>>((access, number))
         })
         .await?;
     let text = call.open_body(|fields| {
@@ -241,13 +245,13 @@ async fn comment(asked: &Asked, place: &mut Place) -> Result<(), Failure> {
             _ => LongText::parse(text).map_err(|error| error.to_string()),
         })
     })?;
-    call.write(move |hub| hub.pulls().comment(&access, number, text, None).map(drop).map_err(Said)).await
+    call.write(move |hub| hub.pulls().comment(&access, number, text, None).map(drop).map_err(LegacyError)).await
 }
 
 /// `POST /{owner}/{database}/pulls/{pull_id}/merge`
 pub(crate) async fn merge_pull(request: HttpRequest) -> HttpResponse {
     // Whatever is sent is left alone.
-    let asked = Asked::without_body(request).await;
+    let asked = LegacyRequest::without_body(request).await;
     let mut place = asked.place();
     let started = merge(&asked, &mut place).await;
     let echo = echo(&asked, &place);
@@ -261,21 +265,21 @@ pub(crate) async fn merge_pull(request: HttpRequest) -> HttpResponse {
     asked.answer(started, &echo)
 }
 
-async fn merge(asked: &Asked, place: &mut Place) -> Result<Operation, Failure> {
+async fn merge(asked: &LegacyRequest, place: &mut Place) -> Result<Operation, HandlerError> {
     let call = asked.call()?;
     let access = access::<Write>(call, place, "merging").await?;
     let number = number(&asked.segment("pull_id"))?;
-    call.write(move |hub| hub.pulls().merge(&access, number, MergePull::default(), None).map_err(Said)).await
+    call.write(move |hub| hub.pulls().merge(&access, number, MergePull::default(), None).map_err(LegacyError)).await
 }
 
 /// `GET /{owner}/{database}/pulls/{pull_id}/merge?operationName=`
-pub(crate) async fn poll_merge(asked: Asked) -> HttpResponse {
+pub(crate) async fn poll_merge(asked: LegacyRequest) -> HttpResponse {
     let pull_id = asked.segment("pull_id");
     poll(asked, Some(pull_id)).await
 }
 
 /// A poll of a merge or an import.
-pub(super) async fn poll(asked: Asked, pull_id: Option<String>) -> HttpResponse {
+pub(super) async fn poll(asked: LegacyRequest, pull_id: Option<String>) -> HttpResponse {
     let name = asked.parameter("operationName");
     let mut place = asked.place();
     match found(asked.call(), &asked, &mut place).await {
@@ -291,6 +295,10 @@ pub(super) async fn poll(asked: Asked, pull_id: Option<String>) -> HttpResponse 
     }
 }
 
-async fn found(call: Result<&Call, Failure>, asked: &Asked, place: &mut Place) -> Result<Operation, Failure> {
+async fn found(
+    call: Result<&RequestContext, HandlerError>,
+    asked: &LegacyRequest,
+    place: &mut Place,
+) -> Result<Operation, HandlerError> {
     Ok(polled(call?, asked, Some(place)).await?.operation)
 }

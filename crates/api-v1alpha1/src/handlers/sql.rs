@@ -1,39 +1,39 @@
 use actix_web::HttpResponse;
 use branchyard_domain::access::{DatabaseAccess, Read};
-use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
+use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, Sql};
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::ConcurrencyPermit;
-use branchyard_http_common::{Call, CollectLimits, CollectedRows, Failure, JsonRows, RowShape, Waiting};
+use branchyard_http_common::{CollectLimits, CollectedRows, HandlerError, JsonRows, RequestContext, RowShape, Waiting};
 use branchyard_problem_details::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::access::access;
-use crate::asked::{Asked, done};
+use crate::asked::{LegacyRequest, done};
 use crate::convert;
-use crate::said::Said;
+use crate::said::LegacyError;
 use crate::wire::{ExecutionStatus, Place, ReadEcho, ReadResult};
 
 /// `GET /{owner}/{database}`
-pub(crate) async fn read(asked: Asked) -> HttpResponse {
+pub(crate) async fn read(asked: LegacyRequest) -> HttpResponse {
     answer(asked, None).await
 }
 
 /// `GET /{owner}/{database}/{ref}`: the whole rest of the path, slashes raw or encoded.
-pub(crate) async fn read_at(asked: Asked) -> HttpResponse {
+pub(crate) async fn read_at(asked: LegacyRequest) -> HttpResponse {
     let raw = asked.request.match_info().get("ref").unwrap_or_default().trim_end_matches('/');
     let at = percent_encoding::percent_decode_str(raw).decode_utf8_lossy().into_owned();
     answer(asked, Some(at).filter(|at| !at.is_empty())).await
 }
 
 /// How a read ended that was no error of HTTP.
-enum Ended {
+enum SqlReadEnd {
     Rows(CollectedRows),
     Failed(SqlFailure),
     NoSuchRef,
 }
 
-async fn answer(asked: Asked, at: Option<String>) -> HttpResponse {
+async fn answer(asked: LegacyRequest, at: Option<String>) -> HttpResponse {
     let mut place = asked.place();
     let sent = asked.parameter("q");
     let sql_query = if sent.trim().is_empty() { Sql::DEFAULT_STATEMENT.to_owned() } else { sent };
@@ -43,27 +43,32 @@ async fn answer(asked: Asked, at: Option<String>) -> HttpResponse {
     let echo = ReadEcho { repository_owner: owner, repository_name: name, commit_ref, sql_query };
     let none = || RawValue::from_string("[]".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
     match ended {
-        Ok(Ended::Rows(CollectedRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
+        Ok(SqlReadEnd::Rows(CollectedRows { columns, rows, cut, replaced: _ })) => done(&ReadResult {
             query_execution_status: if cut.is_some() { ExecutionStatus::RowLimit } else { ExecutionStatus::Success },
             query_execution_message: cut.unwrap_or_default(),
             echo,
             schema: columns.into_iter().map(|(column, kind)| convert::column(column, kind)).collect(),
             rows,
         }),
-        Ok(Ended::Failed(failure @ SqlFailure::TimedOut(_))) => done(&ReadResult {
+        Ok(SqlReadEnd::Failed(failure @ SqlFailure::TimedOut(_))) => done(&ReadResult {
             query_execution_status: ExecutionStatus::Timeout,
             query_execution_message: failure.to_string(),
             echo,
             schema: Vec::new(),
             rows: none(),
         }),
-        Ok(Ended::Failed(failure)) => asked.failed_sql(failure.to_string(), &echo),
-        Ok(Ended::NoSuchRef) => asked.failed_sql(format!("branch not found: {}", echo.commit_ref), &echo),
+        Ok(SqlReadEnd::Failed(failure)) => asked.failed_sql(failure.to_string(), &echo),
+        Ok(SqlReadEnd::NoSuchRef) => asked.failed_sql(format!("branch not found: {}", echo.commit_ref), &echo),
         Err(failure) => asked.refuse_sql(&failure, &echo),
     }
 }
 
-async fn run(asked: &Asked, place: &mut Place, at: Option<String>, commit_ref: &mut String) -> Result<Ended, Failure> {
+async fn run(
+    asked: &LegacyRequest,
+    place: &mut Place,
+    at: Option<String>,
+    commit_ref: &mut String,
+) -> Result<SqlReadEnd, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "reading").await?;
     if at.is_none() {
@@ -80,11 +85,13 @@ async fn run(asked: &Asked, place: &mut Place, at: Option<String>, commit_ref: &
     let slot = call.read_slot()?;
     let resolved = call.read(move |hub| match hub.sql().resolve(&access, at.as_deref()) {
         Ok(commit) => Ok((access, commit)),
-        Err(error) => Err(Said(error)),
+        Err(error) => Err(LegacyError(error)),
     });
     let (access, commit) = match resolved.await {
         Ok(found) => found,
-        Err(Failure::Problem(problem)) if problem.code() == ErrorCode::NotFound => return Ok(Ended::NoSuchRef),
+        Err(HandlerError::Problem(problem)) if problem.code() == ErrorCode::NotFound => {
+            return Ok(SqlReadEnd::NoSuchRef);
+        }
         Err(failure) => return Err(failure),
     };
     let (ended, slot) = rows(asked, call, access, commit, q, slot).await?;
@@ -93,14 +100,14 @@ async fn run(asked: &Asked, place: &mut Place, at: Option<String>, commit_ref: &
 }
 
 async fn rows(
-    asked: &Asked,
-    call: &Call,
+    asked: &LegacyRequest,
+    call: &RequestContext,
     access: DatabaseAccess<Read>,
     commit: CommitHash,
     q: String,
     slot: ConcurrencyPermit,
-) -> Result<(Ended, ConcurrencyPermit), Failure> {
-    let canceled = Canceled::default();
+) -> Result<(SqlReadEnd, ConcurrencyPermit), HandlerError> {
+    let canceled = CancellationToken::default();
     // When the client goes away this future ends before its answer, and so shall the statement.
     let _waiting = Waiting::new(&canceled);
     let settings = asked.settings();
@@ -112,11 +119,11 @@ async fn rows(
     call.run(&call.state.sql, move |hub| {
         let mut rows = JsonRows::new(RowShape::Objects, limits);
         let query = ReadQuery { sql: &q, timeout: settings.read_timeout, canceled };
-        let ended = match hub.sql().read(&access, &commit, &query, &mut rows).map_err(Said)? {
-            ReadEnd::Done(_) => Ended::Rows(rows.finish()),
-            ReadEnd::Failed(failure) => Ended::Failed(failure),
+        let ended = match hub.sql().read(&access, &commit, &query, &mut rows).map_err(LegacyError)? {
+            ReadEnd::Done(_) => SqlReadEnd::Rows(rows.finish()),
+            ReadEnd::Failed(failure) => SqlReadEnd::Failed(failure),
         };
-        Ok::<_, Said<branchyard_domain::errors::ReadError>>((ended, slot))
+        Ok::<_, LegacyError<branchyard_domain::errors::ReadError>>((ended, slot))
     })
     .await
 }

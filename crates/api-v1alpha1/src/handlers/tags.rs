@@ -4,27 +4,27 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
-use branchyard_http_common::{Failure, Fields, Refusal, rfc3339};
+use branchyard_http_common::{ApiError, Fields, HandlerError, rfc3339};
 
 use super::{Start, start};
 use crate::access::access;
-use crate::asked::{Asked, Statuses};
+use crate::asked::{LegacyRequest, Statuses};
 use crate::listing;
-use crate::said::Said;
+use crate::said::LegacyError;
 use crate::wire::{Done, Place, TagEcho, TagItem, TagsHead};
 
 /// `GET /{owner}/{database}/tags`
-pub(crate) async fn list_tags(asked: Asked) -> HttpResponse {
+pub(crate) async fn list_tags(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let listed = list(&asked, &mut place).await;
     listed.unwrap_or_else(|failure| asked.refuse(Statuses::Flat, &failure, &place.echo()))
 }
 
-async fn list(asked: &Asked, place: &mut Place) -> Result<HttpResponse, Failure> {
+async fn list(asked: &LegacyRequest, place: &mut Place) -> Result<HttpResponse, HandlerError> {
     let call = asked.call()?;
     let access = access::<Read>(call, place, "listing tags").await?;
     let fetch = move |hub: &Hub, last: Option<&Tag>, limit| {
-        hub.tags().list(&access, last.map(|tag| tag.name.as_str()), limit).map_err(|error| Said(error).into())
+        hub.tags().list(&access, last.map(|tag| tag.name.as_str()), limit).map_err(|error| LegacyError(error).into())
     };
     let wire = |tag: &Tag| TagItem {
         tag_name: tag.name.to_string(),
@@ -40,21 +40,21 @@ pub(super) fn head(place: &Place) -> Done<TagsHead> {
 }
 
 /// What a tag or a release is made from.
-pub(super) struct Wanted {
+pub(super) struct TagSource {
     pub(super) name: RefName,
     pub(super) message: LongText,
     pub(super) from: Start,
 }
 
-pub(super) fn wanted(fields: &Fields<'_>) -> Option<Wanted> {
+pub(super) fn wanted(fields: &Fields<'_>) -> Option<TagSource> {
     let name = fields.required_as("tagName", RefName::parse);
     let message = fields.required_as("tagMessage", |text| LongText::parse(text));
     let from = start(fields);
-    Some(Wanted { name: name?, message: message?, from: from? })
+    Some(TagSource { name: name?, message: message?, from: from? })
 }
 
 /// A tag or a release as it was asked for.
-pub(super) fn echo(asked: &Asked, place: &Place) -> TagEcho {
+pub(super) fn echo(asked: &LegacyRequest, place: &Place) -> TagEcho {
     TagEcho {
         database: place.echo(),
         tag_name: asked.sent("tagName"),
@@ -65,21 +65,21 @@ pub(super) fn echo(asked: &Asked, place: &Place) -> TagEcho {
 }
 
 /// `POST /{owner}/{database}/tags`
-pub(crate) async fn create_tag(asked: Asked) -> HttpResponse {
+pub(crate) async fn create_tag(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let created = create(&asked, &mut place).await;
     let echo = echo(&asked, &place);
     asked.answer(created.map(|()| Done::new(&echo)), &echo)
 }
 
-async fn create(asked: &Asked, place: &mut Place) -> Result<(), Failure> {
+async fn create(asked: &LegacyRequest, place: &mut Place) -> Result<(), HandlerError> {
     let call = asked.call()?;
     let access = access::<Write>(call, place, "creating a tag").await?;
-    let Wanted { name, message, from } = call.open_body(wanted)?;
-    call.write(move |hub| -> Result<(), Refusal> {
+    let TagSource { name, message, from } = call.open_body(wanted)?;
+    call.write(move |hub| -> Result<(), ApiError> {
         let from = from.revision(hub, &access)?;
         let message = Some(message).filter(|text| !text.as_str().is_empty());
-        hub.tags().create(&access, NewTag { name, from, message }, None).map_err(Said)?;
+        hub.tags().create(&access, NewTag { name, from, message }, None).map_err(LegacyError)?;
         Ok(())
     })
     .await

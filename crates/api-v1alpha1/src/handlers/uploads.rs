@@ -5,16 +5,17 @@ use branchyard_domain::access::{DatabaseAccess, Write};
 use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{NewFileImport, StoredFile};
 use branchyard_http_common::{
-    Call, Failure, Fields, Multipart, Pumped, Refusal, UploadReader, form_boundary, read_open, upload_channel,
+    ApiError, Fields, HandlerError, Multipart, Pumped, RequestContext, UploadReader, form_boundary, read_open,
+    upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
 use super::{pulls, word};
 use crate::access::access;
-use crate::asked::Asked;
+use crate::asked::LegacyRequest;
 use crate::names;
-use crate::said::{Said, field};
+use crate::said::{LegacyError, field};
 use crate::wire::{Done, Place, UploadEcho, UploadStarted};
 
 const FILE_TYPES: &[(&str, FileType)] = &[
@@ -33,20 +34,20 @@ const MODES: &[(&str, ImportMode)] = &[
 ];
 
 /// `GET /{owner}/{database}/upload?operationName=`
-pub(crate) async fn poll_upload(asked: Asked) -> HttpResponse {
+pub(crate) async fn poll_upload(asked: LegacyRequest) -> HttpResponse {
     pulls::poll(asked, None).await
 }
 
 /// Branch and table, as far as they were read before a refusal.
 #[derive(Default)]
-struct Sent {
+struct SentParts {
     branch: String,
     table: String,
 }
 
 /// `POST /{owner}/{database}/upload`
 pub(crate) async fn upload(request: HttpRequest, payload: web::Payload) -> HttpResponse {
-    let asked = Asked::without_body(request).await;
+    let asked = LegacyRequest::without_body(request).await;
     let mut place = asked.place();
     let (sent, started) = start(&asked, &mut place, payload).await;
     let echo = UploadEcho { database: place.echo(), branch_name: sent.branch, table_name: sent.table };
@@ -60,7 +61,11 @@ pub(crate) async fn upload(request: HttpRequest, payload: web::Payload) -> HttpR
     asked.answer(started, &echo)
 }
 
-async fn start(asked: &Asked, place: &mut Place, payload: web::Payload) -> (Sent, Result<Operation, Failure>) {
+async fn start(
+    asked: &LegacyRequest,
+    place: &mut Place,
+    payload: web::Payload,
+) -> (SentParts, Result<Operation, HandlerError>) {
     let (body, reader) = upload_channel(payload);
     let ready = match asked.call() {
         Ok(call) => ready(call, asked, place).await.map(|(access, boundary)| (call, access, boundary)),
@@ -72,32 +77,37 @@ async fn start(asked: &Asked, place: &mut Place, payload: web::Payload) -> (Sent
             // A client that is refused while it sends might not see why.
             drop(reader);
             body.drain().await;
-            return (Sent::default(), Err(failure));
+            return (SentParts::default(), Err(failure));
         }
     };
-    let limits = Limits { file: asked.settings().upload_max_bytes, params: call.state.config.max_json_body_bytes };
+    let limits =
+        UploadLimits { file: asked.settings().upload_max_bytes, params: call.state.config.max_json_body_bytes };
     let taken =
-        call.run(&call.state.uploads, move |hub| Ok::<_, Refusal>(take(hub, &access, reader, &boundary, limits)));
+        call.run(&call.state.uploads, move |hub| Ok::<_, ApiError>(take(hub, &access, reader, &boundary, limits)));
     let patience = &call.state.config.patience;
     let (taken, pumped) = join(taken, body.pump(patience)).await;
     if pumped == Pumped::TooSlow {
         let (stall, pace) = (patience.stall.as_secs_f32(), patience.bytes_per_second);
         let text = format!("came too slowly: nothing for {stall} seconds, or less than {pace} bytes a second");
-        return (Sent::default(), Err(field("file", text).into()));
+        return (SentParts::default(), Err(field("file", text).into()));
     }
     match taken {
         Ok((sent, started)) => {
             let started = match started {
                 Ok(operation) => Ok(operation),
-                Err(refusal) => Err(Failure::of(refusal, &asked.request)),
+                Err(refusal) => Err(HandlerError::of(refusal, &asked.request)),
             };
             (sent, started)
         }
-        Err(failure) => (Sent::default(), Err(failure)),
+        Err(failure) => (SentParts::default(), Err(failure)),
     }
 }
 
-async fn ready(call: &Call, asked: &Asked, place: &mut Place) -> Result<(DatabaseAccess<Write>, Vec<u8>), Failure> {
+async fn ready(
+    call: &RequestContext,
+    asked: &LegacyRequest,
+    place: &mut Place,
+) -> Result<(DatabaseAccess<Write>, Vec<u8>), HandlerError> {
     let access = access::<Write>(call, place, "importing").await?;
     let content_type = asked.request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = form_boundary(content_type.unwrap_or_default());
@@ -108,7 +118,7 @@ async fn ready(call: &Call, asked: &Asked, place: &mut Place) -> Result<(Databas
 
 /// Bytes of the two parts.
 #[derive(Clone, Copy)]
-struct Limits {
+struct UploadLimits {
     file: u64,
     params: usize,
 }
@@ -119,9 +129,9 @@ fn take(
     access: &DatabaseAccess<Write>,
     reader: UploadReader,
     boundary: &[u8],
-    limits: Limits,
-) -> (Sent, Result<Operation, Refusal>) {
-    let mut sent = Sent::default();
+    limits: UploadLimits,
+) -> (SentParts, Result<Operation, ApiError>) {
+    let mut sent = SentParts::default();
     let started = parts(hub, access, reader, boundary, limits, &mut sent);
     (sent, started)
 }
@@ -131,16 +141,16 @@ fn parts(
     access: &DatabaseAccess<Write>,
     reader: UploadReader,
     boundary: &[u8],
-    limits: Limits,
-    sent: &mut Sent,
-) -> Result<Operation, Refusal> {
+    limits: UploadLimits,
+    sent: &mut SentParts,
+) -> Result<Operation, ApiError> {
     let mut form = Multipart::new(reader, boundary);
     let (mut file, mut wanted): (Option<StoredFile<'_>>, Option<NewFileImport>) = (None, None);
-    let broken = |error: std::io::Error| Refusal::from(body_fault(&error.to_string()));
+    let broken = |error: std::io::Error| ApiError::from(body_fault(&error.to_string()));
     while let Some(name) = form.next_part().map_err(broken)?.map(|part| part.name) {
         match name.as_str() {
             "file" if file.is_none() => {
-                file = Some(hub.imports().store_file(access, &mut form.part(), limits.file).map_err(Said)?);
+                file = Some(hub.imports().store_file(access, &mut form.part(), limits.file).map_err(LegacyError)?);
             }
             "params" if wanted.is_none() => {
                 let text = form.part_text(limits.params).map_err(broken)?;
@@ -151,7 +161,7 @@ fn parts(
     }
     let file = file.ok_or_else(|| field("file", "is required"))?;
     let wanted = wanted.ok_or_else(|| field("params", "is required"))?;
-    Ok(hub.imports().start_file(access, file, wanted).map_err(Said)?)
+    Ok(hub.imports().start_file(access, file, wanted).map_err(LegacyError)?)
 }
 
 fn body_fault(text: &str) -> Problem {
@@ -159,7 +169,7 @@ fn body_fault(text: &str) -> Problem {
     Problem::new(ErrorCode::ValidationFailed, text).with_error(FieldError::at_pointer("", text))
 }
 
-fn params(fields: &Fields<'_>, sent: &mut Sent) -> Option<NewFileImport> {
+fn params(fields: &Fields<'_>, sent: &mut SentParts) -> Option<NewFileImport> {
     let file_name = fields.required_string("fileName");
     let branch = fields.required_string("branchName");
     let file_type = fields.required_as("fileType", |text| word(text, FILE_TYPES));

@@ -1,10 +1,10 @@
 use actix_web::HttpResponse;
 
-use crate::asked::{Asked, Statuses, done, signed_in};
+use crate::asked::{LegacyRequest, Statuses, done, signed_in};
 use crate::wire::{self, Done};
 
 /// `GET /user`
-pub(crate) async fn get_user(asked: Asked) -> HttpResponse {
+pub(crate) async fn get_user(asked: LegacyRequest) -> HttpResponse {
     match asked.call().and_then(signed_in) {
         Ok(user) => done(&Done::new(wire::User::from(user.as_ref()))),
         Err(failure) => asked.refuse(Statuses::User, &failure, &wire::Nothing {}),

@@ -3,18 +3,18 @@ use actix_web::http::header;
 use branchyard_domain::access::Write;
 use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::RefName;
-use branchyard_http_common::{Failure, segment};
+use branchyard_http_common::{HandlerError, segment};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::polled;
 use crate::access::access;
-use crate::asked::{Asked, body, done};
-use crate::said::Said;
+use crate::asked::{LegacyRequest, body, done};
+use crate::said::LegacyError;
 use crate::wire::{ExecutionStatus, NamedEcho, Place, WriteEcho, WriteStarted};
 use crate::{convert, names};
 
 /// The two branches of the path, when it has exactly two.
-fn branches(asked: &Asked) -> Option<(String, String)> {
+fn branches(asked: &LegacyRequest) -> Option<(String, String)> {
     let raw = asked.request.match_info().get("branches").unwrap_or_default();
     let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let (from, to) = raw.split_once('/')?;
@@ -22,7 +22,7 @@ fn branches(asked: &Asked) -> Option<(String, String)> {
 }
 
 /// `POST /{owner}/{database}/write/{from_branch}/{to_branch}`
-pub(crate) async fn write(asked: Asked) -> HttpResponse {
+pub(crate) async fn write(asked: LegacyRequest) -> HttpResponse {
     let mut place = asked.place();
     let branches = branches(&asked);
     let (from, to) = branches.clone().unwrap_or_default();
@@ -61,15 +61,16 @@ pub(crate) async fn write(asked: Asked) -> HttpResponse {
 }
 
 async fn start(
-    asked: &Asked,
+    asked: &LegacyRequest,
     place: &mut Place,
     branches: Option<(String, String)>,
-) -> Result<(String, String), Failure> {
+) -> Result<(String, String), HandlerError> {
     let call = asked.call()?;
     let access = access::<Write>(call, place, "writing").await?;
     let (from_branch, to_branch) =
-        branches.ok_or_else(|| Failure::parameter("path", "encode slashes in branch names as %2F"))?;
-    let to_branch = RefName::parse(&to_branch).map_err(|error| Failure::parameter("to_branch", error.to_string()))?;
+        branches.ok_or_else(|| HandlerError::parameter("path", "encode slashes in branch names as %2F"))?;
+    let to_branch =
+        RefName::parse(&to_branch).map_err(|error| HandlerError::parameter("to_branch", error.to_string()))?;
     let limits = &call.state.config.sql;
     let in_query = call.open_query(|query| {
         let q = query.optional("q").unwrap_or_default();
@@ -85,7 +86,7 @@ async fn start(
     // Without a statement it is the merge alone.
     let statements = [in_query, in_body].into_iter().find(|text| !text.trim().is_empty()).unwrap_or_default();
     let wanted = SqlWrite { from_branch, to_branch, statements, message: None };
-    let started = call.write(move |hub| hub.operations().sql_write(&access, wanted, None).map_err(Said)).await?;
+    let started = call.write(move |hub| hub.operations().sql_write(&access, wanted, None).map_err(LegacyError)).await?;
     Ok((names::of_user(&started), call.state.config.public_url.clone()))
 }
 
@@ -96,7 +97,7 @@ fn too_large(limit: usize) -> Problem {
 }
 
 /// `GET /{owner}/{database}/write?operationName=`
-pub(crate) async fn poll_write(asked: Asked) -> HttpResponse {
+pub(crate) async fn poll_write(asked: LegacyRequest) -> HttpResponse {
     let name = asked.parameter("operationName");
     let mut place = asked.place();
     let found = match asked.call() {

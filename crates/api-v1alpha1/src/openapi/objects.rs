@@ -3,7 +3,7 @@
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Text,
     Bool,
     Count,
@@ -18,40 +18,42 @@ pub(super) enum Kind {
 
 /// A field of an object.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Field {
+pub(super) struct ObjectField {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     pub(super) required: bool,
 }
 
-const fn of(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, required: true }
+const fn of(name: &'static str, kind: FieldKind) -> ObjectField {
+    ObjectField { name, kind, required: true }
 }
 
-const fn text(name: &'static str) -> Field {
-    of(name, Kind::Text)
+const fn text(name: &'static str) -> ObjectField {
+    of(name, FieldKind::Text)
 }
 
-const fn maybe(name: &'static str, kind: Kind) -> Field {
-    Field { name, kind, required: false }
+const fn maybe(name: &'static str, kind: FieldKind) -> ObjectField {
+    ObjectField { name, kind, required: false }
 }
 
-const EXECUTION: Kind = Kind::Words(&["Success", "RowLimit", "Timeout", "Error"]);
-const ENDED: Kind = Kind::Words(&["Success", "Error"]);
-const STATE: Kind = Kind::Words(&["Open", "Closed", "Merged"]);
+const EXECUTION: FieldKind = FieldKind::Words(&["Success", "RowLimit", "Timeout", "Error"]);
+const ENDED: FieldKind = FieldKind::Words(&["Success", "Error"]);
+const STATE: FieldKind = FieldKind::Words(&["Open", "Closed", "Merged"]);
 
-const DONE: &[Field] = &[of("status", Kind::Words(&["Success"]))];
-const ERROR: &[Field] = &[of("status", Kind::Words(&["Error"])), text("message")];
-const DATABASE: &[Field] = &[text("database_owner"), text("database_name")];
-const REPOSITORY: &[Field] = &[text("repository_owner"), text("repository_name")];
-const SQL: &[Field] = &[of("query_execution_status", EXECUTION), text("query_execution_message")];
-const READ: &[Field] = &[text("commit_ref"), text("sql_query")];
-const CREATED: &[Field] = &[text("description"), text("repository_owner"), text("repository_name"), text("visibility")];
-const FORK: &[Field] = &[text("parent_owner"), text("parent_database"), text("forked_owner")];
-const NAME: &[Field] = &[text("operation_name")];
-const NEW_BRANCH: &[Field] = &[text("new_branch_name"), text("revision_type"), text("revision_name")];
-const NEW_TAG: &[Field] = &[text("tag_name"), text("tag_description"), text("revision_type"), text("revision_name")];
-const ENDS: &[Field] = &[
+const DONE: &[ObjectField] = &[of("status", FieldKind::Words(&["Success"]))];
+const ERROR: &[ObjectField] = &[of("status", FieldKind::Words(&["Error"])), text("message")];
+const DATABASE: &[ObjectField] = &[text("database_owner"), text("database_name")];
+const REPOSITORY: &[ObjectField] = &[text("repository_owner"), text("repository_name")];
+const SQL: &[ObjectField] = &[of("query_execution_status", EXECUTION), text("query_execution_message")];
+const READ: &[ObjectField] = &[text("commit_ref"), text("sql_query")];
+const CREATED: &[ObjectField] =
+    &[text("description"), text("repository_owner"), text("repository_name"), text("visibility")];
+const FORK: &[ObjectField] = &[text("parent_owner"), text("parent_database"), text("forked_owner")];
+const NAME: &[ObjectField] = &[text("operation_name")];
+const NEW_BRANCH: &[ObjectField] = &[text("new_branch_name"), text("revision_type"), text("revision_name")];
+const NEW_TAG: &[ObjectField] =
+    &[text("tag_name"), text("tag_description"), text("revision_type"), text("revision_name")];
+const ENDS: &[ObjectField] = &[
     text("title"),
     text("description"),
     text("from_owner_name"),
@@ -61,17 +63,19 @@ const ENDS: &[Field] = &[
     text("to_repository_name"),
     text("to_branch_name"),
 ];
-const PULL: &[Field] = &[text("pull_id")];
-const PART: &[Field] = &[text("title"), text("description"), of("state", STATE)];
-const COMMENT: &[Field] = &[text("pull_id"), text("comment")];
-const JOB_NAMES: &[Field] = &[text("operation_name"), text("user_operation_name")];
-const UPLOAD: &[Field] = &[text("branch_name"), text("table_name")];
-const WRITE: &[Field] = &[text("from_branch_name"), text("to_branch_name"), text("query"), text("operation_name")];
-const PENDING: &[Field] = &[text("_id"), text("operation_name"), of("done", Kind::Bool)];
-const START: &[Field] = &[of("revisionType", Kind::Words(&["branch", "ref", "commit"])), text("revisionName")];
+const PULL: &[ObjectField] = &[text("pull_id")];
+const PART: &[ObjectField] = &[text("title"), text("description"), of("state", STATE)];
+const COMMENT: &[ObjectField] = &[text("pull_id"), text("comment")];
+const JOB_NAMES: &[ObjectField] = &[text("operation_name"), text("user_operation_name")];
+const UPLOAD: &[ObjectField] = &[text("branch_name"), text("table_name")];
+const WRITE: &[ObjectField] =
+    &[text("from_branch_name"), text("to_branch_name"), text("query"), text("operation_name")];
+const PENDING: &[ObjectField] = &[text("_id"), text("operation_name"), of("done", FieldKind::Bool)];
+const START: &[ObjectField] =
+    &[of("revisionType", FieldKind::Words(&["branch", "ref", "commit"])), text("revisionName")];
 
 /// Every object: its name and the groups of its fields.
-pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
+pub(super) const OBJECTS: &[(&str, &[&[ObjectField]])] = &[
     ("Error", &[ERROR]),
     ("DatabaseError", &[ERROR, DATABASE]),
     (
@@ -85,19 +89,19 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
                 text("location"),
                 text("url"),
                 text("profile_picture_url"),
-                of("email_addresses", Kind::List("Email")),
+                of("email_addresses", FieldKind::List("Email")),
             ],
         ],
     ),
-    ("Email", &[&[text("address"), of("is_primary", Kind::Bool), of("is_verified", Kind::Bool)]]),
+    ("Email", &[&[text("address"), of("is_primary", FieldKind::Bool), of("is_verified", FieldKind::Bool)]]),
     ("Created", &[DONE, CREATED]),
     ("CreatedError", &[ERROR, CREATED]),
-    ("ReadResult", &[SQL, REPOSITORY, READ, &[of("schema", Kind::List("Column")), of("rows", Kind::Rows)]]),
+    ("ReadResult", &[SQL, REPOSITORY, READ, &[of("schema", FieldKind::List("Column")), of("rows", FieldKind::Rows)]]),
     ("ReadError", &[SQL, REPOSITORY, READ]),
     ("Column", &[&[text("columnName"), text("columnType")]]),
     ("WriteStarted", &[SQL, REPOSITORY, WRITE]),
     ("WritePending", &[PENDING]),
-    ("WriteDone", &[PENDING, SQL, &[of("res_details", Kind::One("ResultDetails"))]]),
+    ("WriteDone", &[PENDING, SQL, &[of("res_details", FieldKind::One("ResultDetails"))]]),
     ("WritePollError", &[SQL, NAME]),
     (
         "ResultDetails",
@@ -109,12 +113,12 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
             DONE,
             DATABASE,
             &[
-                of("forks", Kind::List("DatabaseRef")),
+                of("forks", FieldKind::List("DatabaseRef")),
                 text("parent_owner"),
                 text("parent_database_name"),
                 text("network_root_owner"),
                 text("network_root_database_name"),
-                of("fork_network_count", Kind::Count),
+                of("fork_network_count", FieldKind::Count),
             ],
         ],
     ),
@@ -124,31 +128,36 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
     (
         "ForkPoll",
         &[
-            &[of("status", Kind::Words(&["Pending", "Success"])), of("done", Kind::Bool)],
+            &[of("status", FieldKind::Words(&["Pending", "Success"])), of("done", FieldKind::Bool)],
             NAME,
             DATABASE,
             &[text("owner_name")],
         ],
     ),
-    ("ForkPollError", &[ERROR, NAME, &[maybe("done", Kind::Bool)]]),
-    ("Branches", &[DONE, DATABASE, &[of("branches", Kind::List("BranchItem"))]]),
+    ("ForkPollError", &[ERROR, NAME, &[maybe("done", FieldKind::Bool)]]),
+    ("Branches", &[DONE, DATABASE, &[of("branches", FieldKind::List("BranchItem"))]]),
     ("BranchItem", &[&[text("branch_name")]]),
     ("NewBranch", &[DONE, DATABASE, NEW_BRANCH]),
     ("NewBranchError", &[ERROR, DATABASE, NEW_BRANCH]),
     ("Branch", &[DONE, DATABASE, &[text("branch_name")]]),
     ("BranchError", &[ERROR, DATABASE, &[text("branch_name")]]),
-    ("Tags", &[DONE, DATABASE, &[text("next_page_token"), of("tags", Kind::List("TagItem"))]]),
-    ("Releases", &[DONE, DATABASE, &[text("next_page_token"), of("releases", Kind::List("TagItem"))]]),
-    ("TagItem", &[&[text("tag_name"), text("tag_description"), of("tagged_at", Kind::Time)]]),
+    ("Tags", &[DONE, DATABASE, &[text("next_page_token"), of("tags", FieldKind::List("TagItem"))]]),
+    ("Releases", &[DONE, DATABASE, &[text("next_page_token"), of("releases", FieldKind::List("TagItem"))]]),
+    ("TagItem", &[&[text("tag_name"), text("tag_description"), of("tagged_at", FieldKind::Time)]]),
     ("NewTag", &[DONE, DATABASE, NEW_TAG]),
     ("NewTagError", &[ERROR, DATABASE, NEW_TAG]),
-    ("Pulls", &[DONE, DATABASE, &[text("next_page_token"), of("pulls", Kind::List("PullItem"))]]),
+    ("Pulls", &[DONE, DATABASE, &[text("next_page_token"), of("pulls", FieldKind::List("PullItem"))]]),
     (
         "PullItem",
         &[
             PULL,
             PART,
-            &[of("created_at", Kind::Time), of("updated_at", Kind::Time), text("creator"), text("creator_name")],
+            &[
+                of("created_at", FieldKind::Time),
+                of("updated_at", FieldKind::Time),
+                text("creator"),
+                text("creator_name"),
+            ],
         ],
     ),
     ("PullCreated", &[DONE, ENDS, PULL, &[text("_id")]]),
@@ -173,7 +182,7 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
                 text("to_branch_repo_name"),
                 text("to_branch"),
                 text("to_branch_name"),
-                of("created_at", Kind::Time),
+                of("created_at", FieldKind::Time),
                 text("author"),
             ],
         ],
@@ -186,47 +195,47 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
     (
         "JobPoll",
         &[
-            &[of("status", ENDED), maybe("message", Kind::Text), of("job_created", Kind::Bool)],
+            &[of("status", ENDED), maybe("message", FieldKind::Text), of("job_created", FieldKind::Bool)],
             NAME,
             DATABASE,
             PULL,
             &[
-                of("job_status", Kind::Words(&["Pending", "In Progress", "Completed", "Failed"])),
-                of("done", Kind::Bool),
-                maybe("res_details", Kind::One("ResultDetails")),
+                of("job_status", FieldKind::Words(&["Pending", "In Progress", "Completed", "Failed"])),
+                of("done", FieldKind::Bool),
+                maybe("res_details", FieldKind::One("ResultDetails")),
             ],
         ],
     ),
     ("PollError", &[ERROR, NAME]),
     ("UploadStarted", &[DONE, DATABASE, UPLOAD, JOB_NAMES]),
     ("UploadError", &[ERROR, DATABASE, UPLOAD]),
-    ("Jobs", &[DONE, DATABASE, &[text("next_page_token"), of("jobs", Kind::List("Job"))]]),
+    ("Jobs", &[DONE, DATABASE, &[text("next_page_token"), of("jobs", FieldKind::List("Job"))]]),
     (
         "Job",
         &[&[
             text("job_id"),
             text("creator"),
             text("description"),
-            of("job_type", Kind::Words(&["Import", "Merge"])),
-            of("status", Kind::Words(&["Pending", "Running", "Succeeded", "Failed"])),
-            of("created_at", Kind::Time),
+            of("job_type", FieldKind::Words(&["Import", "Merge"])),
+            of("status", FieldKind::Words(&["Pending", "Running", "Succeeded", "Failed"])),
+            of("created_at", FieldKind::Time),
             text("job_error"),
             text("error"),
         ]],
     ),
-    ("UserOperations", &[DONE, &[text("next_page_token"), of("operations", Kind::List("UserOperation"))]]),
+    ("UserOperations", &[DONE, &[text("next_page_token"), of("operations", FieldKind::List("UserOperation"))]]),
     (
         "UserOperation",
         &[&[
             text("operation_name"),
             text("creator"),
             text("description"),
-            of("operation_type", Kind::Words(&["SqlWrite", "Import", "Merge", "Fork"])),
-            of("operation_status", Kind::Words(&["Pending", "Running", "Success", "Failure"])),
+            of("operation_type", FieldKind::Words(&["SqlWrite", "Import", "Merge", "Fork"])),
+            of("operation_status", FieldKind::Words(&["Pending", "Running", "Success", "Failure"])),
             text("error"),
             text("metadata"),
-            of("created_at", Kind::Time),
-            of("updated_at", Kind::Time),
+            of("created_at", FieldKind::Time),
+            of("updated_at", FieldKind::Time),
         ]],
     ),
     ("UserOperationsError", &[ERROR, &[text("username"), text("operation_type")]]),
@@ -235,11 +244,11 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
         &[&[
             text("ownerName"),
             text("repoName"),
-            of("visibility", Kind::Words(&["public", "private"])),
-            maybe("description", Kind::Text),
+            of("visibility", FieldKind::Words(&["public", "private"])),
+            maybe("description", FieldKind::Text),
         ]],
     ),
-    ("WriteRequest", &[&[maybe("query", Kind::Text)]]),
+    ("WriteRequest", &[&[maybe("query", FieldKind::Text)]]),
     ("ForkRequest", &[&[text("ownerName")]]),
     ("ForkNamedRequest", &[&[text("parentOwnerName"), text("parentDatabaseName"), text("ownerName")]]),
     ("NewBranchRequest", &[START, &[text("newBranchName")]]),
@@ -248,35 +257,35 @@ pub(super) const OBJECTS: &[(&str, &[&[Field]])] = &[
         "NewPullRequest",
         &[&[
             text("title"),
-            maybe("description", Kind::Text),
-            maybe("fromBranchOwnerName", Kind::Text),
-            maybe("fromBranchRepoName", Kind::Text),
+            maybe("description", FieldKind::Text),
+            maybe("fromBranchOwnerName", FieldKind::Text),
+            maybe("fromBranchRepoName", FieldKind::Text),
             text("fromBranchName"),
-            maybe("toBranchOwnerName", Kind::Text),
-            maybe("toBranchRepoName", Kind::Text),
+            maybe("toBranchOwnerName", FieldKind::Text),
+            maybe("toBranchRepoName", FieldKind::Text),
             text("toBranchName"),
         ]],
     ),
     (
         "PullEditRequest",
         &[&[
-            maybe("title", Kind::Text),
-            maybe("description", Kind::Text),
-            maybe("state", Kind::Words(&["open", "closed"])),
+            maybe("title", FieldKind::Text),
+            maybe("description", FieldKind::Text),
+            maybe("state", FieldKind::Words(&["open", "closed"])),
         ]],
     ),
     ("CommentRequest", &[&[text("comment")]]),
     ("MergeRequest", &[&[]]),
-    ("UploadForm", &[&[text("file"), of("params", Kind::One("UploadParams"))]]),
+    ("UploadForm", &[&[text("file"), of("params", FieldKind::One("UploadParams"))]]),
     (
         "UploadParams",
         &[&[
             text("fileName"),
             text("branchName"),
-            of("fileType", Kind::Words(&["Csv", "Psv", "Json", "Xlsx", "Sql"])),
-            maybe("importOp", Kind::Words(&["Create", "Update", "Overwrite", "Replace"])),
-            maybe("tableName", Kind::Text),
-            maybe("primaryKeys", Kind::Texts),
+            of("fileType", FieldKind::Words(&["Csv", "Psv", "Json", "Xlsx", "Sql"])),
+            maybe("importOp", FieldKind::Words(&["Create", "Update", "Overwrite", "Replace"])),
+            maybe("tableName", FieldKind::Text),
+            maybe("primaryKeys", FieldKind::Texts),
         ]],
     ),
 ];

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::meanings;
-use super::objects::{Field, Kind, OBJECTS};
+use super::objects::{FieldKind, OBJECTS, ObjectField};
 
 /// `{"$ref": "#/components/{kind}/{name}"}`
 pub(super) fn reference(kind: &str, name: &str) -> Value {
@@ -54,9 +54,9 @@ fn schemas() -> Value {
     schemas.into()
 }
 
-fn object(name: &str, fields: &[Field]) -> Value {
+fn object(name: &str, fields: &[ObjectField]) -> Value {
     let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let property = |field: &Field| {
+    let property = |field: &ObjectField| {
         let mut property = kind(field.kind);
         for (known, value) in meanings::of(name, field.name) {
             property[known] = value;
@@ -71,17 +71,17 @@ fn object(name: &str, fields: &[Field]) -> Value {
     object
 }
 
-fn kind(kind: Kind) -> Value {
+fn kind(kind: FieldKind) -> Value {
     match kind {
-        Kind::Text => json!({"type": "string"}),
-        Kind::Bool => json!({"type": "boolean"}),
-        Kind::Count => json!({"type": "integer", "minimum": 0}),
-        Kind::Time => json!({"type": "string", "format": "date-time"}),
-        Kind::Words(words) => json!({"type": "string", "enum": words}),
-        Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
-        Kind::One(name) => reference("schemas", name),
-        Kind::List(name) => json!({"type": "array", "items": reference("schemas", name)}),
-        Kind::Rows => json!({
+        FieldKind::Text => json!({"type": "string"}),
+        FieldKind::Bool => json!({"type": "boolean"}),
+        FieldKind::Count => json!({"type": "integer", "minimum": 0}),
+        FieldKind::Time => json!({"type": "string", "format": "date-time"}),
+        FieldKind::Words(words) => json!({"type": "string", "enum": words}),
+        FieldKind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+        FieldKind::One(name) => reference("schemas", name),
+        FieldKind::List(name) => json!({"type": "array", "items": reference("schemas", name)}),
+        FieldKind::Rows => json!({
             "type": "array",
             "items": {"type": "object", "additionalProperties": {"type": ["string", "null"]}},
         }),

@@ -5,13 +5,13 @@ use super::operations::{Auth, Body, Docs, Sends};
 
 /// A refusal: its name, the text with what varies in `<>`, and an example of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refusal {
+pub(super) struct RefusalDocs {
     pub(super) name: &'static str,
     pub(super) text: &'static str,
     pub(super) message: &'static str,
 }
 
-const KNOWN: &[Refusal] = &[
+const KNOWN: &[RefusalDocs] = &[
     of("malformed_credential", "invalid authorization header", "invalid authorization header"),
     of("unknown_token", "no token found for given API token", "no token found for given API token"),
     of("not_authenticated", "Not authenticated", "Not authenticated"),
@@ -74,8 +74,8 @@ const KNOWN: &[Refusal] = &[
     of("unavailable", "<what to do>", "the server cannot do this just now; try again"),
 ];
 
-const fn of(name: &'static str, text: &'static str, message: &'static str) -> Refusal {
-    Refusal { name, text, message }
+const fn of(name: &'static str, text: &'static str, message: &'static str) -> RefusalDocs {
+    RefusalDocs { name, text, message }
 }
 
 /// With 400, beside those that follow from the operation's shape.
@@ -115,7 +115,7 @@ fn own(id: &str) -> &'static [&'static str] {
 }
 
 /// What an operation refuses with, by status.
-pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, Refusal)> {
+pub(super) fn of_operation(docs: &Docs) -> Vec<(u16, RefusalDocs)> {
     let credential = if docs.id == "getUser" { 401 } else { 400 };
     let mut all = vec![(credential, "malformed_credential"), (credential, "unknown_token")];
     if matches!(docs.auth, Auth::Required) {

@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::examples::{self, CSV};
-use super::objects::{Field, OBJECTS};
+use super::objects::{OBJECTS, ObjectField};
 use super::operations::{Docs, Sends};
 use super::parts::{headers, reference};
-use super::refusals::{self, Refusal};
+use super::refusals::{self, RefusalDocs};
 
 /// By status.
 pub(super) fn of(docs: &Docs) -> Value {
@@ -73,12 +73,12 @@ fn success(docs: &Docs) -> Value {
 }
 
 /// What a refusal repeats of the request is as in the answer that is good.
-fn refused_with(docs: &Docs, refusal: Refusal) -> Value {
+fn refused_with(docs: &Docs, refusal: RefusalDocs) -> Value {
     let good = examples::of(docs.id).and_then(|example| example.answers.into_iter().next());
     let good = good.map(|(_, _, answer)| answer).unwrap_or_default();
     let groups = OBJECTS.iter().find(|(name, _)| *name == docs.error).map(|(_, groups)| groups.concat());
     let mut refused = json!({});
-    for Field { name, required, .. } in groups.unwrap_or_default() {
+    for ObjectField { name, required, .. } in groups.unwrap_or_default() {
         let echo = || good.get(name).cloned().unwrap_or_else(|| "".into());
         let value: Value = match (name, docs.id) {
             ("status" | "query_execution_status", _) => "Error".into(),

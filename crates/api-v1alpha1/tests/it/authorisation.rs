@@ -7,21 +7,21 @@ use std::collections::BTreeSet;
 use branchyard_domain::entities::Visibility;
 
 use crate::good::good;
-use crate::world::{Answer, World};
+use crate::world::{LegacyAnswer, LegacyHarness};
 
 const TABLE: &str = include_str!("authorisation.txt");
 
 /// The columns of the table.
 const CALLERS: [&str; 6] = ["anonymous", "bad-token", "stranger", "reader", "writer", "owner"];
 
-struct Line {
+struct LegacyAuthorizationLine {
     method: &'static str,
     path: &'static str,
     on: &'static str,
     expected: [&'static str; CALLERS.len()],
 }
 
-fn table() -> Vec<Line> {
+fn table() -> Vec<LegacyAuthorizationLine> {
     let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let line = |line: &'static str| {
         let mut words = line.split_whitespace();
@@ -29,7 +29,7 @@ fn table() -> Vec<Line> {
         let (method, path, on) = (word(), word(), word());
         let expected = CALLERS.map(|_| word());
         assert_eq!(words.next(), None, "too long: {line}");
-        Line { method, path, on, expected }
+        LegacyAuthorizationLine { method, path, on, expected }
     };
     lines.map(line).collect()
 }
@@ -56,7 +56,7 @@ async fn every_caller_is_answered_as_the_table_says() {
     for line in table() {
         for (caller, expected) in CALLERS.into_iter().zip(line.expected) {
             let visibility = if line.on == "private" { Visibility::Private } else { Visibility::Public };
-            let world = World::new(visibility);
+            let world = LegacyHarness::new(visibility);
             let answer = world.send(good(&world, caller, line.method, line.path).into_request()).await;
             let said = verdict(&answer);
             if said != expected {
@@ -68,7 +68,7 @@ async fn every_caller_is_answered_as_the_table_says() {
     assert!(wrong.is_empty(), "{} answers are not as the table says:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn verdict(answer: &Answer) -> String {
+fn verdict(answer: &LegacyAnswer) -> String {
     if answer.status == 200 {
         return "ok".to_owned();
     }

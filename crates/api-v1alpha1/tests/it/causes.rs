@@ -7,7 +7,7 @@ use branchyard_domain::ports::Metadata as _;
 use serde_json::Value;
 
 use crate::good::{FORM, upload};
-use crate::world::World;
+use crate::world::LegacyHarness;
 
 /// A cause: its name, the requests before it, its own, and the events these have. A request is `METHOD ADDRESS BODY`; `…` is the
 /// database, `UPLOAD BRANCH ROW` sends a file. There are `main`, `work` with a row more and an open pull into `main`, and `spare` at `main`.
@@ -121,7 +121,7 @@ const CAUSES: &[Cause] = &[
 #[actix_web::test]
 async fn every_cause_has_its_events_in_order() {
     for (cause, before, act, expected) in CAUSES {
-        let world = World::new(Visibility::Public);
+        let world = LegacyHarness::new(Visibility::Public);
         world.work();
         let token = world.token("olga");
         for request in *before {
@@ -137,16 +137,16 @@ async fn every_cause_has_its_events_in_order() {
 }
 
 /// Sends a request that is taken, and runs what it started.
-async fn take(world: &World, token: &str, request: &str) {
+async fn take(world: &LegacyHarness, token: &str, request: &str) {
     let (method, rest) = request.split_once(' ').unwrap();
     let (address, body) = rest.split_once(' ').unwrap_or((rest, ""));
     let there = "/api/v1alpha1/olga/rivers";
     let request = match (method, body) {
-        ("UPLOAD", row) => World::request(Some(token), "POST", &format!("{there}/upload"))
+        ("UPLOAD", row) => LegacyHarness::request(Some(token), "POST", &format!("{there}/upload"))
             .insert_header(("Content-Type", FORM))
             .set_payload(upload("t.csv", address, &format!("id\n{row}\n"))),
-        (method, "") => World::request(Some(token), method, &address.replace('…', there)),
-        (method, body) => World::request(Some(token), method, &address.replace('…', there))
+        (method, "") => LegacyHarness::request(Some(token), method, &address.replace('…', there)),
+        (method, body) => LegacyHarness::request(Some(token), method, &address.replace('…', there))
             .set_json(serde_json::from_str::<Value>(body).unwrap()),
     };
     let answer = world.send(request).await;
@@ -154,13 +154,13 @@ async fn take(world: &World, token: &str, request: &str) {
     world.work();
 }
 
-fn events(world: &World) -> Vec<Event> {
+fn events(world: &LegacyHarness) -> Vec<Event> {
     let database = world.fakes.hub.databases().access::<Read>(&Caller::Anonymous, "olga", "rivers").unwrap();
     let mut tx = world.fakes.metadata.read().unwrap();
     tx.events().list(database.database().id, None, 1_000).unwrap()
 }
 
-fn tell(world: &World, event: &Event) -> String {
+fn tell(world: &LegacyHarness, event: &Event) -> String {
     let database = world.fakes.hub.databases().access::<Read>(&Caller::Anonymous, "olga", "rivers").unwrap();
     // Branches of imports are named after their operation.
     let plain = |branch: &str| if branch.starts_with("olga/import-") { "import".to_owned() } else { branch.to_owned() };

@@ -6,10 +6,10 @@ use actix_web::body::to_bytes;
 use actix_web::{App, test, web};
 use branchyard_domain::entities::Visibility;
 
-use crate::world::World;
+use crate::world::LegacyHarness;
 
 /// Rows that no compression makes short, so that a part of them is sent before the last is read.
-fn furnish(world: &World) {
+fn furnish(world: &LegacyHarness) {
     let mut statements = "CREATE TABLE long (id INTEGER PRIMARY KEY, noise TEXT)".to_owned();
     let mut noise = 1_u64;
     for id in 0..ROWS {
@@ -28,19 +28,19 @@ fn furnish(world: &World) {
 const ROWS: usize = 2_000;
 
 /// The status, and the body unless it broke off.
-async fn download(world: &World, path: &str) -> (u16, Option<Vec<u8>>) {
+async fn download(world: &LegacyHarness, path: &str) -> (u16, Option<Vec<u8>>) {
     let app = App::new()
         .app_data(web::Data::new(world.state.clone()))
         .app_data(web::Data::new(world.settings.clone()))
         .configure(branchyard_api_v1alpha1::configure);
     let app = test::init_service(app).await;
-    let response = test::call_service(&app, World::request(None, "GET", path).to_request()).await;
+    let response = test::call_service(&app, LegacyHarness::request(None, "GET", path).to_request()).await;
     (response.status().as_u16(), to_bytes(response.into_body()).await.ok().map(|body| body.to_vec()))
 }
 
 #[actix_web::test]
 async fn a_download_that_breaks_in_the_middle_has_no_end() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     furnish(&world);
     for path in ["/csv/olga/rivers/main/long", "/csv/olga/rivers/main"] {
         let (status, body) = download(&world, path).await;
@@ -54,23 +54,23 @@ async fn a_download_that_breaks_in_the_middle_has_no_end() {
 
 #[actix_web::test]
 async fn a_download_that_breaks_before_its_first_byte_is_refused() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     furnish(&world);
     world.fakes.engine.scans_break_after(1);
     for path in ["/csv/olga/rivers/main/long", "/csv/olga/rivers/main"] {
-        let answer = world.send(World::request(None, "GET", path)).await;
+        let answer = world.send(LegacyHarness::request(None, "GET", path)).await;
         assert!(answer.status == 500 && answer.message().starts_with("internal error (request "), "{}", answer.text);
     }
 }
 
 #[actix_web::test]
 async fn the_tables_of_an_archive_share_its_time() {
-    let mut world = World::new(Visibility::Public);
+    let mut world = LegacyHarness::new(Visibility::Public);
     world.write("main", "CREATE TABLE u (id INTEGER PRIMARY KEY)");
     world.work();
     world.fakes.engine.scans_take(Duration::from_millis(60));
     world.settings.export_timeout = Duration::from_millis(100);
-    let get = |path: &'static str| World::request(None, "GET", path);
+    let get = |path: &'static str| LegacyHarness::request(None, "GET", path);
     for table in ["/csv/olga/rivers/main/t", "/csv/olga/rivers/main/u"] {
         assert_eq!(world.send(get(table)).await.status, 200, "either has time enough alone");
     }

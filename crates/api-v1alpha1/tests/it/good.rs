@@ -1,9 +1,9 @@
 //! A request to every operation that is answered well, if only its caller may make it.
 
-use branchyard_shapes::{Asked, Content};
+use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::LegacyHarness;
 
 /// Who stands for a caller, where it is somebody.
 pub(crate) fn person(caller: &str) -> Option<&'static str> {
@@ -17,7 +17,7 @@ pub(crate) fn person(caller: &str) -> Option<&'static str> {
 }
 
 /// The token of a caller.
-pub(crate) fn token(world: &World, caller: &str) -> Option<String> {
+pub(crate) fn token(world: &LegacyHarness, caller: &str) -> Option<String> {
     match (caller, person(caller)) {
         (_, Some(name)) => Some(world.token(name)),
         // Well formed, and nobody's.
@@ -28,7 +28,7 @@ pub(crate) fn token(world: &World, caller: &str) -> Option<String> {
 }
 
 /// The request of `caller` to a route, given as method and template.
-pub(crate) fn good(world: &World, caller: &str, method: &str, path: &str) -> Asked {
+pub(crate) fn good(world: &LegacyHarness, caller: &str, method: &str, path: &str) -> SentRequest {
     let filled = [
         ("{owner}/{database}", "olga/rivers"),
         ("{username}", "olga"),
@@ -45,7 +45,7 @@ pub(crate) fn good(world: &World, caller: &str, method: &str, path: &str) -> Ask
         address = format!("{address}?operationName=users/olga/userOperations/{}", world.waiting);
     }
     let content = content(method, path, person(caller).unwrap_or("olga"));
-    Asked::new(token(world, caller), method, "", address, content)
+    SentRequest::new(token(world, caller), method, "", address, content)
 }
 
 fn content(method: &str, path: &str, name: &str) -> Content {

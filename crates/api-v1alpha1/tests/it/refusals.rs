@@ -7,35 +7,35 @@ use branchyard_domain::usecases::EditDatabase;
 use branchyard_http_common::RateLimits;
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::LegacyHarness;
 
 #[actix_web::test]
 async fn bodies_are_read_under_many_types_and_unknown_fields_are_ignored() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     let token = format!("token {}", world.token("olga"));
     let body = r#"{"comment":"Fine.","extra":{"a":[1]}}"#;
     let path = "/api/v1alpha1/olga/rivers/pulls/1/comments";
     for content_type in ["", "application/json", "text/plain", "application/x-www-form-urlencoded", "text/json"] {
-        let mut request = World::request(Some(&token), "POST", path).set_payload(body);
+        let mut request = LegacyHarness::request(Some(&token), "POST", path).set_payload(body);
         if !content_type.is_empty() {
             request = request.insert_header(("Content-Type", content_type));
         }
         assert_eq!(world.send(request).await.status, 200, "{content_type}");
     }
-    let request = World::request(Some(&token), "POST", path).set_payload(body);
+    let request = LegacyHarness::request(Some(&token), "POST", path).set_payload(body);
     let answer = world.send(request.insert_header(("Content-Type", "application/xml"))).await;
     assert_eq!(answer.status, 415);
-    let large = World::request(Some(&token), "POST", path).set_payload(vec![b' '; (2 << 20) + 1]);
+    let large = LegacyHarness::request(Some(&token), "POST", path).set_payload(vec![b' '; (2 << 20) + 1]);
     let answer = world.send(large).await;
     assert_eq!((answer.status, answer.json()["comment"].clone()), (413, json!("")));
 }
 
 #[actix_web::test]
 async fn a_wrong_body_names_its_field_and_what_is_known_is_repeated() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     let token = world.token("olga");
     let ask = async |body: serde_json::Value| {
-        let request = World::request(Some(&token), "POST", "/api/v1alpha1/OLGA/Rivers/branches").set_json(body);
+        let request = LegacyHarness::request(Some(&token), "POST", "/api/v1alpha1/OLGA/Rivers/branches").set_json(body);
         world.send(request).await.json()
     };
     let answer = ask(json!({"revisionType": "twig", "revisionName": "main", "newBranchName": 7})).await;
@@ -57,46 +57,46 @@ async fn a_wrong_body_names_its_field_and_what_is_known_is_repeated() {
         let said = ask(body).await["message"].as_str().unwrap().to_owned();
         assert!(said.starts_with(message), "{said}");
     }
-    let request = World::request(Some(&token), "DELETE", "/api/v1alpha1/olga/rivers/branches/main");
+    let request = LegacyHarness::request(Some(&token), "DELETE", "/api/v1alpha1/olga/rivers/branches/main");
     assert_eq!(world.send(request).await.message(), "cannot delete the default branch");
 }
 
 #[actix_web::test]
 async fn a_quota_that_is_used_up_is_told_in_the_shape_of_the_endpoint() {
     let limits = RateLimits { user_per_hour: 0, anonymous_per_minute: 1 };
-    let world = World::with(Visibility::Public, Some(limits));
-    let read = || World::request(None, "GET", "/api/v1alpha1/olga/rivers?q=SELECT%20*%20FROM%20t");
+    let world = LegacyHarness::with(Visibility::Public, Some(limits));
+    let read = || LegacyHarness::request(None, "GET", "/api/v1alpha1/olga/rivers?q=SELECT%20*%20FROM%20t");
     assert_eq!(world.send(read()).await.status, 200);
     let answer = world.send(read()).await;
     assert_eq!((answer.status, answer.json()["query_execution_status"].clone()), (429, json!("Error")));
     assert!(!answer.header("retry-after").is_empty() && !answer.header("ratelimit").is_empty());
-    let answer = world.send(World::request(None, "GET", "/csv/olga/rivers/main/t")).await;
+    let answer = world.send(LegacyHarness::request(None, "GET", "/csv/olga/rivers/main/t")).await;
     assert_eq!((answer.status, answer.json()["status"].clone()), (429, json!("Error")));
 }
 
 #[actix_web::test]
 async fn the_first_of_several_parameters_counts() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     let path = "/api/v1alpha1/olga/rivers/work?q=SELECT%20*%20FROM%20t&q=nonsense&unknown=1";
-    let json = world.send(World::request(None, "GET", path)).await.json();
+    let json = world.send(LegacyHarness::request(None, "GET", path)).await.json();
     assert_eq!((&json["rows"], &json["sql_query"]), (&json!([{"id": "1"}]), &json!("SELECT * FROM t")));
 }
 
 #[actix_web::test]
 async fn head_answers_wherever_get_does() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     for path in ["/api/v1alpha1/olga/rivers", "/api/v1alpha1/olga/rivers/branches", "/csv/olga/rivers/work/t"] {
-        let answer = world.send(World::request(None, "HEAD", path)).await;
+        let answer = world.send(LegacyHarness::request(None, "HEAD", path)).await;
         assert_eq!((answer.status, answer.text.as_str()), (200, ""), "{path}");
     }
 }
 
 #[actix_web::test]
 async fn a_text_too_long_to_search_for_is_refused_not_missed() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     let search = async |length: usize| {
         let path = format!("/api/v1alpha1/olga/rivers/pulls?query={}", "x".repeat(length));
-        world.send(World::request(None, "GET", &path)).await
+        world.send(LegacyHarness::request(None, "GET", &path)).await
     };
     let answer = search(20_000).await;
     assert_eq!((answer.status, &answer.json()["pulls"]), (200, &json!([])));
@@ -107,7 +107,7 @@ async fn a_text_too_long_to_search_for_is_refused_not_missed() {
 
 #[actix_web::test]
 async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agree() {
-    let world = World::new(Visibility::Public);
+    let world = LegacyHarness::new(Visibility::Public);
     let hub = &world.fakes.hub;
     let sam = Caller::User(hub.people().user_named("sam").unwrap().into());
     let base = hub.databases().access::<Participate>(&sam, "olga", "rivers").unwrap();
@@ -127,7 +127,7 @@ async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agre
             "toBranchOwnerName": "olga", "toBranchRepoName": "rivers", "toBranchName": "main",
         });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        world.send(World::request(Some(&token), "POST", path).set_json(body)).await
+        world.send(LegacyHarness::request(Some(&token), "POST", path).set_json(body)).await
     };
     let text = "the source database is not public and the base is: open or reopen this pull request with API v2 (POST \
         /api/v2/databases/{owner}/{database}/pulls with publish: true) or on the page /{owner}/{database}/pulls/new, which asks whether \
@@ -145,7 +145,7 @@ async fn a_pull_that_would_publish_its_source_is_refused_and_names_where_to_agre
     let opened = ask(json!({})).await;
     assert_eq!(opened.json()["pull_id"], "2", "{}", opened.text);
     let patch = async |state: &str| {
-        let request = World::request(Some(&token), "PATCH", &format!("{path}/2"));
+        let request = LegacyHarness::request(Some(&token), "PATCH", &format!("{path}/2"));
         world.send(request.set_json(json!({"state": state}))).await
     };
     assert_eq!(patch("closed").await.status, 200);

@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _};
 use std::path::{Path, PathBuf};
 
-use branchyard_shapes::{Asked, Operation, Received, Shape, uncovered};
+use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::{Value, json};
 
-use crate::world::Answer;
+use crate::world::LegacyAnswer;
 
 /// Every request has this id, so that no snapshot depends on how many were made before.
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 
-fn operations() -> Vec<Operation> {
+fn operations() -> Vec<DeclaredOperation> {
     branchyard_shapes::operations(include_str!("../../openapi/v1alpha1.json"), "")
 }
 
@@ -29,7 +29,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")
 }
 
-fn shape(operation: &str, name: String, asked: Asked, answer: Answer) -> Shape {
+fn shape(operation: &str, name: String, asked: SentRequest, answer: LegacyAnswer) -> ShapeSnapshot {
     let mut body = match answer.header("content-type") {
         "application/zip" => unzipped(&answer.bytes),
         kind if kind.starts_with("application/json") => answer.json(),
@@ -38,12 +38,12 @@ fn shape(operation: &str, name: String, asked: Asked, answer: Answer) -> Shape {
     if let Some(token) = body.get_mut("next_page_token").filter(|token| **token != "") {
         *token = json!("[a page token]");
     }
-    let Answer { status, headers, .. } = answer;
+    let LegacyAnswer { status, headers, .. } = answer;
     // The document itself is committed in full.
     if operation == "getOpenapiDocument" && status == 200 {
         body = json!({"openapi": body["openapi"]});
     }
-    Shape { operation: operation.to_owned(), name, asked, received: Received { status, headers, body } }
+    ShapeSnapshot { operation: operation.to_owned(), name, asked, received: ReceivedAnswer { status, headers, body } }
 }
 
 /// Files by name.
@@ -61,7 +61,7 @@ fn unzipped(bytes: &[u8]) -> Value {
 }
 
 /// What is wrong with a shape: it does not say what its name promises, or it is not as committed.
-fn fault(operations: &[Operation], shape: &Shape) -> Option<String> {
+fn fault(operations: &[DeclaredOperation], shape: &ShapeSnapshot) -> Option<String> {
     let (status, name) = shape.promise();
     let declared = operations.iter().filter(|operation| operation.id == shape.operation);
     let declared = declared.flat_map(|operation| &operation.declared);

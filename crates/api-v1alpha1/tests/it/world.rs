@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use actix_web::http::header::HeaderMap;
 use actix_web::{App, test, web};
-use branchyard_api_v1alpha1::Settings;
+use branchyard_api_v1alpha1::LegacySettings;
 use branchyard_auth::{PlainToken, TokenExpiry};
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Participate, Write};
 use branchyard_domain::entities::{Role, User, Visibility};
@@ -12,29 +12,29 @@ use branchyard_domain::usecases::{NewBranch, NewDatabase, NewOrganization, NewPu
 use branchyard_domain::values::{DatabaseName, OwnerName, RefName, Revision, Title};
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::{AppState, HttpConfig, RateLimits, ServerKeys, Services};
-use branchyard_openapi_check::{Answer as Checked, Checker};
+use branchyard_openapi_check::{CheckedAnswer, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::Value;
 
 /// `olga/rivers` with a table `t`, branches `main` and `work`, an open pull, and a write that waits.
-pub(crate) struct World {
+pub(crate) struct LegacyHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) state: AppState,
-    pub(crate) settings: Settings,
+    pub(crate) settings: LegacySettings,
     olga: Caller,
     /// The write that waits.
     pub(crate) waiting: String,
 }
 
-pub(crate) struct Answer {
+pub(crate) struct LegacyAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Answer {
+impl LegacyAnswer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
     }
@@ -56,10 +56,10 @@ fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]
     static DOCUMENT: LazyLock<Checker> = LazyLock::new(|| Checker::new(&branchyard_api_v1alpha1::openapi()));
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
-    DOCUMENT.check(&Checked { method, path, status, headers, body }).unwrap();
+    DOCUMENT.check(&CheckedAnswer { method, path, status, headers, body }).unwrap();
 }
 
-impl World {
+impl LegacyHarness {
     pub(crate) fn new(visibility: Visibility) -> Self {
         Self::with(visibility, None)
     }
@@ -77,7 +77,7 @@ impl World {
             ServerKeys::from_secret([7; 32]),
         );
         let olga = Caller::User(Arc::new(person(&fakes, "olga")));
-        let mut world = Self { fakes, state, settings: Settings::default(), olga, waiting: String::new() };
+        let mut world = Self { fakes, state, settings: LegacySettings::default(), olga, waiting: String::new() };
         world.furnish(visibility);
         world
     }
@@ -155,7 +155,7 @@ impl World {
     }
 
     /// Sends a request that was completed.
-    pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
+    pub(crate) async fn send(&self, request: test::TestRequest) -> LegacyAnswer {
         let app = App::new()
             .app_data(web::Data::new(self.state.clone()))
             .app_data(web::Data::new(self.settings.clone()))
@@ -167,7 +167,7 @@ impl World {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = test::read_body(response).await;
         check(&method, &path, status, &headers, &body);
-        Answer { status, headers, text: String::from_utf8_lossy(&body).into_owned(), bytes: body.to_vec() }
+        LegacyAnswer { status, headers, text: String::from_utf8_lossy(&body).into_owned(), bytes: body.to_vec() }
     }
 }
 

@@ -1,5 +1,5 @@
 use branchyard_domain::entities::{
-    Failure, FailureKind, Operation, OperationKind, OperationStatus, Outcome, RowProblem,
+    FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Outcome, RowProblem,
 };
 use branchyard_http_common::{Urls, rfc3339};
 use branchyard_problem_details::ErrorCode;
@@ -72,9 +72,9 @@ impl From<&RowProblem> for wire::RowError {
     }
 }
 
-impl From<&Failure> for wire::OperationError {
-    fn from(failure: &Failure) -> Self {
-        let Failure { kind, detail, rows } = failure;
+impl From<&OperationFailure> for wire::OperationError {
+    fn from(failure: &OperationFailure) -> Self {
+        let OperationFailure { kind, detail, rows } = failure;
         let code = match kind {
             FailureKind::Content => ErrorCode::OperationFailed,
             FailureKind::MergeConflict => ErrorCode::MergeConflict,

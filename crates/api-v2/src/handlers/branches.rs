@@ -2,13 +2,13 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::RefName;
-use branchyard_http_common::{Answer, Call, Fields, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
 
-use super::{Outcome, page_of, revision, unchanged, urls};
+use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::convert;
 
 /// `GET …/branches`
-pub(crate) async fn list_branches(call: Call) -> Outcome {
+pub(crate) async fn list_branches(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["branches", &access.database().id.to_string()]);
@@ -20,14 +20,14 @@ pub(crate) async fn list_branches(call: Call) -> Outcome {
 }
 
 /// `POST …/branches`
-pub(crate) async fn create_branch(call: Call) -> Outcome {
+pub(crate) async fn create_branch(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(new_branch)?;
     let (urls, database) = (urls(&call.state), access.database().clone());
     let created = move |branch: &Branch| {
         let location = urls.below(&database.locator, "branches", branch.name.as_str());
-        Answer::resource(201, &convert::branch(branch, branch.name == database.default_branch)).at(location)
+        ApiResponse::resource(201, &convert::branch(branch, branch.name == database.default_branch)).at(location)
     };
     call.effect(key, move |hub, once| hub.branches().create(&access, wanted, once), created).await
 }
@@ -39,15 +39,15 @@ fn new_branch(fields: &Fields<'_>) -> Option<NewBranch> {
 }
 
 /// `GET …/branches/{branch}`
-pub(crate) async fn get_branch(call: Call) -> Outcome {
+pub(crate) async fn get_branch(call: RequestContext) -> HandlerResult {
     let name = call.segment("branch");
     let (access, branch) = call.access_to::<Read, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
     let is_default = branch.name == access.database().default_branch;
-    Ok(Answer::resource(200, &convert::branch(&branch, is_default)))
+    Ok(ApiResponse::resource(200, &convert::branch(&branch, is_default)))
 }
 
 /// `DELETE …/branches/{branch}`
-pub(crate) async fn delete_branch(call: Call) -> Outcome {
+pub(crate) async fn delete_branch(call: RequestContext) -> HandlerResult {
     let name = call.segment("branch");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.branches().get(access, &name)).await?;
     let if_match = call.if_match();
@@ -59,5 +59,5 @@ pub(crate) async fn delete_branch(call: Call) -> Outcome {
             hub.branches().delete(&access, found.name.as_str(), Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &shown(&branch)))
+    Ok(ApiResponse::data(200, &shown(&branch)))
 }

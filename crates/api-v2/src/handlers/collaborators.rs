@@ -1,8 +1,8 @@
 use branchyard_domain::access::{Admin, Participate};
 use branchyard_domain::entities::Collaborator;
-use branchyard_http_common::{Answer, Call, bound, page};
+use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
 
-use super::{Outcome, ROLES, page_of};
+use super::{HandlerResult, ROLES, page_of};
 use crate::wire;
 
 fn shown(collaborator: &Collaborator) -> wire::Collaborator {
@@ -10,7 +10,7 @@ fn shown(collaborator: &Collaborator) -> wire::Collaborator {
 }
 
 /// `GET …/collaborators`
-pub(crate) async fn list_collaborators(call: Call) -> Outcome {
+pub(crate) async fn list_collaborators(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["collaborators", &access.database().id.to_string()]);
@@ -21,18 +21,18 @@ pub(crate) async fn list_collaborators(call: Call) -> Outcome {
 }
 
 /// `PUT …/collaborators/{username}`
-pub(crate) async fn put_collaborator(call: Call) -> Outcome {
+pub(crate) async fn put_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     // The role comes first: who may not see the collaborators is not told who is a user either.
     let access = call.access::<Admin>().await?;
     let user = call.read(move |hub| hub.people().user_named(&name)).await?;
     let role = call.body(|fields| fields.required_choice("role", ROLES))?;
     let (collaborator, added) = call.write(move |hub| hub.collaborators().put(&access, &user, role)).await?;
-    Ok(Answer::data(if added { 201 } else { 200 }, &shown(&collaborator)))
+    Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&collaborator)))
 }
 
 /// `DELETE …/collaborators/{username}`: whoever names themselves leaves, for all else it takes an administrator.
-pub(crate) async fn remove_collaborator(call: Call) -> Outcome {
+pub(crate) async fn remove_collaborator(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let collaborator = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {
         let access = call.access::<Participate>().await?;
@@ -41,5 +41,5 @@ pub(crate) async fn remove_collaborator(call: Call) -> Outcome {
         let access = call.access::<Admin>().await?;
         call.write(move |hub| hub.collaborators().remove(&access, &name)).await?
     };
-    Ok(Answer::data(200, &shown(&collaborator)))
+    Ok(ApiResponse::data(200, &shown(&collaborator)))
 }

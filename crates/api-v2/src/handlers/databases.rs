@@ -3,15 +3,15 @@ use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::usecases::{DatabaseView, EditDatabase, NewDatabase};
 use branchyard_domain::values::{DatabaseName, Description, OwnerName, RefName};
-use branchyard_http_common::{Answer, Call, Fields, Urls, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, Urls, bound, page};
 
-use super::{Outcome, page_of, unchanged, urls};
+use super::{HandlerResult, page_of, unchanged, urls};
 use crate::wire;
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];
 
 /// `GET /databases`
-pub(crate) async fn list_databases(call: Call) -> Outcome {
+pub(crate) async fn list_databases(call: RequestContext) -> HandlerResult {
     let (page_request, owner, contains, visibility) = call.query(|q| {
         let page = page_of(&call, q);
         let owner = q.optional("owner").map(str::to_owned);
@@ -56,7 +56,7 @@ fn key(view: &DatabaseView) -> (String, String) {
 }
 
 /// `POST /databases`
-pub(crate) async fn create_database(call: Call) -> Outcome {
+pub(crate) async fn create_database(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let wanted = call.body(new_database)?;
@@ -65,8 +65,8 @@ pub(crate) async fn create_database(call: Call) -> Outcome {
         .await
 }
 
-fn created(view: &DatabaseView, urls: &Urls) -> Answer {
-    Answer::resource(201, &shown(view)).at(urls.database(&view.database.locator))
+fn created(view: &DatabaseView, urls: &Urls) -> ApiResponse {
+    ApiResponse::resource(201, &shown(view)).at(urls.database(&view.database.locator))
 }
 
 fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
@@ -79,14 +79,14 @@ fn new_database(fields: &Fields<'_>) -> Option<NewDatabase> {
 }
 
 /// `GET …`
-pub(crate) async fn get_database(call: Call) -> Outcome {
+pub(crate) async fn get_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let view = call.read(move |hub| hub.databases().get(&access)).await?;
-    Ok(Answer::resource(200, &shown(&view)))
+    Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
 /// `PATCH …`
-pub(crate) async fn update_database(call: Call) -> Outcome {
+pub(crate) async fn update_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let edit = call.patch(edit_database)?;
     let if_match = call.if_match();
@@ -96,7 +96,7 @@ pub(crate) async fn update_database(call: Call) -> Outcome {
             hub.databases().edit(&access, edit, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &shown(&view)))
+    Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
 fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
@@ -107,7 +107,7 @@ fn edit_database(fields: &Fields<'_>) -> Option<EditDatabase> {
 }
 
 /// `DELETE …`
-pub(crate) async fn delete_database(call: Call) -> Outcome {
+pub(crate) async fn delete_database(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let if_match = call.if_match();
     let view = call
@@ -116,5 +116,5 @@ pub(crate) async fn delete_database(call: Call) -> Outcome {
             hub.databases().delete(&access, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &shown(&view)))
+    Ok(ApiResponse::data(200, &shown(&view)))
 }

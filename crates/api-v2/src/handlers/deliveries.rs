@@ -3,10 +3,10 @@ use branchyard_domain::entities::{Delivery, DeliveryDetails};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::DeliveryState;
 use branchyard_domain::values::DeliveryId;
-use branchyard_http_common::{Answer, Call, bound, page};
+use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
 
 use super::hooks::{hook_of, named};
-use super::{Outcome, page_of};
+use super::{HandlerResult, page_of};
 use crate::wire;
 
 const STATES: &[(&str, DeliveryState)] =
@@ -18,7 +18,7 @@ fn delivery_of(text: &str) -> Result<DeliveryId, HookError> {
 }
 
 /// `GET …/hooks/{hook_id}/deliveries`
-pub(crate) async fn list_hook_deliveries(call: Call) -> Outcome {
+pub(crate) async fn list_hook_deliveries(call: RequestContext) -> HandlerResult {
     let (access, hook) = named(&call).await?;
     let (page_request, state, status) = call.query(|q| {
         let status = q.optional("status").unwrap_or_default().to_owned();
@@ -34,15 +34,15 @@ pub(crate) async fn list_hook_deliveries(call: Call) -> Outcome {
 }
 
 /// `GET …/hooks/{hook_id}/deliveries/{delivery_id}`
-pub(crate) async fn get_hook_delivery(call: Call) -> Outcome {
+pub(crate) async fn get_hook_delivery(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));
     let details = call.read(move |hub| hub.deliveries().get(&access, hook_of(&hook)?, delivery_of(&id)?)).await?;
-    Ok(Answer::resource(200, &wire::Delivery::from(&details)))
+    Ok(ApiResponse::resource(200, &wire::Delivery::from(&details)))
 }
 
 /// `POST …/hooks/{hook_id}/deliveries/{delivery_id}/redeliver`
-pub(crate) async fn redeliver(call: Call) -> Outcome {
+pub(crate) async fn redeliver(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let (hook, id) = (call.segment("hook_id"), call.segment("delivery_id"));
     let (access, found) = call
@@ -53,6 +53,6 @@ pub(crate) async fn redeliver(call: Call) -> Outcome {
         .await?;
     let key = call.key(access.who()).await?;
     call.body(|_| Some(()))?;
-    let queued = |details: &DeliveryDetails| Answer::resource(200, &wire::Delivery::from(details));
+    let queued = |details: &DeliveryDetails| ApiResponse::resource(200, &wire::Delivery::from(details));
     call.effect(key, move |hub, once| hub.deliveries().redeliver(&access, found.hook_id, found.id, once), queued).await
 }

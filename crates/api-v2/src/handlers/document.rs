@@ -1,10 +1,10 @@
-use branchyard_http_common::{Answer, Call, Served};
+use branchyard_http_common::{ApiResponse, RequestContext, Served};
 
-use super::Outcome;
+use super::HandlerResult;
 
 /// `GET /openapi.json`
-pub(crate) async fn get_openapi_document(call: Call) -> Outcome {
+pub(crate) async fn get_openapi_document(call: RequestContext) -> HandlerResult {
     static SERVED: Served = Served::new();
     let (etag, text) = SERVED.get(&call.state.config.public_url, crate::openapi::document);
-    Ok(Answer::with_body(200, text).tagged(Some(etag)))
+    Ok(ApiResponse::with_body(200, text).tagged(Some(etag)))
 }

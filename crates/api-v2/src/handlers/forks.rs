@@ -1,12 +1,12 @@
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::entities::DatabaseLocator;
-use branchyard_http_common::{Call, bound, page};
+use branchyard_http_common::{RequestContext, bound, page};
 
-use super::{Outcome, accepted, long_page_of, urls};
+use super::{HandlerResult, accepted, long_page_of, urls};
 use crate::convert;
 
 /// `GET …/forks`
-pub(crate) async fn list_forks(call: Call) -> Outcome {
+pub(crate) async fn list_forks(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| long_page_of(&call, q))?;
     let bound = bound(&["forks", &access.database().id.to_string()]);
@@ -23,12 +23,13 @@ pub(crate) async fn list_forks(call: Call) -> Outcome {
 }
 
 /// `POST …/forks`
-pub(crate) async fn create_fork(call: Call) -> Outcome {
+pub(crate) async fn create_fork(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
     let owner = call.body(|fields| fields.required_string("owner"))?;
     let urls = urls(&call.state);
-    let act = move |hub: &branchyard_http_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_http_common::Services,
+                    once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {
         hub.operations().fork(&access, &owner, once)
     };
     call.effect(key, act, move |operation| accepted(operation, &urls)).await

@@ -3,20 +3,20 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogEntry, LogPosition, TableSchema};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
+use branchyard_http_common::{ApiError, HandlerError, PageRequest, RequestContext, RowKey, bound, page};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use super::rows::{self, DiffKey, WalkedRow};
-use super::{Outcome, page_of};
+use super::{HandlerResult, page_of};
 use crate::wire;
 
 /// A pinned commit of a page token.
-pub(crate) fn pinned(text: &str) -> Result<CommitHash, Failure> {
-    CommitHash::parse(text).map_err(|_| Failure::parameter("page_token", "is not a token of this list"))
+pub(crate) fn pinned(text: &str) -> Result<CommitHash, HandlerError> {
+    CommitHash::parse(text).map_err(|_| HandlerError::parameter("page_token", "is not a token of this list"))
 }
 
 /// `GET …/commits`
-pub(crate) async fn list_commits(call: Call) -> Outcome {
+pub(crate) async fn list_commits(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, name) = call.query(|q| {
         let page = page_of(&call, q);
@@ -45,7 +45,7 @@ pub(crate) async fn list_commits(call: Call) -> Outcome {
 }
 
 /// `GET …/schema`
-pub(crate) async fn list_schema(call: Call) -> Outcome {
+pub(crate) async fn list_schema(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, name, table) = call.query(|q| {
         let page = page_of(&call, q);
@@ -88,7 +88,7 @@ struct DiffQuery {
     merge_base: bool,
 }
 
-fn diff_query(call: &Call) -> Result<DiffQuery, Failure> {
+fn diff_query(call: &RequestContext) -> Result<DiffQuery, HandlerError> {
     call.query(|q| {
         let page = page_of(call, q);
         let from = q.required_text("from").map(str::to_owned);
@@ -112,7 +112,7 @@ impl DiffQuery {
         hub: &Hub,
         access: &DatabaseAccess<Read>,
         start: Option<&DiffKey<K>>,
-    ) -> Result<(CommitHash, CommitHash), Refusal> {
+    ) -> Result<(CommitHash, CommitHash), ApiError> {
         if let Some(start) = start
             && let (Ok(from), Ok(to)) = (CommitHash::parse(&start.from), CommitHash::parse(&start.to))
         {
@@ -130,7 +130,7 @@ impl DiffQuery {
 }
 
 /// `GET …/diff`
-pub(crate) async fn list_diff(call: Call) -> Outcome {
+pub(crate) async fn list_diff(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let query = diff_query(&call)?;
     let bound = query.bound("diff", &access);
@@ -138,7 +138,7 @@ pub(crate) async fn list_diff(call: Call) -> Outcome {
     let page_request = query.page.clone();
     let fetch = page_request.fetch();
     let ((from, to), found) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let (from, to) = query.ends(hub, &access, start.as_ref())?;
             let tables = rows::tables(hub, &access, (&from, &to), query.table.as_deref())?;
             let found = rows::walk(hub, &access, (&from, &to), &tables, start.as_ref().map(|start| &start.at), fetch)?;
@@ -150,14 +150,14 @@ pub(crate) async fn list_diff(call: Call) -> Outcome {
 }
 
 /// `GET …/diff/tables`
-pub(crate) async fn list_diff_tables(call: Call) -> Outcome {
+pub(crate) async fn list_diff_tables(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let query = diff_query(&call)?;
     let bound = query.bound("diff/tables", &access);
     let start: Option<DiffKey<String>> = call.page_key(&query.page, &bound)?;
     let page_request = query.page.clone();
     let ((from, to), found) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let (from, to) = query.ends(hub, &access, start.as_ref())?;
             let after = start.as_ref().map(|start| start.at.as_str());
             let found = rows::changed_tables(hub, &access, (&from, &to), query.table.as_deref(), after)?;

@@ -5,9 +5,9 @@ use branchyard_domain::entities::{DeliveryDetails, HookEvent};
 use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
-use branchyard_http_common::{Answer, Call, Failure, Fields, Shown, bound, etag_of, page};
+use branchyard_http_common::{ApiResponse, Fields, HandlerError, RequestContext, SecretsShown, bound, etag_of, page};
 
-use super::{Outcome, page_of, unchanged, urls};
+use super::{HandlerResult, page_of, unchanged, urls};
 use crate::{convert, wire};
 
 const EVENTS: &[(&str, HookEvent)] =
@@ -19,7 +19,7 @@ pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
 }
 
 /// The hook of the path, which is looked up only for those who may see it.
-pub(super) async fn named(call: &Call) -> Result<(DatabaseAccess<Admin>, HookId), Failure> {
+pub(super) async fn named(call: &RequestContext) -> Result<(DatabaseAccess<Admin>, HookId), HandlerError> {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
     call.read(move |hub| -> Result<_, HookError> {
@@ -30,7 +30,7 @@ pub(super) async fn named(call: &Call) -> Result<(DatabaseAccess<Admin>, HookId)
 }
 
 /// `GET …/hooks`
-pub(crate) async fn list_hooks(call: Call) -> Outcome {
+pub(crate) async fn list_hooks(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["hooks", &access.database().id.to_string()]);
@@ -43,13 +43,13 @@ pub(crate) async fn list_hooks(call: Call) -> Outcome {
 }
 
 /// `POST …/hooks`
-pub(crate) async fn create_hook(call: Call) -> Outcome {
+pub(crate) async fn create_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let key = call.key(access.who()).await?;
     let (url, events, active) = call.body(new_hook)?;
     let wanted = NewHook { url: call.hook_address(&access, &url).await?, events, active };
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
-    let created = move |made: &SecretHook, shown: Shown| {
+    let created = move |made: &SecretHook, shown: SecretsShown| {
         with_secret(201, made, shown).at(urls.below(&locator, "hooks", &made.view.hook.id.to_string()))
     };
     call.effect_once(key, move |hub, once| hub.hooks().create(&access, wanted, once), created).await
@@ -57,12 +57,12 @@ pub(crate) async fn create_hook(call: Call) -> Outcome {
 
 /// The secret is shown to the request that made it; what is saved for its repetitions does not hold it. The entity tag is that of the
 /// hook as it is read later.
-fn with_secret(status: u16, made: &SecretHook, shown: Shown) -> Answer {
+fn with_secret(status: u16, made: &SecretHook, shown: SecretsShown) -> ApiResponse {
     let plain = wire::Hook::from(&made.view);
     let tag = etag_of(&plain);
     let answer = match shown {
-        Shown::Now => Answer::data(status, &convert::hook_with_secret(&made.view, &made.secret)),
-        Shown::Later => Answer::data(status, &plain),
+        SecretsShown::Now => ApiResponse::data(status, &convert::hook_with_secret(&made.view, &made.secret)),
+        SecretsShown::Later => ApiResponse::data(status, &plain),
     };
     answer.tagged(Some(tag)).secret()
 }
@@ -78,15 +78,15 @@ fn new_hook(fields: &Fields<'_>) -> Option<(String, BTreeSet<HookEvent>, bool)> 
 }
 
 /// `GET …/hooks/{hook_id}`
-pub(crate) async fn get_hook(call: Call) -> Outcome {
+pub(crate) async fn get_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
     let view = call.read(move |hub| hub.hooks().get(&access, hook_of(&id)?)).await?;
-    Ok(Answer::resource(200, &wire::Hook::from(&view)))
+    Ok(ApiResponse::resource(200, &wire::Hook::from(&view)))
 }
 
 /// `PATCH …/hooks/{hook_id}`
-pub(crate) async fn update_hook(call: Call) -> Outcome {
+pub(crate) async fn update_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let (url, edit) = call.patch(edit_hook)?;
     let url = match url {
@@ -101,7 +101,7 @@ pub(crate) async fn update_hook(call: Call) -> Outcome {
             hub.hooks().edit(&access, id, edit, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &wire::Hook::from(&view)))
+    Ok(ApiResponse::resource(200, &wire::Hook::from(&view)))
 }
 
 /// The address, which is still to be checked, and the rest.
@@ -113,7 +113,7 @@ fn edit_hook(fields: &Fields<'_>) -> Option<(Option<String>, EditHook)> {
 }
 
 /// `DELETE …/hooks/{hook_id}`
-pub(crate) async fn delete_hook(call: Call) -> Outcome {
+pub(crate) async fn delete_hook(call: RequestContext) -> HandlerResult {
     let access = call.access::<Admin>().await?;
     let id = call.segment("hook_id");
     let if_match = call.if_match();
@@ -123,11 +123,11 @@ pub(crate) async fn delete_hook(call: Call) -> Outcome {
             hub.hooks().delete(&access, hook_of(&id)?, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &wire::Hook::from(&view)))
+    Ok(ApiResponse::data(200, &wire::Hook::from(&view)))
 }
 
 /// `POST …/hooks/{hook_id}/ping`
-pub(crate) async fn ping_hook(call: Call) -> Outcome {
+pub(crate) async fn ping_hook(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;
     call.body(|_| Some(()))?;
@@ -135,16 +135,16 @@ pub(crate) async fn ping_hook(call: Call) -> Outcome {
     let queued = move |details: &DeliveryDetails| {
         let shown = wire::Delivery::from(details);
         let location = format!("{hook}/deliveries/{}", shown.summary.id);
-        Answer::resource(201, &shown).at(location)
+        ApiResponse::resource(201, &shown).at(location)
     };
     call.effect(key, move |hub, once| hub.hooks().ping(&access, id, once), queued).await
 }
 
 /// `POST …/hooks/{hook_id}/rotate-secret`
-pub(crate) async fn rotate_hook_secret(call: Call) -> Outcome {
+pub(crate) async fn rotate_hook_secret(call: RequestContext) -> HandlerResult {
     let (access, id) = named(&call).await?;
     let key = call.key(access.who()).await?;
     call.body(|_| Some(()))?;
-    let rotated = |made: &SecretHook, shown: Shown| with_secret(200, made, shown);
+    let rotated = |made: &SecretHook, shown: SecretsShown| with_secret(200, made, shown);
     call.effect_once(key, move |hub, once| hub.hooks().rotate_secret(&access, id, once), rotated).await
 }

@@ -7,12 +7,12 @@ use branchyard_domain::entities::{FileType, ImportMode, Operation};
 use branchyard_domain::usecases::{CompletedPart, NewImport, NewUpload, OpenedUpload};
 use branchyard_domain::values::{Timestamp, UploadId};
 use branchyard_http_common::{
-    Answer, AppState, Call, Failure, Fields, Pumped, Refusal, Urls, uncounted, upload_channel,
+    ApiError, ApiResponse, AppState, Fields, HandlerError, Pumped, RequestContext, Urls, uncounted, upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
 
-use super::{Outcome, accepted, urls};
+use super::{HandlerResult, accepted, urls};
 use crate::wire;
 
 const FILE_TYPES: &[(&str, FileType)] = &[
@@ -37,7 +37,7 @@ const MODES: &[(&str, ImportMode)] = &[
 const CONTENTS: &str = "imports/";
 
 /// `POST …/imports/uploads`
-pub(crate) async fn create_import_upload(call: Call) -> Outcome {
+pub(crate) async fn create_import_upload(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(|fields| {
@@ -47,7 +47,7 @@ pub(crate) async fn create_import_upload(call: Call) -> Outcome {
         Some(NewUpload { content_length: content_length?, num_parts: num_parts?, file_type: file_type? })
     })?;
     let (state, urls) = (call.state.clone(), urls(&call.state));
-    let opened = move |opened: &OpenedUpload| Answer::data(201, &session(opened, &state, &urls)).secret();
+    let opened = move |opened: &OpenedUpload| ApiResponse::data(201, &session(opened, &state, &urls)).secret();
     call.effect(key, move |hub, once| hub.imports().open_upload(&access, wanted, once), opened).await
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn put_part(
     state: web::Data<AppState>,
     request: HttpRequest,
     payload: web::Payload,
-) -> Result<HttpResponse, Failure> {
+) -> Result<HttpResponse, HandlerError> {
     uncounted(&request);
     let segment = |name: &str| request.match_info().get(name).unwrap_or_default();
     let (upload, number) = state.part_of(segment("upload_id"), segment("part_number"), request.query_string())?;
@@ -80,7 +80,7 @@ pub(crate) async fn put_part(
     let (body, mut reader) = upload_channel(payload);
     let hub = state.hub.clone();
     let stored = state.uploads.run(state.address_key(&request), move || {
-        hub.imports().put_part(upload, number, expected, &mut reader).map_err(Refusal::from)
+        hub.imports().put_part(upload, number, expected, &mut reader).map_err(ApiError::from)
     });
     let patience = &state.config.patience;
     let (stored, pumped) = join(stored, body.pump(patience)).await;
@@ -90,20 +90,20 @@ pub(crate) async fn put_part(
             format!("the part came too slowly: nothing for {stall} seconds, or less than {pace} bytes a second");
         return Err(Problem::new(ErrorCode::ValidationFailed, detail).into());
     }
-    let md5 = stored?.map_err(|refusal| Failure::of(refusal, &request))?;
+    let md5 = stored?.map_err(|refusal| HandlerError::of(refusal, &request))?;
     let hex: String = md5.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(HttpResponse::Ok().insert_header((header::ETAG, format!("\"{hex}\""))).finish())
 }
 
-fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, Failure> {
+fn content_md5(request: &HttpRequest) -> Result<Option<[u8; 16]>, HandlerError> {
     let Some(value) = request.headers().get("content-md5") else { return Ok(None) };
     let digest = value.to_str().ok().and_then(|text| STANDARD.decode(text.trim()).ok());
     let digest: Option<[u8; 16]> = digest.and_then(|bytes| bytes.try_into().ok());
-    digest.map(Some).ok_or_else(|| Failure::parameter("Content-MD5", "must be 16 bytes in base64"))
+    digest.map(Some).ok_or_else(|| HandlerError::parameter("Content-MD5", "must be 16 bytes in base64"))
 }
 
 /// `POST …/imports`
-pub(crate) async fn create_import(call: Call) -> Outcome {
+pub(crate) async fn create_import(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(new_import)?;

@@ -1,8 +1,8 @@
 use branchyard_domain::access::{Belong, Own};
 use branchyard_domain::entities::{Member, MemberRole};
-use branchyard_http_common::{Answer, Call, bound, page};
+use branchyard_http_common::{ApiResponse, RequestContext, bound, page};
 
-use super::{Outcome, page_of};
+use super::{HandlerResult, page_of};
 use crate::wire;
 
 const MEMBER_ROLES: &[(&str, MemberRole)] = &[("owner", MemberRole::Owner), ("member", MemberRole::Member)];
@@ -12,7 +12,7 @@ fn shown(member: &Member) -> wire::Member {
 }
 
 /// `GET /organizations/{organization}/members`
-pub(crate) async fn list_organization_members(call: Call) -> Outcome {
+pub(crate) async fn list_organization_members(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Belong>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["members", &access.organization().id.to_string()]);
@@ -23,16 +23,16 @@ pub(crate) async fn list_organization_members(call: Call) -> Outcome {
 }
 
 /// `PUT /organizations/{organization}/members/{username}`
-pub(crate) async fn put_organization_member(call: Call) -> Outcome {
+pub(crate) async fn put_organization_member(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let (access, user) = call.organization_to::<Own, _, _>(move |hub, _| hub.people().user_named(&name)).await?;
     let role = call.body(|fields| fields.required_choice("role", MEMBER_ROLES))?;
     let (member, added) = call.write(move |hub| hub.members().put(&access, &user, role)).await?;
-    Ok(Answer::data(if added { 201 } else { 200 }, &shown(&member)))
+    Ok(ApiResponse::data(if added { 201 } else { 200 }, &shown(&member)))
 }
 
 /// `DELETE /organizations/{organization}/members/{username}`: whoever names themselves leaves, for all else it takes an owner.
-pub(crate) async fn remove_organization_member(call: Call) -> Outcome {
+pub(crate) async fn remove_organization_member(call: RequestContext) -> HandlerResult {
     let name = call.segment("username");
     let member = if call.signed_in()?.name.as_str().eq_ignore_ascii_case(&name) {
         let access = call.organization::<Belong>().await?;
@@ -42,5 +42,5 @@ pub(crate) async fn remove_organization_member(call: Call) -> Outcome {
             call.organization_to::<Own, _, _>(move |hub, access| hub.members().get(access, &name)).await?;
         call.write(move |hub| hub.members().remove(&access, &member)).await?
     };
-    Ok(Answer::data(200, &shown(&member)))
+    Ok(ApiResponse::data(200, &shown(&member)))
 }

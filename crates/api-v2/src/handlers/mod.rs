@@ -23,7 +23,9 @@ pub(crate) mod user;
 
 use branchyard_domain::entities::{Operation, Role};
 use branchyard_domain::values::{CommitHash, Revision};
-use branchyard_http_common::{Answer, AppState, Call, Failure, Fields, IfMatch, PageRequest, Query, Urls, etag_of};
+use branchyard_http_common::{
+    ApiResponse, AppState, Fields, HandlerError, IfMatch, PageRequest, Query, RequestContext, Urls, etag_of,
+};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use serde::Serialize;
@@ -31,7 +33,7 @@ use serde::Serialize;
 use crate::convert;
 
 /// How a handler ends.
-pub(crate) type Outcome = Result<Answer, Failure>;
+pub(crate) type HandlerResult = Result<ApiResponse, HandlerError>;
 
 /// The roles on a database.
 pub(crate) const ROLES: &[(&str, Role)] = &[("read", Role::Read), ("write", Role::Write), ("admin", Role::Admin)];
@@ -47,18 +49,18 @@ pub(crate) fn urls(state: &AppState) -> Urls {
 }
 
 /// 202 for accepted work.
-pub(crate) fn accepted(operation: &Operation, urls: &Urls) -> Answer {
+pub(crate) fn accepted(operation: &Operation, urls: &Urls) -> ApiResponse {
     let shown = convert::operation_ref(operation, urls);
-    Answer::data(202, &shown).at(shown.href).retry_after(1)
+    ApiResponse::data(202, &shown).at(shown.href).retry_after(1)
 }
 
 /// The page of an ordinary list.
-pub(crate) fn page_of(call: &Call, query: &Query<'_>) -> Option<PageRequest> {
+pub(crate) fn page_of(call: &RequestContext, query: &Query<'_>) -> Option<PageRequest> {
     query.page(call.state.config.default_page_size, call.state.config.max_page_size)
 }
 
 /// The page of a list whose published clients read one page only.
-pub(crate) fn long_page_of(call: &Call, query: &Query<'_>) -> Option<PageRequest> {
+pub(crate) fn long_page_of(call: &RequestContext, query: &Query<'_>) -> Option<PageRequest> {
     query.page(call.state.config.long_page_size, call.state.config.long_page_size)
 }
 
@@ -77,7 +79,7 @@ pub(crate) fn revision(from: &Fields<'_>) -> Option<Revision> {
 }
 
 /// 413 for a text above its limit.
-pub(crate) fn too_large(field: &str, limit: usize) -> Failure {
+pub(crate) fn too_large(field: &str, limit: usize) -> HandlerError {
     let text = format!("has more than {limit} bytes");
     let problem = Problem::new(ErrorCode::PayloadTooLarge, format!("{field} {text}"));
     problem.with_error(FieldError::at_pointer(format!("/{field}"), text)).into()

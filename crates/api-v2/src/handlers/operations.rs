@@ -7,12 +7,12 @@ use branchyard_domain::entities::{Operation, OperationKind, OperationStatus};
 use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::{OperationFilter, OperationState};
 use branchyard_domain::values::OperationId;
-use branchyard_http_common::{Answer, Call, Failure, bound, page};
+use branchyard_http_common::{ApiResponse, HandlerError, RequestContext, bound, page};
 
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use super::{Outcome, page_of, urls};
+use super::{HandlerResult, page_of, urls};
 use crate::{convert, prefer};
 
 /// How often somebody who waits looks for the end of an operation that another server runs.
@@ -35,7 +35,7 @@ const KINDS: &[(&str, &[OperationKind])] = &[
 ];
 
 /// `GET …/operations`
-pub(crate) async fn list_operations(call: Call) -> Outcome {
+pub(crate) async fn list_operations(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let (page_request, state, kinds, filters) = call.query(|q| {
         let page = page_of(&call, q);
@@ -64,12 +64,12 @@ pub(crate) async fn list_operations(call: Call) -> Outcome {
 }
 
 /// An operation as a path names it.
-struct Named {
+struct OperationPath {
     id: OperationId,
     database: Option<(String, String)>,
 }
 
-impl Named {
+impl OperationPath {
     fn is(&self, operation: &Operation) -> bool {
         self.database.as_ref().is_none_or(|(owner, name)| {
             operation.locator.owner.as_str().eq_ignore_ascii_case(owner)
@@ -79,33 +79,33 @@ impl Named {
 }
 
 /// The four spellings of an operation id (v2 §4.1), percent-decoded once.
-fn named(text: &str, root: &str) -> Option<Named> {
+fn named(text: &str, root: &str) -> Option<OperationPath> {
     let text = match text.strip_prefix(root).and_then(|rest| rest.strip_prefix("/operations/")) {
         Some(rest) => percent_encoding::percent_decode_str(rest).decode_utf8().ok()?.into_owned(),
         None => text.to_owned(),
     };
     match text.split('/').collect::<Vec<_>>().as_slice() {
-        [id] => Some(Named { id: OperationId::parse(id).ok()?, database: None }),
+        [id] => Some(OperationPath { id: OperationId::parse(id).ok()?, database: None }),
         ["databases", owner, name, "operations", id] => {
             let database = Some(((*owner).to_owned(), (*name).to_owned()));
-            Some(Named { id: OperationId::parse(id).ok()?, database })
+            Some(OperationPath { id: OperationId::parse(id).ok()?, database })
         }
         _ => None,
     }
 }
 
-fn named_by(call: &Call) -> Result<Named, Failure> {
+fn named_by(call: &RequestContext) -> Result<OperationPath, HandlerError> {
     named(&call.segment("operation_id"), urls(&call.state).root())
-        .ok_or_else(|| Failure::not_found(OperationError::NoSuchOperation.to_string()))
+        .ok_or_else(|| HandlerError::not_found(OperationError::NoSuchOperation.to_string()))
 }
 
-fn answer(operation: &Operation, sees: bool) -> Answer {
-    let answer = Answer::resource(200, &convert::operation(operation, sees));
+fn answer(operation: &Operation, sees: bool) -> ApiResponse {
+    let answer = ApiResponse::resource(200, &convert::operation(operation, sees));
     if operation.settled() { answer } else { answer.retry_after(1) }
 }
 
 /// `GET /operations/{operation_id}`
-pub(crate) async fn get_operation(call: Call) -> Outcome {
+pub(crate) async fn get_operation(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let named = Arc::new(named_by(&call)?);
     let wait = prefer::wait(call.header("prefer"));
@@ -135,12 +135,12 @@ pub(crate) async fn get_operation(call: Call) -> Outcome {
 }
 
 /// Whether the caller may see all of it whatever has changed meanwhile: they asked for it, and it made no database, which could be hidden from them.
-fn is_theirs(operation: &Operation, call: &Call) -> bool {
+fn is_theirs(operation: &Operation, call: &RequestContext) -> bool {
     let made_none = !matches!(&operation.status, OperationStatus::Succeeded(outcome) if outcome.database.is_some());
     made_none && call.caller.user().is_some_and(|user| user.id == operation.created_by)
 }
 
-async fn look(call: &Call, named: &Arc<Named>) -> Result<(Operation, bool), Failure> {
+async fn look(call: &RequestContext, named: &Arc<OperationPath>) -> Result<(Operation, bool), HandlerError> {
     let (caller, named) = (call.caller.clone(), Arc::clone(named));
     call.read(move |hub| -> Result<_, OperationError> {
         let operation = hub.operations().get(&caller, named.id)?;
@@ -154,7 +154,7 @@ async fn look(call: &Call, named: &Arc<Named>) -> Result<(Operation, bool), Fail
 }
 
 /// `POST /operations/{operation_id}/cancel`
-pub(crate) async fn cancel_operation(call: Call) -> Outcome {
+pub(crate) async fn cancel_operation(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let named = named_by(&call)?;
     let (caller, asker, id) = (call.caller.clone(), Arc::clone(&user), named.id);

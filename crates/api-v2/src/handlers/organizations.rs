@@ -1,9 +1,9 @@
 use branchyard_domain::access::{Own, Visit};
 use branchyard_domain::usecases::{EditOrganization, NewOrganization, OrganizationView};
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
-use branchyard_http_common::{Answer, Call, Fields, Urls, bound, page, segment};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, Urls, bound, page, segment};
 
-use super::{Outcome, ROLES, page_of, unchanged, urls};
+use super::{HandlerResult, ROLES, page_of, unchanged, urls};
 use crate::wire;
 
 fn shown(view: &OrganizationView) -> wire::Organization {
@@ -11,7 +11,7 @@ fn shown(view: &OrganizationView) -> wire::Organization {
 }
 
 /// `GET /user/organizations`
-pub(crate) async fn list_user_organizations(call: Call) -> Outcome {
+pub(crate) async fn list_user_organizations(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["organizations", &user.id.to_string()]);
@@ -22,12 +22,12 @@ pub(crate) async fn list_user_organizations(call: Call) -> Outcome {
 }
 
 /// `POST /organizations`
-pub(crate) async fn create_organization(call: Call) -> Outcome {
+pub(crate) async fn create_organization(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let wanted = call.body(new_organization)?;
     let urls = urls(&call.state);
-    let created = move |view: &OrganizationView| Answer::resource(201, &shown(view)).at(address(view, &urls));
+    let created = move |view: &OrganizationView| ApiResponse::resource(201, &shown(view)).at(address(view, &urls));
     call.effect(key, move |hub, once| hub.organizations().create(&user, wanted, once), created).await
 }
 
@@ -44,13 +44,13 @@ fn new_organization(fields: &Fields<'_>) -> Option<NewOrganization> {
 }
 
 /// `GET /organizations/{organization}`
-pub(crate) async fn get_organization(call: Call) -> Outcome {
+pub(crate) async fn get_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Visit>().await?;
-    Ok(Answer::resource(200, &shown(&call.state.hub.organizations().get(&access))))
+    Ok(ApiResponse::resource(200, &shown(&call.state.hub.organizations().get(&access))))
 }
 
 /// `PATCH /organizations/{organization}`
-pub(crate) async fn update_organization(call: Call) -> Outcome {
+pub(crate) async fn update_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Own>().await?;
     let edit = call.patch(edit_organization)?;
     let if_match = call.if_match();
@@ -60,7 +60,7 @@ pub(crate) async fn update_organization(call: Call) -> Outcome {
             hub.organizations().edit(&access, edit, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &shown(&view)))
+    Ok(ApiResponse::resource(200, &shown(&view)))
 }
 
 fn edit_organization(fields: &Fields<'_>) -> Option<EditOrganization> {
@@ -71,7 +71,7 @@ fn edit_organization(fields: &Fields<'_>) -> Option<EditOrganization> {
 }
 
 /// `DELETE /organizations/{organization}`
-pub(crate) async fn delete_organization(call: Call) -> Outcome {
+pub(crate) async fn delete_organization(call: RequestContext) -> HandlerResult {
     let access = call.organization::<Own>().await?;
     let if_match = call.if_match();
     let view = call
@@ -80,5 +80,5 @@ pub(crate) async fn delete_organization(call: Call) -> Outcome {
             hub.organizations().delete(&access, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &shown(&view)))
+    Ok(ApiResponse::data(200, &shown(&view)))
 }

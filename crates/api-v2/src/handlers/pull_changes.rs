@@ -4,12 +4,12 @@ use branchyard_domain::entities::{Conflict, Pull, PullState, TableChange};
 use branchyard_domain::errors::PullError;
 use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::{Call, Failure, PageRequest, Refusal, RowKey, bound, page};
+use branchyard_http_common::{ApiError, HandlerError, PageRequest, RequestContext, RowKey, bound, page};
 use serde::{Deserialize, Serialize};
 
 use super::pulls::number_of;
 use super::rows::{self, DiffKey, WalkedRow};
-use super::{Outcome, page_of};
+use super::{HandlerResult, page_of};
 use crate::wire;
 
 /// A list of something a pull does.
@@ -21,10 +21,10 @@ struct List {
     bound: String,
 }
 
-async fn list(call: &Call, name: &str) -> Result<List, Failure> {
+async fn list(call: &RequestContext, name: &str) -> Result<List, HandlerError> {
     let number = call.segment("pull_number");
     let (access, pull) = call
-        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .access_to::<Read, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let (page, table) = call.query(|q| {
         let page = page_of(call, q);
@@ -37,7 +37,7 @@ async fn list(call: &Call, name: &str) -> Result<List, Failure> {
 
 impl List {
     /// Whether pages that were begun may go on: what was hidden meanwhile is shown no more.
-    fn is_shown(&self) -> Result<bool, Refusal> {
+    fn is_shown(&self) -> Result<bool, ApiError> {
         if !matches!(self.pull.state, PullState::Merged { .. }) {
             self.pull.shown().map_err(PullError::from)?;
         }
@@ -45,7 +45,7 @@ impl List {
     }
 
     /// From the merge base to the head of the source; pinned by the token.
-    fn ends<K>(&self, hub: &Hub, start: Option<&DiffKey<K>>) -> Result<(CommitHash, CommitHash), Refusal> {
+    fn ends<K>(&self, hub: &Hub, start: Option<&DiffKey<K>>) -> Result<(CommitHash, CommitHash), ApiError> {
         if let Some(start) = start
             && self.is_shown()?
             && let (Ok(from), Ok(to)) = (CommitHash::parse(&start.from), CommitHash::parse(&start.to))
@@ -58,12 +58,12 @@ impl List {
 }
 
 /// `GET …/pulls/{pull_number}/diff`
-pub(crate) async fn list_pull_diff(call: Call) -> Outcome {
+pub(crate) async fn list_pull_diff(call: RequestContext) -> HandlerResult {
     let list = list(&call, "pull diff").await?;
     let start: Option<DiffKey<RowKey>> = call.page_key(&list.page, &list.bound)?;
     let (page_request, bound, fetch) = (list.page.clone(), list.bound.clone(), list.page.fetch());
     let ((from, to), found) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let (from, to) = list.ends(hub, start.as_ref())?;
             let tables = rows::tables(hub, &list.access, (&from, &to), list.table.as_deref())?;
             let found =
@@ -76,12 +76,12 @@ pub(crate) async fn list_pull_diff(call: Call) -> Outcome {
 }
 
 /// `GET …/pulls/{pull_number}/diff/tables`
-pub(crate) async fn list_pull_diff_tables(call: Call) -> Outcome {
+pub(crate) async fn list_pull_diff_tables(call: RequestContext) -> HandlerResult {
     let list = list(&call, "pull diff/tables").await?;
     let start: Option<DiffKey<String>> = call.page_key(&list.page, &list.bound)?;
     let (page_request, bound) = (list.page.clone(), list.bound.clone());
     let ((from, to), found) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let (from, to) = list.ends(hub, start.as_ref())?;
             let after = start.as_ref().map(|start| start.at.as_str());
             let found = rows::changed_tables(hub, &list.access, (&from, &to), list.table.as_deref(), after)?;
@@ -109,12 +109,12 @@ impl ConflictKey {
 }
 
 /// `GET …/pulls/{pull_number}/conflicts`
-pub(crate) async fn list_pull_conflicts(call: Call) -> Outcome {
+pub(crate) async fn list_pull_conflicts(call: RequestContext) -> HandlerResult {
     let list = list(&call, "conflicts").await?;
     let start: Option<ConflictKey> = call.page_key(&list.page, &list.bound)?;
     let (page_request, bound, fetch) = (list.page.clone(), list.bound.clone(), list.page.fetch());
     let (edges, found) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let skip = start.as_ref().map_or(0, |start| start.skip);
             let edges = match start.as_ref().and_then(ConflictKey::edges) {
                 Some(edges) if list.is_shown()? => edges,

@@ -4,12 +4,12 @@ use branchyard_domain::access::{Participate, Read, Write};
 use branchyard_domain::entities::{Operation, Pull, PullComment, PullState, Side};
 use branchyard_domain::errors::{AccessError, PullError, PullStateError};
 use branchyard_domain::ports::{PullFilter, PullStanding};
-use branchyard_domain::usecases::{EditPull, MergePull, NewPull, Once, WantedState};
+use branchyard_domain::usecases::{EditPull, IdempotencyRecord, MergePull, NewPull, WantedState};
 use branchyard_domain::values::{CommentId, LongText, PullNumber, Timestamp, Title};
-use branchyard_http_common::{Answer, Call, Failure, Fields, Refusal, Services, bound, page};
+use branchyard_http_common::{ApiError, ApiResponse, Fields, HandlerError, RequestContext, Services, bound, page};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use super::{Outcome, accepted, long_page_of, page_of, unchanged, urls};
+use super::{HandlerResult, accepted, long_page_of, page_of, unchanged, urls};
 use crate::{convert, wire};
 
 /// The number in the path, for use once the database is known to be visible.
@@ -22,7 +22,7 @@ pub(crate) fn number_of(text: &str) -> Result<PullNumber, Problem> {
 }
 
 /// `GET …/pulls`
-pub(crate) async fn list_pulls(call: Call) -> Outcome {
+pub(crate) async fn list_pulls(call: RequestContext) -> HandlerResult {
     const STATES: &[(&str, PullStanding)] =
         &[("open", PullStanding::Open), ("closed", PullStanding::Closed), ("merged", PullStanding::Merged)];
     let access = call.access::<Read>().await?;
@@ -40,7 +40,7 @@ pub(crate) async fn list_pulls(call: Call) -> Outcome {
 }
 
 /// `POST …/pulls`
-pub(crate) async fn create_pull(call: Call) -> Outcome {
+pub(crate) async fn create_pull(call: RequestContext) -> HandlerResult {
     let access = call.access::<Participate>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.open_body(new_pull)?;
@@ -50,9 +50,9 @@ pub(crate) async fn create_pull(call: Call) -> Outcome {
     let told = Arc::clone(&brings);
     let created = move |pull: &Pull| {
         let location = urls.below(&locator, "pulls", &pull.number.to_string());
-        Answer::resource(201, &convert::pull(pull, &locator, told.get().map(Vec::as_slice))).at(location)
+        ApiResponse::resource(201, &convert::pull(pull, &locator, told.get().map(Vec::as_slice))).at(location)
     };
-    let open = move |hub: &Services, once: Option<&Once<'_, Pull>>| {
+    let open = move |hub: &Services, once: Option<&IdempotencyRecord<'_, Pull>>| {
         if let Some(kinds) = hub.pulls().brings_of_new(&access, &wanted) {
             brings.get_or_init(|| kinds);
         }
@@ -82,35 +82,35 @@ fn branch_ref(fields: &Fields<'_>) -> Option<((String, String), String)> {
 }
 
 /// `GET …/pulls/{pull_number}`
-pub(crate) async fn get_pull(call: Call) -> Outcome {
+pub(crate) async fn get_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, (pull, brings)) = call
-        .access_to::<Read, _, Refusal>(move |hub, access| {
+        .access_to::<Read, _, ApiError>(move |hub, access| {
             let pull = hub.pulls().get(access, number_of(&number)?)?;
             let brings = hub.pulls().brings(access, &pull)?;
             Ok((pull, brings))
         })
         .await?;
-    Ok(Answer::resource(200, &convert::pull(&pull, &access.database().locator, brings.as_deref())))
+    Ok(ApiResponse::resource(200, &convert::pull(&pull, &access.database().locator, brings.as_deref())))
 }
 
 /// `PATCH …/pulls/{pull_number}`
-pub(crate) async fn update_pull(call: Call) -> Outcome {
+pub(crate) async fn update_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let access = call.access::<Participate>().await?;
     let (access, pull) = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let pull = hub.pulls().editable(&access, number_of(&number)?)?;
             Ok((access, pull))
         })
         .await?;
     let edit = call.patch(edit_pull)?;
     if edit.state.is_some() && matches!(pull.state, PullState::Merged { .. }) {
-        return Err(Failure::from(is_merged(pull.number)));
+        return Err(HandlerError::from(is_merged(pull.number)));
     }
     let (if_match, base) = (call.if_match(), access.database().locator.clone());
     let (pull, brings) = call
-        .write(move |hub| -> Result<_, Refusal> {
+        .write(move |hub| -> Result<_, ApiError> {
             let base = access.database().locator.clone();
             // Found before the transaction, and only where it is compared.
             let seen = if if_match.is_some() { hub.pulls().brings(&access, &pull)? } else { None };
@@ -124,7 +124,7 @@ pub(crate) async fn update_pull(call: Call) -> Outcome {
             Ok((pull, brings))
         })
         .await?;
-    Ok(Answer::resource(200, &convert::pull(&pull, &base, brings.as_deref())))
+    Ok(ApiResponse::resource(200, &convert::pull(&pull, &base, brings.as_deref())))
 }
 
 fn is_merged(number: PullNumber) -> Problem {
@@ -144,12 +144,12 @@ fn edit_pull(fields: &Fields<'_>) -> Option<EditPull> {
 }
 
 /// `POST …/pulls/{pull_number}/withdraw`
-pub(crate) async fn withdraw_pull(call: Call) -> Outcome {
+pub(crate) async fn withdraw_pull(call: RequestContext) -> HandlerResult {
     call.signed_in()?;
     let (number, sought) = (call.segment("pull_number"), call.sought());
     let (caller, owner, name) = (call.caller.clone(), call.segment("owner"), call.segment("database"));
     let withdrawable = call
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let seen = sought.access::<Participate>(hub);
             let number = match (number_of(&number), seen) {
                 (Ok(number), Ok(_) | Err(AccessError::NoSuchDatabase)) => number,
@@ -162,15 +162,15 @@ pub(crate) async fn withdraw_pull(call: Call) -> Outcome {
     let key = call.key(withdrawable.who()).await?;
     call.body(|_| Some(()))?;
     let (base, sees_base) = (withdrawable.base().clone(), withdrawable.sees_base);
-    let withdrawn = move |pull: &Pull| Answer::data(200, &convert::withdrawn(pull, &base, sees_base));
+    let withdrawn = move |pull: &Pull| ApiResponse::data(200, &convert::withdrawn(pull, &base, sees_base));
     call.effect(key, move |hub, once| hub.pulls().withdraw(&withdrawable, once), withdrawn).await
 }
 
 /// `GET …/pulls/{pull_number}/comments`
-pub(crate) async fn list_pull_comments(call: Call) -> Outcome {
+pub(crate) async fn list_pull_comments(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
-        .access_to::<Read, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .access_to::<Read, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let page_request = call.query(|q| long_page_of(&call, q))?;
     let bound = bound(&["comments", &access.database().id.to_string(), &pull.number.to_string()]);
@@ -183,14 +183,14 @@ pub(crate) async fn list_pull_comments(call: Call) -> Outcome {
 }
 
 /// `POST …/pulls/{pull_number}/comments`
-pub(crate) async fn create_pull_comment(call: Call) -> Outcome {
+pub(crate) async fn create_pull_comment(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
-        .access_to::<Participate, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .access_to::<Participate, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let key = call.key(access.who()).await?;
     let body = call.body(|fields| fields.required_as("body", comment_text))?;
-    let created = |comment: &PullComment| Answer::data(201, &wire::PullComment::from(comment));
+    let created = |comment: &PullComment| ApiResponse::data(201, &wire::PullComment::from(comment));
     call.effect(key, move |hub, once| hub.pulls().comment(&access, pull.number, body, once), created).await
 }
 
@@ -202,10 +202,10 @@ fn comment_text(text: &str) -> Result<LongText, String> {
 }
 
 /// `POST …/pulls/{pull_number}/merge`
-pub(crate) async fn merge_pull(call: Call) -> Outcome {
+pub(crate) async fn merge_pull(call: RequestContext) -> HandlerResult {
     let number = call.segment("pull_number");
     let (access, pull) = call
-        .access_to::<Write, _, Refusal>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
+        .access_to::<Write, _, ApiError>(move |hub, access| Ok(hub.pulls().get(access, number_of(&number)?)?))
         .await?;
     let key = call.key(access.who()).await?;
     let how = call.body(merge_how)?;

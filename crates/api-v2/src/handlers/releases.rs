@@ -2,13 +2,13 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Release;
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{CommitHash, LongText, RefName, Timestamp, Title};
-use branchyard_http_common::{Answer, Call, Fields, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
 
-use super::{Outcome, page_of, unchanged, urls};
+use super::{HandlerResult, page_of, unchanged, urls};
 use crate::wire;
 
 /// `GET …/releases`
-pub(crate) async fn list_releases(call: Call) -> Outcome {
+pub(crate) async fn list_releases(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["releases", &access.database().id.to_string()]);
@@ -25,14 +25,14 @@ pub(crate) async fn list_releases(call: Call) -> Outcome {
 }
 
 /// `POST …/releases`
-pub(crate) async fn create_release(call: Call) -> Outcome {
+pub(crate) async fn create_release(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(new_release)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |release: &Release| {
         let location = urls.below(&locator, "releases", release.tag.as_str());
-        Answer::resource(201, &wire::Release::from(release)).at(location)
+        ApiResponse::resource(201, &wire::Release::from(release)).at(location)
     };
     call.effect(key, move |hub, once| hub.releases().create(&access, wanted, once), created).await
 }
@@ -47,14 +47,14 @@ fn new_release(fields: &Fields<'_>) -> Option<NewRelease> {
 }
 
 /// `GET …/releases/{tag}`
-pub(crate) async fn get_release(call: Call) -> Outcome {
+pub(crate) async fn get_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (_, release) = call.access_to::<Read, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
-    Ok(Answer::resource(200, &wire::Release::from(&release)))
+    Ok(ApiResponse::resource(200, &wire::Release::from(&release)))
 }
 
 /// `PATCH …/releases/{tag}`
-pub(crate) async fn update_release(call: Call) -> Outcome {
+pub(crate) async fn update_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
     let edit = call.patch(edit_release)?;
@@ -65,7 +65,7 @@ pub(crate) async fn update_release(call: Call) -> Outcome {
             hub.releases().edit(&access, found.tag.as_str(), edit, Some(&as_seen))
         })
         .await?;
-    Ok(Answer::resource(200, &wire::Release::from(&release)))
+    Ok(ApiResponse::resource(200, &wire::Release::from(&release)))
 }
 
 fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
@@ -75,7 +75,7 @@ fn edit_release(fields: &Fields<'_>) -> Option<EditRelease> {
 }
 
 /// `DELETE …/releases/{tag}`
-pub(crate) async fn delete_release(call: Call) -> Outcome {
+pub(crate) async fn delete_release(call: RequestContext) -> HandlerResult {
     let tag = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.releases().get(access, &tag)).await?;
     let if_match = call.if_match();
@@ -85,5 +85,5 @@ pub(crate) async fn delete_release(call: Call) -> Outcome {
             hub.releases().delete(&access, found.tag.as_str(), Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &wire::Release::from(&release)))
+    Ok(ApiResponse::data(200, &wire::Release::from(&release)))
 }

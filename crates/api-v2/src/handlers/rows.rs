@@ -4,7 +4,7 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
-use branchyard_http_common::{Listed, Refusal, RowKey, changed_rows_from};
+use branchyard_http_common::{ApiError, Listed, RowKey, changed_rows_from};
 use serde::{Deserialize, Serialize};
 
 use crate::wire;
@@ -31,7 +31,7 @@ pub(crate) fn walk(
     tables: &[String],
     start: Option<&RowKey>,
     fetch: usize,
-) -> Result<Listed<WalkedRow>, Refusal> {
+) -> Result<Listed<WalkedRow>, ApiError> {
     let mut rows = Vec::new();
     let begun = start.map(|key| key.table.as_str()).unwrap_or_default();
     for table in tables.iter().filter(|table| table.as_str() >= begun) {
@@ -58,7 +58,7 @@ pub(crate) fn tables(
     access: &DatabaseAccess<Read>,
     (from, to): (&CommitHash, &CommitHash),
     table: Option<&str>,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, ApiError> {
     if let Some(table) = table {
         return Ok(vec![table.to_owned()]);
     }
@@ -73,7 +73,7 @@ pub(crate) fn changed_tables(
     (from, to): (&CommitHash, &CommitHash),
     table: Option<&str>,
     after: Option<&str>,
-) -> Result<Vec<branchyard_domain::entities::TableChange>, Refusal> {
+) -> Result<Vec<branchyard_domain::entities::TableChange>, ApiError> {
     let mut changed = hub.history().changed_tables(access, from, to)?;
     if let Some(table) = table {
         changed.retain(|change| change.table == table);
@@ -87,6 +87,6 @@ pub(crate) fn changed_tables(
     Ok(changed)
 }
 
-fn has_table(hub: &Hub, access: &DatabaseAccess<Read>, at: &CommitHash, name: &str) -> Result<bool, Refusal> {
+fn has_table(hub: &Hub, access: &DatabaseAccess<Read>, at: &CommitHash, name: &str) -> Result<bool, ApiError> {
     Ok(hub.history().tables(access, at)?.iter().any(|table| table.name == name))
 }

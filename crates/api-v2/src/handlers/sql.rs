@@ -7,28 +7,28 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Operation;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, ReadQuery, SqlFailure};
+use branchyard_domain::ports::{CancellationToken, ReadQuery, SqlFailure};
 use branchyard_domain::usecases::{ReadEnd, SqlWrite};
 use branchyard_domain::values::{CommitHash, LongText, RefName};
 use branchyard_http_common::ConcurrencyPermit;
 use branchyard_http_common::{
-    Answer, AppState, Call, Coding, CollectLimits, Ending, Failure, Fields, First, IfNoneMatch, JsonRows, Query,
-    Refusal, RowShape, Sought, TaggedCoding, Waiting, download_channel,
+    ApiError, ApiResponse, AppState, Coding, CollectLimits, DatabasePath, Ending, Fields, First, HandlerError,
+    IfNoneMatch, JsonRows, Query, RequestContext, RowShape, TaggedCoding, Waiting, download_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use super::{Outcome, accepted, too_large, urls};
-use crate::stream::{Format, StreamSink};
+use super::{HandlerResult, accepted, too_large, urls};
+use crate::stream::{StreamFormat, StreamSink};
 use crate::{convert, wire};
 
 /// Counts in a body; what is above the cap counts as the cap.
 const COUNTS: RangeInclusive<u64> = 1..=i64::MAX as u64;
 
 /// A JSON answer, or a stream.
-type Answered = Result<Either<Answer, HttpResponse>, Failure>;
+type Answered = Result<Either<ApiResponse, HttpResponse>, HandlerError>;
 
 /// A read as it was asked for.
-struct Asked {
+struct ReadRequest {
     q: String,
     at: Option<String>,
     limit: Option<u64>,
@@ -36,23 +36,23 @@ struct Asked {
 }
 
 /// `GET …/sql`
-pub(crate) async fn run_sql_read_query(call: Call) -> Answered {
+pub(crate) async fn run_sql_read_query(call: RequestContext) -> Answered {
     let asked = call.query(|query| asked_by_query(query, call.state.config.sql.max_statement_bytes_get));
     read(&call, asked).await
 }
 
-fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<Asked> {
+fn asked_by_query(query: &Query<'_>, max_bytes: usize) -> Option<ReadRequest> {
     let q = query.required_text("q").map(str::to_owned);
     if q.as_ref().is_some_and(|q| q.len() > max_bytes) {
         query.fault("q", format!("has more than {max_bytes} bytes; send it by POST"));
     }
     let at = query.text("ref").map(str::to_owned);
     let (limit, timeout_ms) = (query.count("limit"), query.count("timeout_ms"));
-    Some(Asked { q: q?, at, limit, timeout_ms })
+    Some(ReadRequest { q: q?, at, limit, timeout_ms })
 }
 
 /// `POST …/sql`
-pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
+pub(crate) async fn run_sql_read_query_post(call: RequestContext) -> Answered {
     let asked = call.body(|fields| {
         let q = fields.required_text("q");
         let at = fields.optional_as("ref", |text| match text {
@@ -61,14 +61,14 @@ pub(crate) async fn run_sql_read_query_post(call: Call) -> Answered {
         });
         let limit = fields.optional_int("limit", &COUNTS);
         let timeout_ms = fields.optional_int("timeout_ms", &COUNTS);
-        Some(Asked { q: q?, at, limit, timeout_ms })
+        Some(ReadRequest { q: q?, at, limit, timeout_ms })
     });
     let max_bytes = call.state.config.sql.max_statement_bytes;
-    let short = |asked: Asked| if asked.q.len() > max_bytes { Err(too_large("q", max_bytes)) } else { Ok(asked) };
+    let short = |asked: ReadRequest| if asked.q.len() > max_bytes { Err(too_large("q", max_bytes)) } else { Ok(asked) };
     read(&call, asked.and_then(short)).await
 }
 
-async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
+async fn read(call: &RequestContext, asked: Result<ReadRequest, HandlerError>) -> Answered {
     call.has_no_effect();
     let asked = match asked {
         Ok(asked) => asked,
@@ -83,7 +83,7 @@ async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
         sought: call.sought(),
         timeout_ms: asked.timeout_ms.unwrap_or(limits.default_timeout_ms).min(limits.timeout_cap_ms),
         asked,
-        format: Format::accepted(call.header("accept")),
+        format: StreamFormat::accepted(call.header("accept")),
         coding: call.coding(),
         state: call.state.clone(),
         known: call.if_none_match(),
@@ -96,17 +96,17 @@ async fn read(call: &Call, asked: Result<Asked, Failure>) -> Answered {
     }
     reading.slot = Some(call.read_slot()?);
     match reading.format {
-        Format::Json => reading.whole(call, known).await.map(Either::Left),
-        Format::Ndjson | Format::Csv => reading.streamed(call).await,
+        StreamFormat::Json => reading.whole(call, known).await.map(Either::Left),
+        StreamFormat::Ndjson | StreamFormat::Csv => reading.streamed(call).await,
     }
 }
 
 /// A read, and the caller's place for it once it runs.
 struct Reading {
-    sought: Sought,
-    asked: Asked,
+    sought: DatabasePath,
+    asked: ReadRequest,
     timeout_ms: u64,
-    format: Format,
+    format: StreamFormat,
     coding: Coding,
     state: AppState,
     known: IfNoneMatch,
@@ -122,7 +122,7 @@ struct Granted {
 }
 
 impl Reading {
-    fn grant(&self, hub: &Hub) -> Result<Granted, Refusal> {
+    fn grant(&self, hub: &Hub) -> Result<Granted, ApiError> {
         let access = self.sought.access::<Read>(hub)?;
         let commit = hub.sql().resolve(&access, self.asked.at.as_deref())?;
         let etag = self.etag(&access, &commit);
@@ -138,19 +138,19 @@ impl Reading {
     }
 
     /// The answer when the caller has it already, or when it was given before and never changes.
-    fn kept(&self, granted: &Granted) -> Option<Answer> {
+    fn kept(&self, granted: &Granted) -> Option<ApiResponse> {
         // Only this server can make such a tag, and it does so only for results that never change.
         if self.known.matches(&granted.etag) {
-            return Some(Answer::with_body(200, "").tagged(Some(granted.etag.clone())));
+            return Some(ApiResponse::with_body(200, "").tagged(Some(granted.etag.clone())));
         }
-        if self.is_read && self.format == Format::Json { self.state.results.get(&granted.etag) } else { None }
+        if self.is_read && self.format == StreamFormat::Json { self.state.results.get(&granted.etag) } else { None }
     }
 
     fn etag(&self, access: &DatabaseAccess<Read>, commit: &CommitHash) -> String {
         let limits = &self.state.config.sql;
         let in_force = match self.format {
-            Format::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),
-            Format::Ndjson | Format::Csv => String::new(),
+            StreamFormat::Json => format!("{} {} {}", limits.default_limit, limits.row_cap, limits.max_response_bytes),
+            StreamFormat::Ndjson | StreamFormat::Csv => String::new(),
         };
         let id = access.database().id.to_string();
         let limit = self.asked.limit.map(|limit| limit.to_string()).unwrap_or_default();
@@ -159,25 +159,25 @@ impl Reading {
         self.state.keys.entity_tag(&[&request[..], &[&in_force, self.format.media_type(), self.coding.name()]].concat())
     }
 
-    fn query(&self, canceled: Canceled) -> ReadQuery<'_> {
+    fn query(&self, canceled: CancellationToken) -> ReadQuery<'_> {
         ReadQuery { sql: &self.asked.q, timeout: Duration::from_millis(self.timeout_ms), canceled }
     }
 
     /// The result as one JSON document, limited. All on one thread: a short read takes less time than going from one to another.
-    async fn whole(self, call: &Call, known: Option<Granted>) -> Outcome {
-        let canceled = Canceled::default();
+    async fn whole(self, call: &RequestContext, known: Option<Granted>) -> HandlerResult {
+        let canceled = CancellationToken::default();
         // When the client goes away this future ends before its answer, and so shall the statement.
         let _waiting = Waiting::new(&canceled);
         let answered = call.run(&call.state.sql, move |hub| {
             let answer = self.answer(hub, known, canceled)?;
-            Ok::<_, Refusal>((answer, self.slot))
+            Ok::<_, ApiError>((answer, self.slot))
         });
         let (answer, slot) = answered.await?;
         call.keep_slot(slot);
         Ok(answer)
     }
 
-    fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: Canceled) -> Result<Answer, Refusal> {
+    fn answer(&self, hub: &Hub, known: Option<Granted>, canceled: CancellationToken) -> Result<ApiResponse, ApiError> {
         let granted = known.map_or_else(|| self.grant(hub), Ok)?;
         if let Some(answer) = self.kept(&granted) {
             return Ok(answer);
@@ -196,7 +196,7 @@ impl Reading {
             ReadEnd::Done(report) => (convert::finished(rows.finish()), report.deterministic),
             ReadEnd::Failed(failure) => (convert::failed(status_of(&failure), failure.to_string()), false),
         };
-        let answer = Answer::data(200, &result);
+        let answer = ApiResponse::data(200, &result);
         if !(lasting && self.is_read) {
             return Ok(answer);
         }
@@ -206,14 +206,14 @@ impl Reading {
     }
 
     /// The whole result, row by row.
-    async fn streamed(self, call: &Call) -> Answered {
-        let (granted, reading) = call.read(move |hub| Ok::<_, Refusal>((self.grant(hub)?, self))).await?;
+    async fn streamed(self, call: &RequestContext) -> Answered {
+        let (granted, reading) = call.read(move |hub| Ok::<_, ApiError>((self.grant(hub)?, self))).await?;
         if let Some(answer) = reading.kept(&granted) {
             return Ok(Either::Left(answer));
         }
         let Granted { access, commit, etag } = granted;
         let (format, coding) = (reading.format, reading.coding);
-        let canceled = Canceled::default();
+        let canceled = CancellationToken::default();
         let (writer, download) = download_channel(call.state.config.sql.stream_stall, &canceled);
         let running = call.spawn(&call.state.sql, move |hub| -> Result<(), ReadError> {
             let mut rows = StreamSink::new(format, reading.asked.limit, writer);
@@ -221,7 +221,7 @@ impl Reading {
                 ReadEnd::Done(report) => Ok(report.deterministic),
                 ReadEnd::Failed(failure) => Err((status_of(&failure), failure.to_string())),
             };
-            let broken = end.is_err() && format == Format::Csv;
+            let broken = end.is_err() && format == StreamFormat::Csv;
             rows.finish(&end).end(if broken { Ending::Broken(end) } else { Ending::Whole(end) });
             Ok(())
         });
@@ -261,7 +261,7 @@ fn status_of(failure: &SqlFailure) -> wire::QueryStatus {
 }
 
 /// `POST …/sql-writes`
-pub(crate) async fn run_sql_write_query(call: Call) -> Outcome {
+pub(crate) async fn run_sql_write_query(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(sql_write)?;

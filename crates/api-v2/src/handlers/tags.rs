@@ -2,13 +2,13 @@ use branchyard_domain::access::{Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName};
-use branchyard_http_common::{Answer, Call, Fields, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, bound, page};
 
-use super::{Outcome, page_of, revision, unchanged, urls};
+use super::{HandlerResult, page_of, revision, unchanged, urls};
 use crate::wire;
 
 /// `GET …/tags`
-pub(crate) async fn list_tags(call: Call) -> Outcome {
+pub(crate) async fn list_tags(call: RequestContext) -> HandlerResult {
     let access = call.access::<Read>().await?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["tags", &access.database().id.to_string()]);
@@ -19,13 +19,13 @@ pub(crate) async fn list_tags(call: Call) -> Outcome {
 }
 
 /// `POST …/tags`
-pub(crate) async fn create_tag(call: Call) -> Outcome {
+pub(crate) async fn create_tag(call: RequestContext) -> HandlerResult {
     let access = call.access::<Write>().await?;
     let key = call.key(access.who()).await?;
     let wanted = call.body(new_tag)?;
     let (urls, locator) = (urls(&call.state), access.database().locator.clone());
     let created = move |tag: &Tag| {
-        Answer::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()))
+        ApiResponse::resource(201, &wire::Tag::from(tag)).at(urls.below(&locator, "tags", tag.name.as_str()))
     };
     call.effect(key, move |hub, once| hub.tags().create(&access, wanted, once), created).await
 }
@@ -38,14 +38,14 @@ fn new_tag(fields: &Fields<'_>) -> Option<NewTag> {
 }
 
 /// `GET …/tags/{tag}`
-pub(crate) async fn get_tag(call: Call) -> Outcome {
+pub(crate) async fn get_tag(call: RequestContext) -> HandlerResult {
     let name = call.segment("tag");
     let (_, tag) = call.access_to::<Read, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;
-    Ok(Answer::resource(200, &wire::Tag::from(&tag)))
+    Ok(ApiResponse::resource(200, &wire::Tag::from(&tag)))
 }
 
 /// `DELETE …/tags/{tag}`
-pub(crate) async fn delete_tag(call: Call) -> Outcome {
+pub(crate) async fn delete_tag(call: RequestContext) -> HandlerResult {
     let name = call.segment("tag");
     let (access, found) = call.access_to::<Write, _, _>(move |hub, access| hub.tags().get(access, &name)).await?;
     let if_match = call.if_match();
@@ -55,5 +55,5 @@ pub(crate) async fn delete_tag(call: Call) -> Outcome {
             hub.tags().delete(&access, found.name.as_str(), Some(&as_seen))
         })
         .await?;
-    Ok(Answer::data(200, &wire::Tag::from(&tag)))
+    Ok(ApiResponse::data(200, &wire::Tag::from(&tag)))
 }

@@ -2,13 +2,13 @@ use branchyard_domain::entities::Token;
 use branchyard_domain::errors::TokenError;
 use branchyard_domain::usecases::MintedToken;
 use branchyard_domain::values::{Timestamp, TokenExpiry, TokenId, TokenName};
-use branchyard_http_common::{Answer, Call, Fields, Shown, bound, page};
+use branchyard_http_common::{ApiResponse, Fields, RequestContext, SecretsShown, bound, page};
 
-use super::{Outcome, page_of};
+use super::{HandlerResult, page_of};
 use crate::convert;
 
 /// `GET /user/tokens`
-pub(crate) async fn list_user_tokens(call: Call) -> Outcome {
+pub(crate) async fn list_user_tokens(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let page_request = call.query(|q| page_of(&call, q))?;
     let bound = bound(&["tokens", &user.id.to_string()]);
@@ -21,11 +21,12 @@ pub(crate) async fn list_user_tokens(call: Call) -> Outcome {
 }
 
 /// `POST /user/tokens`
-pub(crate) async fn create_user_token(call: Call) -> Outcome {
+pub(crate) async fn create_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let key = call.key(&user).await?;
     let (name, expiry) = call.body(new_token)?;
-    let act = move |hub: &branchyard_http_common::Services, once: Option<&branchyard_domain::usecases::Once<'_, _>>| {
+    let act = move |hub: &branchyard_http_common::Services,
+                    once: Option<&branchyard_domain::usecases::IdempotencyRecord<'_, _>>| {
         let tokens = hub.tokens();
         tokens.create(&user, name.as_str(), expiry, tokens.mint(), once)
     };
@@ -33,13 +34,13 @@ pub(crate) async fn create_user_token(call: Call) -> Outcome {
 }
 
 /// The secret is shown to the request that made it; what is saved for its repetitions does not hold it.
-fn created(minted: &MintedToken, shown: Shown) -> Answer {
+fn created(minted: &MintedToken, shown: SecretsShown) -> ApiResponse {
     let MintedToken { token, secret } = minted;
     let mut data = convert::token(token, token.created_at);
-    if shown == Shown::Now {
+    if shown == SecretsShown::Now {
         data.token = Some(secret.expose().to_owned());
     }
-    Answer::data(201, &data).secret()
+    ApiResponse::data(201, &data).secret()
 }
 
 fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
@@ -49,7 +50,7 @@ fn new_token(fields: &Fields<'_>) -> Option<(TokenName, TokenExpiry)> {
 }
 
 /// `DELETE /user/tokens/{token_id}`
-pub(crate) async fn delete_user_token(call: Call) -> Outcome {
+pub(crate) async fn delete_user_token(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
     let (id, now): (_, Timestamp) = (call.segment("token_id"), call.state.hub.now());
     let token = call
@@ -58,5 +59,5 @@ pub(crate) async fn delete_user_token(call: Call) -> Outcome {
             hub.tokens().delete(&user, id)
         })
         .await?;
-    Ok(Answer::data(200, &convert::token(&token, now)))
+    Ok(ApiResponse::data(200, &convert::token(&token, now)))
 }

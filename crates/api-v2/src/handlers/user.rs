@@ -1,10 +1,10 @@
-use branchyard_http_common::{Answer, Call};
+use branchyard_http_common::{ApiResponse, RequestContext};
 
-use super::Outcome;
+use super::HandlerResult;
 use crate::wire;
 
 /// `GET /user`
-pub(crate) async fn get_current_user(call: Call) -> Outcome {
+pub(crate) async fn get_current_user(call: RequestContext) -> HandlerResult {
     let user = call.signed_in()?;
-    Ok(Answer::resource(200, &wire::User::from(user.as_ref())))
+    Ok(ApiResponse::resource(200, &wire::User::from(user.as_ref())))
 }

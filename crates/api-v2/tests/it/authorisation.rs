@@ -11,17 +11,17 @@ use branchyard_auth::TokenExpiry;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{Admin, Caller, DatabaseAccess, Level, Own, Participate, Write};
 use branchyard_domain::entities::{HookEvent, MemberRole, Role, User, Visibility};
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::{
     EditDatabase, NewBranch, NewDatabase, NewHook, NewOrganization, NewPull, NewRelease, NewTag, NewUser, Room,
     SqlWrite,
 };
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Revision, Title};
-use branchyard_shapes::{Asked, Content};
+use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
 use crate::imports;
-use crate::world::{Answer, World};
+use crate::world::{ApiAnswer, ApiHarness};
 
 const TABLE: &str = include_str!("authorisation.txt");
 const FORKS: &str = include_str!("authorisation_forks.txt");
@@ -36,7 +36,7 @@ const FORK_CALLERS: [&str; 7] =
 
 /// What a line of the table of forks asks about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
+enum AuthorizationSide {
     /// The private fork.
     Fork,
     /// The base of the fork, for what concerns the pull from the fork.
@@ -49,7 +49,7 @@ enum Side {
 struct ForkLine {
     method: &'static str,
     path: &'static str,
-    side: Side,
+    side: AuthorizationSide,
     expected: [u16; FORK_CALLERS.len()],
 }
 
@@ -60,9 +60,9 @@ fn fork_table() -> Vec<ForkLine> {
         let mut word = || words.next().unwrap_or_else(|| panic!("too short: {line}"));
         let (method, path) = (word(), word());
         let side = match word() {
-            "fork" => Side::Fork,
-            "base" => Side::Base,
-            "private-base" => Side::PrivateBase,
+            "fork" => AuthorizationSide::Fork,
+            "base" => AuthorizationSide::Base,
+            "private-base" => AuthorizationSide::PrivateBase,
             other => panic!("{other} in: {line}"),
         };
         let expected = FORK_CALLERS.map(|_| word().parse().unwrap_or_else(|_| panic!("no status in: {line}")));
@@ -74,18 +74,18 @@ fn fork_table() -> Vec<ForkLine> {
 
 #[test]
 fn every_route_below_a_database_is_in_the_table_of_forks() {
-    let mut mounted: BTreeSet<(String, Side)> = BTreeSet::new();
+    let mut mounted: BTreeSet<(String, AuthorizationSide)> = BTreeSet::new();
     for (method, path) in branchyard_api_v2::routes() {
         let route = format!("{method} {path}");
         if ["{database}", "{operation_id}", "{upload_id}"].iter().any(|name| path.contains(name)) {
-            mounted.insert((route.clone(), Side::Fork));
+            mounted.insert((route.clone(), AuthorizationSide::Fork));
         }
         if path.contains("/{database}/pulls") {
-            mounted.extend([Side::Base, Side::PrivateBase].map(|side| (route.clone(), side)));
+            mounted.extend([AuthorizationSide::Base, AuthorizationSide::PrivateBase].map(|side| (route.clone(), side)));
         }
     }
     let lines = fork_table();
-    let listed: BTreeSet<(String, Side)> =
+    let listed: BTreeSet<(String, AuthorizationSide)> =
         lines.iter().map(|line| (format!("{} {}", line.method, line.path), line.side)).collect();
     assert_eq!(listed.len(), lines.len(), "a line is there twice");
     let missing: Vec<_> = mounted.difference(&listed).collect();
@@ -98,7 +98,7 @@ async fn every_role_on_a_private_fork_is_answered_as_the_table_says() {
     let mut wrong = Vec::new();
     for line in fork_table() {
         for (caller, expected) in FORK_CALLERS.into_iter().zip(line.expected) {
-            let scene = Scene::forked(line.side);
+            let scene = AuthorizationHarness::forked(line.side);
             let answer = scene.ask(caller, line.method, line.path).await;
             if answer.status != expected {
                 let (method, path, status, side) = (line.method, line.path, answer.status, line.side);
@@ -111,14 +111,14 @@ async fn every_role_on_a_private_fork_is_answered_as_the_table_says() {
 }
 
 /// One line of the table.
-struct Line {
+struct AuthorizationLine {
     method: &'static str,
     path: &'static str,
     visibility: Option<Visibility>,
     expected: [u16; CALLERS.len()],
 }
 
-fn table() -> Vec<Line> {
+fn table() -> Vec<AuthorizationLine> {
     let lines = TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let line = |line: &'static str| {
         let mut words = line.split_whitespace();
@@ -132,7 +132,7 @@ fn table() -> Vec<Line> {
         };
         let expected = CALLERS.map(|_| word().parse().unwrap_or_else(|_| panic!("no status in: {line}")));
         assert_eq!(words.next(), None, "too long: {line}");
-        Line { method, path, visibility, expected }
+        AuthorizationLine { method, path, visibility, expected }
     };
     lines.map(line).collect()
 }
@@ -171,7 +171,7 @@ async fn every_caller_is_answered_as_the_table_says() {
     let mut wrong = Vec::new();
     for line in table() {
         for (caller, expected) in CALLERS.into_iter().zip(line.expected) {
-            let scene = Scene::new(line.visibility.unwrap_or(Visibility::Private));
+            let scene = AuthorizationHarness::new(line.visibility.unwrap_or(Visibility::Private));
             let answer = scene.ask(caller, line.method, line.path).await;
             if answer.status != expected {
                 let (method, path, status) = (line.method, line.path, answer.status);
@@ -184,8 +184,8 @@ async fn every_caller_is_answered_as_the_table_says() {
 }
 
 /// The database `hydro/rivers` of an organization, with one of everything below it, and an organization without databases.
-pub(crate) struct Scene {
-    pub(crate) world: World,
+pub(crate) struct AuthorizationHarness {
+    pub(crate) world: ApiHarness,
     /// Owner and name of the database that is asked about.
     at: (&'static str, &'static str),
     /// Owner and name of the database that pulls come from.
@@ -234,12 +234,12 @@ fn person(caller: &str) -> Option<&'static str> {
     }
 }
 
-impl Scene {
+impl AuthorizationHarness {
     pub(crate) fn new(visibility: Visibility) -> Self {
-        Self::over(World::new(), visibility)
+        Self::over(ApiHarness::new(), visibility)
     }
 
-    pub(crate) fn over(world: World, visibility: Visibility) -> Self {
+    pub(crate) fn over(world: ApiHarness, visibility: Visibility) -> Self {
         let mut scene = Self::bare(world, visibility);
         scene.furnish();
         scene
@@ -247,8 +247,8 @@ impl Scene {
 
     /// The private fork of `hydro/rivers` with one of everything below it, and a pull from it to its base. Its owner shared it with an administrator,
     /// a writer, a reader, and one who was removed again.
-    fn forked(side: Side) -> Self {
-        let mut scene = Self::bare(World::new(), Visibility::Public);
+    fn forked(side: AuthorizationSide) -> Self {
+        let mut scene = Self::bare(ApiHarness::new(), Visibility::Public);
         let hub = scene.world.fakes.hub.clone();
         scene.write("main", "CREATE TABLE base(id INTEGER PRIMARY KEY)");
         scene.world.work();
@@ -265,7 +265,7 @@ impl Scene {
         scene.collaborate(&[(&carl, Role::Read)]);
         hub.collaborators().remove(&scene.access(), "rex").unwrap();
         scene.furnish();
-        if side == Side::Fork {
+        if side == AuthorizationSide::Fork {
             return scene;
         }
         let wil = Caller::User(wil);
@@ -274,13 +274,13 @@ impl Scene {
         hub.pulls().open(&participant, pull, None).unwrap();
         while hub.pulls().refresh_next(1).unwrap().is_some() {}
         (scene.at, scene.owner, scene.owner_name) = (RIVERS, base, OWNER);
-        if side == Side::PrivateBase {
+        if side == AuthorizationSide::PrivateBase {
             see(&hub, &scene.access(), Visibility::Private);
         }
         scene
     }
 
-    fn bare(world: World, visibility: Visibility) -> Self {
+    fn bare(world: ApiHarness, visibility: Visibility) -> Self {
         let hub = &world.fakes.hub;
         let user = |name: &str| new_user(hub, name);
         let olga = user(OWNER);
@@ -369,7 +369,7 @@ impl Scene {
         let done: Vec<_> = hub.dispatch().turn("test", &[], Room { hooks: 1, held_back: 1, slow: &[] }).unwrap().leases;
         let done: Vec<_> = done
             .into_iter()
-            .map(|lease| hub.dispatch().attempt(lease, &Canceled::default(), || true).unwrap())
+            .map(|lease| hub.dispatch().attempt(lease, &CancellationToken::default(), || true).unwrap())
             .collect();
         hub.dispatch().turn("test", &done, Room { hooks: 0, held_back: 0, slow: &[] }).unwrap();
         self.operation = self.write("busy", "INSERT INTO t VALUES (2)");
@@ -398,12 +398,12 @@ impl Scene {
         }
     }
 
-    async fn ask(&self, caller: &str, method: &str, path: &str) -> Answer {
+    async fn ask(&self, caller: &str, method: &str, path: &str) -> ApiAnswer {
         self.world.send(self.good(caller, method, path).await.into_request()).await
     }
 
     /// A request that is answered well, if only its caller may make it.
-    pub(crate) async fn good(&self, caller: &str, method: &str, path: &str) -> Asked {
+    pub(crate) async fn good(&self, caller: &str, method: &str, path: &str) -> SentRequest {
         let (mut token, token_id) = self.token(caller);
         if path.contains("{token_id}") {
             // Not the credential of the request, whose use is noted beside the request, before or after its answer.
@@ -412,7 +412,13 @@ impl Scene {
         if path == "/uploads/{upload_id}/{part_number}" {
             let session = self.session(self.owner_name).await;
             let address = imports::url(&session).strip_prefix("https://yard.test/api/v2").unwrap().to_owned();
-            return Asked::new(token, method, branchyard_api_v2::BASE, address, Content::Bytes(imports::FILE.to_vec()));
+            return SentRequest::new(
+                token,
+                method,
+                branchyard_api_v2::BASE,
+                address,
+                Content::Bytes(imports::FILE.to_vec()),
+            );
         }
         let body = match (method, path) {
             ("POST", "/databases/{owner}/{database}/imports") => Some(self.import(caller).await),
@@ -441,7 +447,7 @@ impl Scene {
         let address = filled.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
         assert!(!address.contains('{'), "{address}: say what stands there");
         let content = body.map_or(Content::None, Content::Json);
-        Asked::new(token, method, branchyard_api_v2::BASE, format!("{address}{query}"), content)
+        SentRequest::new(token, method, branchyard_api_v2::BASE, format!("{address}{query}"), content)
     }
 
     /// An upload session of somebody who may have one.

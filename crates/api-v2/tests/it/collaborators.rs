@@ -1,10 +1,10 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use serde_json::json;
 
 const C: &str = "/databases/ada/rivers/collaborators";
 
-async fn rivers(visibility: &str) -> (World, String, String, String) {
-    let world = World::new();
+async fn rivers(visibility: &str) -> (ApiHarness, String, String, String) {
+    let world = ApiHarness::new();
     let [ada, bob, cleo] = ["ada", "bob", "cleo"].map(|name| world.user(name));
     world.database(&ada, "ada", "rivers", visibility).await;
     (world, ada, bob, cleo)

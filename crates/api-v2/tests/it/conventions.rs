@@ -1,11 +1,11 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use branchyard_http_common::RateLimits;
 use futures_util::StreamExt as _;
 use serde_json::json;
 
 #[actix_web::test]
 async fn unknown_routes_are_problems() {
-    let world = World::new();
+    let world = ApiHarness::new();
     for path in [
         "",
         "/",
@@ -26,11 +26,11 @@ async fn unknown_routes_are_problems() {
 
 #[actix_web::test]
 async fn other_methods_are_told_what_is_allowed() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let answer = world.delete(None, "/user").await;
     answer.refused(405, "METHOD_NOT_ALLOWED");
     assert_eq!(answer.header("allow"), "GET, HEAD, OPTIONS");
-    let answer = world.send(World::request(None, "PUT", "/databases/ada/x/branches/a%2Fb")).await;
+    let answer = world.send(ApiHarness::request(None, "PUT", "/databases/ada/x/branches/a%2Fb")).await;
     assert_eq!((answer.status, answer.header("allow")), (405, "GET, HEAD, DELETE, OPTIONS"));
     let answer = world.get(None, "/operations/databases/ada/rivers/operations/x/cancel").await;
     assert_eq!((answer.status, answer.header("allow")), (405, "POST, OPTIONS"));
@@ -38,10 +38,10 @@ async fn other_methods_are_told_what_is_allowed() {
 
 #[actix_web::test]
 async fn options_and_preflights_need_no_credential() {
-    let world = World::with(|config| config.allowed_origins = vec!["*".to_owned()]);
-    let answer = world.send(World::request(None, "OPTIONS", "/databases")).await;
+    let world = ApiHarness::with(|config| config.allowed_origins = vec!["*".to_owned()]);
+    let answer = world.send(ApiHarness::request(None, "OPTIONS", "/databases")).await;
     assert_eq!((answer.status, answer.header("allow")), (204, "GET, HEAD, POST, OPTIONS"));
-    let preflight = World::request(None, "OPTIONS", "/databases")
+    let preflight = ApiHarness::request(None, "OPTIONS", "/databases")
         .insert_header(("Origin", "https://elsewhere.test"))
         .insert_header(("Access-Control-Request-Method", "POST"));
     let answer = world.send(preflight).await;
@@ -54,9 +54,9 @@ async fn options_and_preflights_need_no_credential() {
 
 #[actix_web::test]
 async fn no_origin_may_call_by_default() {
-    let world = World::new();
+    let world = ApiHarness::new();
     for method in ["OPTIONS", "GET"] {
-        let request = World::request(None, method, "/databases")
+        let request = ApiHarness::request(None, method, "/databases")
             .insert_header(("Origin", "https://elsewhere.test"))
             .insert_header(("Access-Control-Request-Method", "POST"));
         let answer = world.send(request).await.expect(if method == "GET" { 200 } else { 204 });
@@ -68,30 +68,32 @@ async fn no_origin_may_call_by_default() {
 
 #[actix_web::test]
 async fn an_origin_list_names_the_origin_or_nothing() {
-    let world = World::with(|config| config.allowed_origins = vec!["https://a.test".to_owned()]);
-    let ask = |origin: &'static str| World::request(None, "GET", "/databases").insert_header(("Origin", origin));
+    let world = ApiHarness::with(|config| config.allowed_origins = vec!["https://a.test".to_owned()]);
+    let ask = |origin: &'static str| ApiHarness::request(None, "GET", "/databases").insert_header(("Origin", origin));
     assert_eq!(world.send(ask("https://a.test")).await.header("access-control-allow-origin"), "https://a.test");
     assert_eq!(world.send(ask("https://b.test")).await.header("access-control-allow-origin"), "");
 }
 
 #[actix_web::test]
 async fn every_answer_has_its_headers() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let answer = world.get(None, "/databases").await.expect(200);
     assert!(answer.header("x-request-id").starts_with("req_"));
     assert_eq!(answer.header("vary"), "Authorization, Accept, Origin");
     assert_eq!(answer.header("cache-control"), "public, no-cache");
-    let answer = world.send(World::request(Some(&ada), "GET", "/user").insert_header(("X-Request-Id", "mine:1"))).await;
+    let answer =
+        world.send(ApiHarness::request(Some(&ada), "GET", "/user").insert_header(("X-Request-Id", "mine:1"))).await;
     assert_eq!(answer.header("x-request-id"), "mine:1");
     assert_eq!(answer.header("cache-control"), "private, no-cache");
-    let answer = world.send(World::request(None, "GET", "/nothing").insert_header(("X-Request-Id", "not mine"))).await;
+    let answer =
+        world.send(ApiHarness::request(None, "GET", "/nothing").insert_header(("X-Request-Id", "not mine"))).await;
     assert!(answer.header("x-request-id").starts_with("req_"));
 }
 
 #[actix_web::test]
 async fn bad_credentials_are_refused_everywhere() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "open", "public").await;
     let unknown = format!("hsat.v1.{}3mhf8X", "A".repeat(43));
@@ -111,23 +113,24 @@ async fn bad_credentials_are_refused_everywhere() {
 
 #[actix_web::test]
 async fn the_user_is_shown() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let answer = world.get(Some(&ada), "/user").await.expect(200);
     let expected = json!({"username": "ada", "email_addresses": [{"address": "ada@example.test", "is_primary": true, "is_verified": true}]});
     assert_eq!(answer.json(), json!({"data": expected}));
     let etag = answer.header("etag").to_owned();
-    let answer =
-        world.send(World::request(Some(&ada), "GET", "/user").insert_header(("If-None-Match", etag.clone()))).await;
+    let answer = world
+        .send(ApiHarness::request(Some(&ada), "GET", "/user").insert_header(("If-None-Match", etag.clone())))
+        .await;
     assert_eq!((answer.status, answer.text.as_str(), answer.header("etag")), (304, "", etag.as_str()));
-    assert_eq!(world.send(World::request(Some(&ada), "HEAD", "/user")).await.status, 200);
+    assert_eq!(world.send(ApiHarness::request(Some(&ada), "HEAD", "/user")).await.status, 200);
 }
 
 #[actix_web::test]
 async fn bodies_are_checked_before_anything_they_say() {
-    let world = World::with(|config| config.max_json_body_bytes = 100);
+    let world = ApiHarness::with(|config| config.max_json_body_bytes = 100);
     let ada = world.user("ada");
-    let post = |text: &str| World::request(Some(&ada), "POST", "/databases").set_payload(text.to_owned());
+    let post = |text: &str| ApiHarness::request(Some(&ada), "POST", "/databases").set_payload(text.to_owned());
     world.send(post("{}")).await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
     world.send(post("{}").insert_header(("Content-Type", "text/json"))).await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
     world.send(post(&" ".repeat(101))).await.refused(413, "PAYLOAD_TOO_LARGE");
@@ -151,11 +154,11 @@ fn unsent(request: actix_web::test::TestRequest, length: &str) -> actix_http::Re
 
 #[actix_web::test]
 async fn credential_quota_size_and_type_come_before_the_body() {
-    let world = World::with(|config| {
+    let world = ApiHarness::with(|config| {
         config.rate_limits = Some(RateLimits { user_per_hour: 4, anonymous_per_minute: 5 });
     });
     let ada = world.user("ada");
-    let of = |who| World::request(who, "POST", "/databases");
+    let of = |who| ApiHarness::request(who, "POST", "/databases");
     world.answer(unsent(of(Some("x")), "10")).await.refused(401, "UNAUTHENTICATED");
     world.answer(unsent(of(None), "65536")).await.refused(401, "UNAUTHENTICATED");
     world.answer(unsent(of(None), "65537")).await.refused(413, "PAYLOAD_TOO_LARGE");
@@ -174,25 +177,25 @@ async fn credential_quota_size_and_type_come_before_the_body() {
 
 #[actix_web::test]
 async fn a_read_without_a_credential_may_have_a_long_body_and_nothing_else() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let read = |length: usize| {
         let body = json!({"q": format!("select 1{}", " ".repeat(length))});
-        World::request(None, "POST", "/databases/ada/rivers/sql").set_json(body)
+        ApiHarness::request(None, "POST", "/databases/ada/rivers/sql").set_json(body)
     };
     world.send(read(100_000)).await.expect(200);
-    let other = World::request(None, "POST", "/databases/ada/rivers/branches");
+    let other = ApiHarness::request(None, "POST", "/databases/ada/rivers/branches");
     world.answer(unsent(other, "100000")).await.refused(413, "PAYLOAD_TOO_LARGE");
 }
 
 #[actix_web::test]
 async fn an_idempotency_key_has_one_effect() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     let body = json!({"owner": "ada", "name": "rivers", "visibility": "public"});
     let post = |who: &str, body: &serde_json::Value| {
-        World::request(Some(who), "POST", "/databases").insert_header(("Idempotency-Key", "\"k1\"")).set_json(body)
+        ApiHarness::request(Some(who), "POST", "/databases").insert_header(("Idempotency-Key", "\"k1\"")).set_json(body)
     };
     let first = world.send(post(&ada, &body)).await.expect(201);
     let again = world.send(post(&ada, &body)).await.expect(201);
@@ -207,17 +210,18 @@ async fn an_idempotency_key_has_one_effect() {
     world.send(post(&bob, &bobs)).await.expect(201);
     world.fakes.clock.advance_seconds(86_401);
     world.send(post(&ada, &body)).await.refused(409, "CONFLICT");
-    let bad = World::request(Some(&ada), "POST", "/databases").insert_header(("Idempotency-Key", "")).set_json(&body);
+    let bad =
+        ApiHarness::request(Some(&ada), "POST", "/databases").insert_header(("Idempotency-Key", "")).set_json(&body);
     world.send(bad).await.refused_at(400, "Idempotency-Key");
 }
 
 #[actix_web::test]
 async fn an_error_frees_its_key() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let post = |name: &str| {
         let body = json!({"owner": "ada", "name": name, "visibility": "public"});
-        World::request(Some(&ada), "POST", "/databases").insert_header(("Idempotency-Key", "k")).set_json(body)
+        ApiHarness::request(Some(&ada), "POST", "/databases").insert_header(("Idempotency-Key", "k")).set_json(body)
     };
     world.send(post("a b")).await.refused(400, "VALIDATION_FAILED");
     world.send(post("ab")).await.expect(201);

@@ -1,10 +1,10 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use branchyard_domain::usecases::Limits;
 use serde_json::json;
 
 #[actix_web::test]
 async fn a_database_lives_and_dies() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let body = json!({"owner": "ADA", "name": "Rivers", "visibility": "private", "description": "River gauges"});
     let created = world.post(Some(&ada), "/databases", body).await.expect(201);
@@ -18,9 +18,10 @@ async fn a_database_lives_and_dies() {
     let got = world.get(Some(&ada), "/databases/Ada/rivers").await.expect(200);
     assert_eq!(got.data(), expected);
     assert_eq!(got.header("etag"), created.header("etag"));
-    let changed = World::request(Some(&ada), "DELETE", "/databases/ada/rivers").insert_header(("If-Match", "\"x\""));
+    let changed =
+        ApiHarness::request(Some(&ada), "DELETE", "/databases/ada/rivers").insert_header(("If-Match", "\"x\""));
     world.send(changed).await.refused(412, "PRECONDITION_FAILED");
-    let same = World::request(Some(&ada), "DELETE", "/databases/ada/rivers")
+    let same = ApiHarness::request(Some(&ada), "DELETE", "/databases/ada/rivers")
         .insert_header(("If-Match", got.header("etag").to_owned()));
     assert_eq!(world.send(same).await.expect(200).data(), expected);
     world.get(Some(&ada), "/databases/ada/rivers").await.refused(404, "NOT_FOUND");
@@ -28,7 +29,7 @@ async fn a_database_lives_and_dies() {
 
 #[actix_web::test]
 async fn what_is_hidden_looks_absent() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "secret", "private").await;
     world.database(&ada, "ada", "open", "public").await;
@@ -50,7 +51,7 @@ async fn what_is_hidden_looks_absent() {
 
 #[actix_web::test]
 async fn creating_is_refused_for_the_right_reason() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, _bob) = (world.user("ada"), world.user("bob"));
     let body = |owner: &str, name: &str| json!({"owner": owner, "name": name, "visibility": "public"});
     world.post(None, "/databases", body("ada", "x")).await.refused(401, "UNAUTHENTICATED");
@@ -64,7 +65,7 @@ async fn creating_is_refused_for_the_right_reason() {
 
 #[actix_web::test]
 async fn lists_filter() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     for (name, visibility) in [("Rivers", "public"), ("lakes", "private"), ("river-two", "public")] {
         world.database(&ada, "ada", name, visibility).await;
@@ -94,7 +95,7 @@ async fn lists_filter() {
 
 #[actix_web::test]
 async fn what_a_database_says_of_itself_changes() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "private").await;
     world.branch(&ada, "ada/rivers", "work", "main").await;
@@ -124,7 +125,7 @@ async fn what_a_database_says_of_itself_changes() {
 
 #[actix_web::test]
 async fn a_change_is_refused_for_the_right_reason() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     let path = "/databases/ada/rivers";
@@ -148,7 +149,7 @@ async fn a_change_is_refused_for_the_right_reason() {
 
 #[actix_web::test]
 async fn an_owner_has_so_many_databases() {
-    let world = World::limited(Limits { databases_per_owner: 2, ..Limits::default() });
+    let world = ApiHarness::limited(Limits { databases_per_owner: 2, ..Limits::default() });
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "a", "public").await;
     world.database(&ada, "ada", "b", "public").await;
@@ -165,7 +166,7 @@ async fn an_owner_has_so_many_databases() {
 
 #[actix_web::test]
 async fn a_filter_finds_only_what_is_seen() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     for (name, visibility) in [("open", "public"), ("secret", "private")] {
         world.database(&ada, "ada", name, visibility).await;

@@ -1,18 +1,18 @@
 //! Hooks and their deliveries.
 
 use branchyard_domain::entities::AttemptError;
-use branchyard_domain::ports::{Canceled, Sent};
+use branchyard_domain::ports::{CancellationToken, Sent};
 use branchyard_domain::usecases::{Limits, Room};
 use branchyard_domain_testing::fakes::ScriptedSender;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, World};
+use crate::world::{ApiAnswer, ApiHarness};
 
 const H: &str = "/databases/ada/rivers/hooks";
 const ROOM: Room<'_> = Room { hooks: 9, held_back: 9, slow: &[] };
 const URL: &str = "https://ci.example.test/yard";
 
-impl World {
+impl ApiHarness {
     /// Makes the deliveries of all events, and all attempts that are due.
     fn deliver(&self) {
         let dispatch = self.fakes.hub.dispatch();
@@ -21,7 +21,7 @@ impl World {
         while !leases.is_empty() {
             let done: Vec<_> = leases
                 .into_iter()
-                .map(|lease| dispatch.attempt(lease, &Canceled::default(), || true).unwrap())
+                .map(|lease| dispatch.attempt(lease, &CancellationToken::default(), || true).unwrap())
                 .collect();
             leases = dispatch.turn("test", &done, ROOM).unwrap().leases;
         }
@@ -32,8 +32,8 @@ impl World {
     }
 }
 
-async fn rivers(limits: Limits) -> (World, String) {
-    let world = World::limited(limits);
+async fn rivers(limits: Limits) -> (ApiHarness, String) {
+    let world = ApiHarness::limited(limits);
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "private").await;
     world.deliver();
@@ -41,7 +41,7 @@ async fn rivers(limits: Limits) -> (World, String) {
 }
 
 fn keyed(who: &str, path: &str) -> actix_web::test::TestRequest {
-    World::request(Some(who), "POST", path).insert_header(("Idempotency-Key", "k"))
+    ApiHarness::request(Some(who), "POST", path).insert_header(("Idempotency-Key", "k"))
 }
 
 #[actix_web::test]
@@ -150,7 +150,7 @@ async fn requests_off_the_rules() {
 async fn a_ping_and_what_the_log_says_of_it() {
     let (world, ada) = rivers(Limits::default()).await;
     let id = world.hook(&ada, json!({"url": URL, "active": false})).await;
-    let queued = world.send(World::request(Some(&ada), "POST", &format!("{H}/{id}/ping"))).await.expect(201);
+    let queued = world.send(ApiHarness::request(Some(&ada), "POST", &format!("{H}/{id}/ping"))).await.expect(201);
     let ping = queued.data();
     let path = format!("{H}/{id}/deliveries/{}", ping["id"].as_str().unwrap());
     assert_eq!(queued.header("location"), format!("https://yard.test/api/v2{path}"));
@@ -163,7 +163,7 @@ async fn a_ping_and_what_the_log_says_of_it() {
         })
     );
     let redeliver = format!("{path}/redeliver");
-    world.send(World::request(Some(&ada), "POST", &redeliver)).await.refused(409, "CONFLICT");
+    world.send(ApiHarness::request(Some(&ada), "POST", &redeliver)).await.refused(409, "CONFLICT");
     let mut answer = ScriptedSender::answer(302);
     answer.error = Some(AttemptError::Redirect);
     world.fakes.sender.plan(URL, answer);
@@ -180,7 +180,7 @@ async fn a_ping_and_what_the_log_says_of_it() {
         json!({"id": ping["id"], "status": "failed", "finished_at": done["finished_at"]})
     );
 
-    world.send(World::request(Some(&ada), "POST", &redeliver)).await.expect(200);
+    world.send(ApiHarness::request(Some(&ada), "POST", &redeliver)).await.expect(200);
     world.fakes.sender.plan(URL, Sent { headers: Vec::new(), reply: None, error: Some(AttemptError::BlockedAddress) });
     world.deliver();
     let done = world.get(Some(&ada), &path).await.expect(200).data();
@@ -217,7 +217,7 @@ async fn what_happens_to_the_database_is_told_and_listed() {
     world.fakes.sender.plan(URL, ScriptedSender::answer(410));
     world.branch(&ada, "ada/rivers", "d", "main").await;
     world.deliver();
-    let hook: Answer = world.get(Some(&ada), &format!("{H}/{id}")).await.expect(200);
+    let hook: ApiAnswer = world.get(Some(&ada), &format!("{H}/{id}")).await.expect(200);
     assert_eq!((&hook.data()["active"], &hook.data()["disabled_reason"]), (&json!(false), &json!("gone")));
     let on = world.patch(Some(&ada), &format!("{H}/{id}"), json!({"active": true})).await.expect(200).data();
     assert_eq!(on.get("disabled_reason"), None);

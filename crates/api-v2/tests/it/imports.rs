@@ -1,4 +1,4 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use actix_web::test::TestRequest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 const I: &str = "/databases/ada/rivers/imports";
 pub(crate) const FILE: &[u8] = b"id,name\n1,Alice\n";
 
-async fn session() -> (World, String, Value) {
-    let world = World::new();
+async fn session() -> (ApiHarness, String, Value) {
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "private").await;
     let body = json!({"content_length": FILE.len(), "num_parts": 1, "file_type": "csv"});

@@ -1,11 +1,11 @@
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::ApiHarness;
 
 const S: &str = "/databases/ada/rivers/sql";
 
-async fn rivers() -> (World, String) {
-    let world = World::new();
+async fn rivers() -> (ApiHarness, String) {
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let rows: Vec<String> = (0..400).map(|n| format!("({n},'the same text in every row')")).collect();
@@ -17,7 +17,7 @@ async fn rivers() -> (World, String) {
 fn ask(method: &str, path: &str, headers: &[(&'static str, &str)]) -> actix_web::test::TestRequest {
     headers
         .iter()
-        .fold(World::request(None, method, path), |request, (name, value)| request.insert_header((*name, *value)))
+        .fold(ApiHarness::request(None, method, path), |request, (name, value)| request.insert_header((*name, *value)))
 }
 
 #[actix_web::test]
@@ -102,9 +102,9 @@ async fn queries_ignore_what_they_do_not_know_and_refuse_what_is_there_twice() {
 
 #[actix_web::test]
 async fn a_body_is_refused_by_the_length_it_declares() {
-    let world = World::with(|config| config.max_json_body_bytes = 1_000);
+    let world = ApiHarness::with(|config| config.max_json_body_bytes = 1_000);
     let ada = world.user("ada");
-    let declared = World::request(Some(&ada), "POST", "/databases").set_payload("{}");
+    let declared = ApiHarness::request(Some(&ada), "POST", "/databases").set_payload("{}");
     world.send(declared.insert_header(("Content-Length", "1001"))).await.refused(413, "PAYLOAD_TOO_LARGE");
     let body = json!({"owner": "ada", "name": "a".repeat(900), "visibility": "public"});
     world.post(Some(&ada), "/databases", body).await.refused_at(400, "/name");
@@ -112,7 +112,7 @@ async fn a_body_is_refused_by_the_length_it_declares() {
 
 #[actix_web::test]
 async fn the_document_is_served_and_kept() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let answer = world.get(None, "/openapi.json").await.expect(200);
     assert_eq!(answer.json()["servers"][0]["variables"]["base_url"]["default"], "https://yard.test");
     let committed: serde_json::Value = serde_json::from_str(&branchyard_api_v2::openapi()).unwrap();
@@ -126,14 +126,14 @@ async fn secrets_are_not_stored_and_not_coded() {
     let (world, ada) = rivers().await;
     let body = json!({"content_length": 1_000, "num_parts": 100, "file_type": "csv"});
     let path = "/databases/ada/rivers/imports/uploads";
-    let ask = World::request(Some(&ada), "POST", path).insert_header(("Accept-Encoding", "gzip")).set_json(body);
+    let ask = ApiHarness::request(Some(&ada), "POST", path).insert_header(("Accept-Encoding", "gzip")).set_json(body);
     let answer = world.send(ask).await.expect(201);
     assert_eq!((answer.header("cache-control"), answer.header("content-encoding")), ("no-store", ""));
 }
 
 #[actix_web::test]
 async fn a_preflight_names_everything_and_no_credentials() {
-    let world = World::with(|config| config.allowed_origins = vec!["https://a.test".to_owned()]);
+    let world = ApiHarness::with(|config| config.allowed_origins = vec!["https://a.test".to_owned()]);
     let asked = [("Origin", "https://a.test"), ("Access-Control-Request-Method", "PATCH")];
     let answer = world.send(ask("OPTIONS", "/databases/ada/rivers", &asked)).await.expect(204);
     for (name, value) in [
@@ -162,7 +162,7 @@ async fn a_key_is_looked_up_after_the_role_and_before_the_body() {
     let bob = world.user("bob");
     let path = "/databases/ada/rivers/branches";
     let post = |who: &str, key: &str, body: serde_json::Value| {
-        World::request(Some(who), "POST", path).insert_header(("Idempotency-Key", key)).set_json(body)
+        ApiHarness::request(Some(who), "POST", path).insert_header(("Idempotency-Key", key)).set_json(body)
     };
     let body = json!({"name": "x", "from": {"branch": "main"}});
     world.send(post(&bob, "", body.clone())).await.refused(403, "PERMISSION_DENIED");
@@ -171,8 +171,8 @@ async fn a_key_is_looked_up_after_the_role_and_before_the_body() {
     world.send(post(&ada, "k", json!({"bad": 1}))).await.refused(422, "IDEMPOTENCY_KEY_REUSED");
     // Reads by POST have no effect to repeat, and other methods have no keys.
     let read =
-        World::request(None, "POST", S).insert_header(("Idempotency-Key", "")).set_json(json!({"q": "select 1"}));
+        ApiHarness::request(None, "POST", S).insert_header(("Idempotency-Key", "")).set_json(json!({"q": "select 1"}));
     world.send(read).await.expect(200);
-    let delete = World::request(Some(&ada), "DELETE", &format!("{path}/x")).insert_header(("Idempotency-Key", ""));
+    let delete = ApiHarness::request(Some(&ada), "DELETE", &format!("{path}/x")).insert_header(("Idempotency-Key", ""));
     world.send(delete).await.expect(200);
 }

@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
-use crate::world::World;
+use crate::world::ApiHarness;
 use serde_json::json;
 
-async fn accepted() -> (World, String, String, String) {
-    let world = World::new();
+async fn accepted() -> (ApiHarness, String, String, String) {
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "private").await;
     let body = json!({"from_branch": "main", "to_branch": "main", "q": "CREATE TABLE t(a INTEGER)"});
@@ -64,7 +64,7 @@ async fn an_operation_succeeds() {
 async fn who_prefers_to_wait_is_answered_when_the_operation_has_ended() {
     let (world, ada, bob, id) = accepted().await;
     let path = format!("/operations/{id}");
-    let waiting = |who, wait| World::request(Some(who), "GET", &path).insert_header(("Prefer", wait));
+    let waiting = |who, wait| ApiHarness::request(Some(who), "GET", &path).insert_header(("Prefer", wait));
     let began = Instant::now();
     let work = async {
         actix_web::rt::time::sleep(Duration::from_millis(100)).await;
@@ -83,7 +83,8 @@ async fn who_prefers_to_wait_is_answered_when_the_operation_has_ended() {
 async fn who_waits_in_vain_is_told_how_it_stands() {
     let (world, ada, _, id) = accepted().await;
     let began = Instant::now();
-    let request = World::request(Some(&ada), "GET", &format!("/operations/{id}")).insert_header(("Prefer", "wait=1"));
+    let request =
+        ApiHarness::request(Some(&ada), "GET", &format!("/operations/{id}")).insert_header(("Prefer", "wait=1"));
     let answer = world.send(request).await.expect(200);
     assert!(began.elapsed() >= Duration::from_secs(1));
     assert_eq!((answer.data()["status"].as_str(), answer.header("retry-after")), (Some("queued"), "1"));
@@ -108,18 +109,21 @@ async fn a_failure_names_its_code() {
 async fn a_queued_operation_can_be_canceled() {
     let (world, ada, bob, id) = accepted().await;
     let path = format!("/operations/{}/cancel", id.replace('/', "%2F"));
-    world.send(World::request(None, "POST", &path)).await.refused(401, "UNAUTHENTICATED");
-    world.send(World::request(Some(&bob), "POST", &path)).await.refused(404, "NOT_FOUND");
+    world.send(ApiHarness::request(None, "POST", &path)).await.refused(401, "UNAUTHENTICATED");
+    world.send(ApiHarness::request(Some(&bob), "POST", &path)).await.refused(404, "NOT_FOUND");
     world.post(Some(&ada), &path, json!({"x": 1})).await.refused_at(400, "/x");
-    let canceled = world.send(World::request(Some(&ada), "POST", &path)).await.expect(200).data();
+    let canceled = world.send(ApiHarness::request(Some(&ada), "POST", &path)).await.expect(200).data();
     assert_eq!((&canceled["status"], &canceled["error"]["code"]), (&json!("failed"), &json!("CANCELED")));
     assert_eq!(canceled["error"]["detail"], "canceled by ada");
-    world.send(World::request(Some(&ada), "POST", &format!("/operations/{id}/cancel"))).await.refused(409, "CONFLICT");
+    world
+        .send(ApiHarness::request(Some(&ada), "POST", &format!("/operations/{id}/cancel")))
+        .await
+        .refused(409, "CONFLICT");
 }
 
 #[actix_web::test]
 async fn a_fork_appears_with_its_operation() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     let path = "/databases/ada/rivers/forks";
@@ -145,7 +149,7 @@ async fn who_reads_and_cancels_an_operation() {
     }
     let uuid = id.rsplit('/').next().unwrap();
     let cancel =
-        |who: Option<&str>, id: &str| world.send(World::request(who, "POST", &format!("/operations/{id}/cancel")));
+        |who: Option<&str>, id: &str| world.send(ApiHarness::request(who, "POST", &format!("/operations/{id}/cancel")));
     // Another database's name in the path is no operation at all, before anything is said about roles.
     cancel(Some(&bob), &format!("databases/ada/lakes/operations/{uuid}")).await.refused(404, "NOT_FOUND");
     cancel(Some(&dora), uuid).await.refused(404, "NOT_FOUND");
@@ -170,16 +174,16 @@ async fn who_reads_and_cancels_an_operation() {
 async fn a_repeated_cancel_is_answered_the_same() {
     let (world, ada, _, id) = accepted().await;
     let path = format!("/operations/{}/cancel", id.rsplit('/').next().unwrap());
-    let cancel = || World::request(Some(&ada), "POST", &path).insert_header(("Idempotency-Key", "k"));
+    let cancel = || ApiHarness::request(Some(&ada), "POST", &path).insert_header(("Idempotency-Key", "k"));
     let first = world.send(cancel()).await.expect(200);
     let again = world.send(cancel()).await.expect(200);
     assert_eq!((again.text.as_str(), again.header("idempotent-replayed")), (first.text.as_str(), "true"));
-    world.send(World::request(Some(&ada), "POST", &path)).await.refused(409, "CONFLICT");
+    world.send(ApiHarness::request(Some(&ada), "POST", &path)).await.refused(409, "CONFLICT");
 }
 
 #[actix_web::test]
 async fn a_hidden_fork_shows_nowhere() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     let accepted = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await;
@@ -213,7 +217,7 @@ async fn a_hidden_fork_shows_nowhere() {
 
 #[actix_web::test]
 async fn what_a_failed_fork_says_names_no_owner() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     let accepted = world.post(Some(&bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await.expect(202);

@@ -1,4 +1,4 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use branchyard_domain::usecases::Limits;
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ const HYDRO: &str = "/organizations/hydro";
 const MEMBERS: &str = "/organizations/hydro/members";
 
 /// Ada owns `hydro`, Bob is a member, Cleo nothing.
-async fn hydro() -> (World, String, String, String) {
-    let world = World::new();
+async fn hydro() -> (ApiHarness, String, String, String) {
+    let world = ApiHarness::new();
     let [ada, bob, cleo] = ["ada", "bob", "cleo"].map(|name| world.user(name));
     world.post(Some(&ada), "/organizations", json!({"name": "hydro"})).await.expect(201);
     world.put(Some(&ada), &format!("{MEMBERS}/bob"), json!({"role": "member"})).await.expect(201);
@@ -16,7 +16,7 @@ async fn hydro() -> (World, String, String, String) {
 
 #[actix_web::test]
 async fn an_organization_lives_and_dies() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let body = json!({"name": "Hydro", "display_name": "Hydro Lab", "description": "Rivers", "base_role": "read"});
     let created = world.post(Some(&ada), "/organizations", body).await.expect(201);
@@ -54,7 +54,7 @@ async fn an_organization_lives_and_dies() {
 
 #[actix_web::test]
 async fn names_are_shared_with_users() {
-    let world = World::limited(Limits { reserved_names: vec!["staff".to_owned()], ..Limits::default() });
+    let world = ApiHarness::limited(Limits { reserved_names: vec!["staff".to_owned()], ..Limits::default() });
     let ada = world.user("ada");
     let create = |name: &str| {
         let body = json!({"name": name});
@@ -93,11 +93,11 @@ async fn names_are_shared_with_users() {
 
 #[actix_web::test]
 async fn a_repeated_request_makes_one_organization() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let post = || {
         let body = json!({"name": "hydro"});
-        World::request(Some(&ada), "POST", "/organizations").insert_header(("Idempotency-Key", "k")).set_json(body)
+        ApiHarness::request(Some(&ada), "POST", "/organizations").insert_header(("Idempotency-Key", "k")).set_json(body)
     };
     let first = world.send(post()).await.expect(201);
     let again = world.send(post()).await.expect(201);
@@ -125,7 +125,7 @@ async fn members_come_change_and_go() {
     assert_eq!(left.data(), member("cleo", "member"));
     world.delete(Some(&bob), &format!("{MEMBERS}/ada")).await.expect(200);
     for (method, body) in [("DELETE", None), ("PUT", Some(json!({"role": "member"})))] {
-        let request = World::request(Some(&bob), method, &format!("{MEMBERS}/bob"));
+        let request = ApiHarness::request(Some(&bob), method, &format!("{MEMBERS}/bob"));
         let request = match body {
             Some(body) => request.set_json(body),
             None => request,
@@ -154,8 +154,8 @@ async fn members_are_nobody_elses_business() {
     world.put(Some(&ada), &path("nobody"), json!({"x": 1})).await.refused(404, "NOT_FOUND");
     world.put(Some(&ada), &path("hydro"), role()).await.refused(404, "NOT_FOUND");
     world.put(Some(&ada), &path("cleo"), json!({"role": "admin"})).await.refused_at(400, "/role");
-    world.send(World::request(Some(&ada), "PUT", &path("cleo"))).await.refused_at(400, "/role");
-    let plain = World::request(Some(&ada), "PUT", &path("cleo")).set_payload("{}");
+    world.send(ApiHarness::request(Some(&ada), "PUT", &path("cleo"))).await.refused_at(400, "/role");
+    let plain = ApiHarness::request(Some(&ada), "PUT", &path("cleo")).set_payload("{}");
     world.send(plain).await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
     world.delete(Some(&ada), &path("cleo")).await.refused(404, "NOT_FOUND");
     world.put(Some(&ada), "/organizations/nothing/members/bob", role()).await.refused(404, "NOT_FOUND");

@@ -1,7 +1,7 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 
-async fn rivers() -> (World, String) {
-    let world = World::new();
+async fn rivers() -> (ApiHarness, String) {
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     world.database(&ada, "ada", "lakes", "public").await;
@@ -51,7 +51,7 @@ async fn a_token_is_good_for_its_list_only() {
 
 #[actix_web::test]
 async fn a_page_is_cut_by_its_bytes() {
-    let world = World::with(|config| config.max_page_bytes = 200);
+    let world = ApiHarness::with(|config| config.max_page_bytes = 200);
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     for name in ["a", "b"] {

@@ -1,10 +1,10 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use serde_json::{Value, json};
 
 const P: &str = "/databases/ada/rivers/pulls";
 
-async fn rivers() -> (World, String, String) {
-    let world = World::new();
+async fn rivers() -> (ApiHarness, String, String) {
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     world
@@ -51,13 +51,13 @@ async fn a_pull_is_opened_edited_and_merged() {
 
     let etag = opened.header("etag").to_owned();
     let edit = json!({"title": "Better", "description": "More", "state": "closed"});
-    let patch = World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+    let patch = ApiHarness::request(Some(&bob), "PATCH", &format!("{P}/1"))
         .insert_header(("If-Match", etag.clone()))
         .set_json(&edit);
     let closed = world.send(patch).await.expect(200).data();
     assert_eq!((&closed["state"], &closed["title"]), (&json!("closed"), &json!("Better")));
     assert!(closed["closed_at"].is_string());
-    let stale = World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+    let stale = ApiHarness::request(Some(&bob), "PATCH", &format!("{P}/1"))
         .insert_header(("If-Match", etag))
         .set_json(json!({"title": "x"}));
     world.send(stale).await.refused(412, "PRECONDITION_FAILED");
@@ -70,7 +70,7 @@ async fn a_pull_is_opened_edited_and_merged() {
     assert!(cleared.get("description").is_none());
 
     world.post(Some(&bob), &format!("{P}/1/merge"), json!({})).await.refused(403, "PERMISSION_DENIED");
-    let accepted = world.send(World::request(Some(&ada), "POST", &format!("{P}/1/merge"))).await.expect(202);
+    let accepted = world.send(ApiHarness::request(Some(&ada), "POST", &format!("{P}/1/merge"))).await.expect(202);
     world.post(Some(&ada), &format!("{P}/1/merge"), json!({})).await.refused(409, "CONFLICT");
     world.patch(Some(&ada), &format!("{P}/1"), json!({"state": "closed"})).await.refused(409, "CONFLICT");
     let operation = world.finish(&ada, &accepted).await;
@@ -139,7 +139,7 @@ async fn comments() {
 async fn a_state_is_refused_for_the_right_reason() {
     let (world, ada, bob) = rivers().await;
     let edit = |number: u32, etag: Option<&str>, edit: Value| {
-        let request = World::request(Some(&ada), "PATCH", &format!("{P}/{number}"));
+        let request = ApiHarness::request(Some(&ada), "PATCH", &format!("{P}/{number}"));
         let request = match etag {
             Some(etag) => request.insert_header(("If-Match", etag.to_owned())),
             None => request,
@@ -245,7 +245,7 @@ async fn a_trigger_beside_a_harmless_row_is_in_the_diff_the_schema_and_the_pull(
 
     // What is compared with a validator is what was shown.
     let patch = |etag: &str| {
-        World::request(Some(&bob), "PATCH", &format!("{P}/1"))
+        ApiHarness::request(Some(&bob), "PATCH", &format!("{P}/1"))
             .insert_header(("If-Match", etag.to_owned()))
             .set_json(json!({"state": "closed"}))
     };
@@ -259,7 +259,7 @@ async fn a_trigger_beside_a_harmless_row_is_in_the_diff_the_schema_and_the_pull(
 const FORK: &str = "/databases/bob/rivers";
 
 /// Bob's private fork of the public `ada/rivers`, and the body of a pull from it.
-async fn private_fork(world: &World, bob: &str) -> Value {
+async fn private_fork(world: &ApiHarness, bob: &str) -> Value {
     let accepted = world.post(Some(bob), "/databases/ada/rivers/forks", json!({"owner": "bob"})).await.expect(202);
     world.finish(bob, &accepted).await;
     world.write(bob, "bob/rivers", "main", "INSERT INTO t VALUES (5,'secret')").await;

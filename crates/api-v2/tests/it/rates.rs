@@ -1,10 +1,10 @@
 use branchyard_http_common::RateLimits;
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::ApiHarness;
 
-fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> World {
-    World::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))
+fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> ApiHarness {
+    ApiHarness::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))
 }
 
 /// A token of the right form that nobody has.
@@ -40,7 +40,7 @@ async fn a_user_has_a_quota_per_hour_over_all_tokens() {
     assert_eq!(first.header("ratelimit-policy"), "\"user\";q=3;w=3600");
     assert_eq!(first.header("ratelimit"), "\"user\";r=2;t=3600");
     let tag = first.header("etag").to_owned();
-    let unmodified = World::request(Some(&second), "GET", "/user").insert_header(("If-None-Match", tag));
+    let unmodified = ApiHarness::request(Some(&second), "GET", "/user").insert_header(("If-None-Match", tag));
     let unmodified = world.send(unmodified).await;
     assert_eq!((unmodified.status, unmodified.header("ratelimit")), (304, "\"user\";r=1;t=3600"));
     world.get(Some(&ada), "/user").await.expect(200);
@@ -48,7 +48,7 @@ async fn a_user_has_a_quota_per_hour_over_all_tokens() {
     over.refused(429, "RATE_LIMITED");
     assert_eq!(over.header("retry-after"), "3600");
     // The quota comes before the body.
-    let large = World::request(Some(&ada), "POST", "/databases").set_payload("x".repeat(3 << 20));
+    let large = ApiHarness::request(Some(&ada), "POST", "/databases").set_payload("x".repeat(3 << 20));
     world.send(large).await.refused(429, "RATE_LIMITED");
     world.get(None, "/databases").await.expect(200);
     world.fakes.clock.advance_seconds(3_600);
@@ -79,15 +79,15 @@ async fn rejected_credentials_count_against_the_address() {
 async fn preflights_and_parts_are_free() {
     let world = limited(100, 1);
     for _ in 0..3 {
-        let preflight = World::request(None, "OPTIONS", "/databases")
+        let preflight = ApiHarness::request(None, "OPTIONS", "/databases")
             .insert_header(("Origin", "https://a.test"))
             .insert_header(("Access-Control-Request-Method", "GET"));
         let answer = world.send(preflight).await;
         assert_eq!((answer.status, answer.header("ratelimit")), (204, "\"anonymous\";r=1;t=60"));
-        let part = World::request(None, "PUT", "/uploads/x/1?expires=1&signature=x").set_payload("a");
+        let part = ApiHarness::request(None, "PUT", "/uploads/x/1?expires=1&signature=x").set_payload("a");
         world.send(part).await.refused(403, "PERMISSION_DENIED");
     }
-    world.send(World::request(None, "OPTIONS", "/databases")).await.expect(204);
+    world.send(ApiHarness::request(None, "OPTIONS", "/databases")).await.expect(204);
     world.get(None, "/databases").await.refused(429, "RATE_LIMITED");
 }
 

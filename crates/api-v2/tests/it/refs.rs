@@ -1,9 +1,9 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use serde_json::json;
 
 #[actix_web::test]
 async fn a_branch_with_slashes() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let body = json!({"name": "feature/x", "from": {"branch": "main"}});
@@ -24,7 +24,7 @@ async fn a_branch_with_slashes() {
 
 #[actix_web::test]
 async fn absence_comes_before_a_role_that_is_too_low() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     world.delete(Some(&bob), "/databases/ada/rivers/branches/nope").await.refused(404, "NOT_FOUND");
@@ -36,7 +36,7 @@ async fn absence_comes_before_a_role_that_is_too_low() {
 
 #[actix_web::test]
 async fn a_revision_is_a_branch_or_a_commit() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let head = world.get(None, "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
@@ -53,7 +53,7 @@ async fn a_revision_is_a_branch_or_a_commit() {
 
 #[actix_web::test]
 async fn tags_and_releases() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let tag = json!({"name": "v1", "from": {"branch": "main"}, "message": "First cut"});
@@ -72,14 +72,14 @@ async fn tags_and_releases() {
     world.post(Some(&ada), "/databases/ada/rivers/releases", release).await.refused(409, "CONFLICT");
     world.delete(Some(&ada), "/databases/ada/rivers/tags/v2").await.refused(409, "CONFLICT");
     let stale =
-        World::request(Some(&ada), "DELETE", "/databases/ada/rivers/tags/v1").insert_header(("If-Match", "\"x\""));
+        ApiHarness::request(Some(&ada), "DELETE", "/databases/ada/rivers/tags/v1").insert_header(("If-Match", "\"x\""));
     world.send(stale).await.refused(412, "PRECONDITION_FAILED");
     assert_eq!(world.delete(Some(&ada), "/databases/ada/rivers/tags/v1").await.expect(200).data(), tag);
 }
 
 #[actix_web::test]
 async fn a_release_is_edited_and_deleted() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     world.database(&ada, "ada", "rivers", "public").await;
     let head = world.get(None, "/databases/ada/rivers/branches/main").await.data()["head_commit_sha"].clone();
@@ -112,7 +112,7 @@ async fn a_release_is_edited_and_deleted() {
     }
     for method in ["PATCH", "DELETE"] {
         let ask = |who: Option<&str>, tag: &str| {
-            let request = World::request(who, method, &format!("/databases/ada/rivers/releases/{tag}"));
+            let request = ApiHarness::request(who, method, &format!("/databases/ada/rivers/releases/{tag}"));
             world.send(request.set_json(json!({"x": 1})))
         };
         ask(Some(&bob), "v%2F1").await.refused(403, "PERMISSION_DENIED");
@@ -129,7 +129,7 @@ async fn a_release_is_edited_and_deleted() {
 
 #[actix_web::test]
 async fn a_branch_that_is_written_to_stays() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     world.branch(&ada, "ada/rivers", "work", "main").await;

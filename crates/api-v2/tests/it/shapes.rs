@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use actix_web::http::header::{ETAG, HeaderValue};
-use branchyard_shapes::{Asked, Operation, Received, Shape, uncovered};
+use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::json;
 
-use crate::world::Answer;
+use crate::world::ApiAnswer;
 
 /// What is declared and cannot be provoked over the fakes.
 const UNPROVOKED: &[(&str, &str, &str)] = &[
@@ -27,7 +27,7 @@ const UNPROVOKED: &[(&str, &str, &str)] = &[
     ("listDiffTables", "422-UNPROCESSABLE", "as listDiff"),
 ];
 
-fn operations() -> Vec<Operation> {
+fn operations() -> Vec<DeclaredOperation> {
     branchyard_shapes::operations(include_str!("../../openapi/v2.json"), branchyard_api_v2::BASE)
 }
 
@@ -35,12 +35,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots")
 }
 
-/// Whether `Idempotency-Key` has a meaning.
-fn takes_keys(operation: &Operation) -> bool {
+/// Whether `Idempotency-ClaimedKey` has a meaning.
+fn takes_keys(operation: &DeclaredOperation) -> bool {
     operation.parameters.iter().any(|name| name == "Idempotency-Key")
 }
 
-fn shape(operation: &str, name: String, asked: Asked, answer: Answer) -> Shape {
+fn shape(operation: &str, name: String, asked: SentRequest, answer: ApiAnswer) -> ShapeSnapshot {
     let mut body = match answer.header("content-type") {
         "application/json" | "application/problem+json" => answer.json(),
         _ => json!(answer.text),
@@ -48,17 +48,17 @@ fn shape(operation: &str, name: String, asked: Asked, answer: Answer) -> Shape {
     if let Some(token) = body.pointer_mut("/meta/next_page_token") {
         *token = json!("[a page token]");
     }
-    let Answer { status, mut headers, .. } = answer;
+    let ApiAnswer { status, mut headers, .. } = answer;
     // The document itself is committed in full.
     if asked.address == "/openapi.json" && status < 400 {
         headers.insert(ETAG, HeaderValue::from_static("[changes with the document]"));
         body = body.get("openapi").map_or(json!(""), |version| json!({"openapi": version}));
     }
-    Shape { operation: operation.to_owned(), name, asked, received: Received { status, headers, body } }
+    ShapeSnapshot { operation: operation.to_owned(), name, asked, received: ReceivedAnswer { status, headers, body } }
 }
 
 /// What is wrong with a shape: it is not what its name says, or not as committed.
-fn fault(shape: &Shape) -> Option<String> {
+fn fault(shape: &ShapeSnapshot) -> Option<String> {
     let (_, code) = shape.promise();
     let body = &shape.received.body;
     if code.chars().all(|c| c.is_ascii_uppercase() || c == '_') && body["code"] != code {

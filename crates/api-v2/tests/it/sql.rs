@@ -1,10 +1,10 @@
-use crate::world::World;
+use crate::world::ApiHarness;
 use serde_json::json;
 
 const S: &str = "/databases/ada/rivers/sql";
 
-async fn rivers() -> (World, String) {
-    let world = World::new();
+async fn rivers() -> (ApiHarness, String) {
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let statements = "CREATE TABLE t(id INTEGER PRIMARY KEY, a REAL); INSERT INTO t VALUES (1,2.0),(2,NULL),(3,0.5)";
@@ -21,11 +21,11 @@ async fn a_read_by_get_and_by_post() {
     assert_eq!(got.data()["columns"][1]["type"], "REAL");
     let etag = got.header("etag").to_owned();
     assert!(!etag.is_empty());
-    let again = World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id"))
+    let again = ApiHarness::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t%20order%20by%20id"))
         .insert_header(("If-None-Match", etag.clone()));
     assert_eq!(world.send(again).await.status, 304);
-    let other =
-        World::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t")).insert_header(("If-None-Match", etag));
+    let other = ApiHarness::request(None, "GET", &format!("{S}?q=select%20id,a%20from%20t"))
+        .insert_header(("If-None-Match", etag));
     assert_eq!(world.send(other).await.status, 200);
     let posted = world
         .post(None, S, json!({"ref": "main", "q": "select id,a from t order by id", "limit": 1}))
@@ -45,7 +45,7 @@ async fn sql_failures_are_answers() {
 
 #[actix_web::test]
 async fn limits_are_ours_or_the_callers() {
-    let world = World::with(|config| {
+    let world = ApiHarness::with(|config| {
         config.sql.default_limit = 2;
         config.sql.row_cap = 3;
     });
@@ -169,13 +169,13 @@ async fn a_difference_is_paged_row_by_row() {
 
 #[actix_web::test]
 async fn whole_results_are_streamed() {
-    let world = World::with(|config| config.sql.row_cap = 2);
+    let world = ApiHarness::with(|config| config.sql.row_cap = 2);
     let ada = world.user("ada");
     world.database(&ada, "ada", "rivers", "public").await;
     let statements = "CREATE TABLE t(id INTEGER PRIMARY KEY, a REAL); INSERT INTO t VALUES (1,2.0),(2,NULL),(3,0.5)";
     world.write(&ada, "ada/rivers", "main", statements).await;
     let ask = |accept: &'static str, q: &str| {
-        World::request(None, "GET", &format!("{S}?q={}", q.replace(' ', "%20"))).insert_header(("Accept", accept))
+        ApiHarness::request(None, "GET", &format!("{S}?q={}", q.replace(' ', "%20"))).insert_header(("Accept", accept))
     };
     let csv = world.send(ask("text/csv", "select id, a from t order by id")).await.expect(200);
     assert_eq!((csv.text.as_str(), csv.header("content-type")), ("id,a\n1,2.0\n2,\n3,0.5\n", "text/csv"));
@@ -205,7 +205,7 @@ async fn long_results_come_in_pieces() {
     let rows: Vec<String> = (10..20_000).map(|n| format!("({n},{n}.5)")).collect();
     world.write(&ada, "ada/rivers", "main", &format!("INSERT INTO t VALUES {}", rows.join(","))).await;
     let body = json!({"q": "select id, a from t order by id", "limit": 19_000});
-    let ask = World::request(None, "POST", S).insert_header(("Accept", "application/x-ndjson")).set_json(body);
+    let ask = ApiHarness::request(None, "POST", S).insert_header(("Accept", "application/x-ndjson")).set_json(body);
     let answer = world.send(ask).await.expect(200);
     assert_eq!(answer.text.lines().count(), 19_002);
     assert!(answer.text.ends_with("{\"status\":\"success\",\"row_count\":19000}\n"));

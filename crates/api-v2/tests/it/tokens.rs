@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::world::World;
+use crate::world::ApiHarness;
 use branchyard_domain::usecases::Limits;
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn named(name: &str) -> Value {
 
 #[actix_web::test]
 async fn a_token_is_shown_once_used_and_deleted() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
     let made = world.post(Some(&ada), T, named("ci")).await.expect(201);
     assert_eq!((made.header("cache-control"), made.header("etag"), made.header("location")), ("no-store", "", ""));
@@ -51,9 +51,10 @@ async fn a_token_is_shown_once_used_and_deleted() {
 
 #[actix_web::test]
 async fn what_is_repeated_does_not_show_the_secret_again() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let ada = world.user("ada");
-    let post = || World::request(Some(&ada), "POST", T).insert_header(("Idempotency-Key", "k")).set_json(named("ci"));
+    let post =
+        || ApiHarness::request(Some(&ada), "POST", T).insert_header(("Idempotency-Key", "k")).set_json(named("ci"));
     let first = world.send(post()).await.expect(201);
     let again = world.send(post()).await.expect(201);
     assert_eq!(again.header("idempotent-replayed"), "true");
@@ -65,7 +66,7 @@ async fn what_is_repeated_does_not_show_the_secret_again() {
 
 #[actix_web::test]
 async fn only_so_many_live_tokens() {
-    let world = World::limited(Limits { tokens_per_user: 3, ..Limits::default() });
+    let world = ApiHarness::limited(Limits { tokens_per_user: 3, ..Limits::default() });
     let ada = world.user("ada");
     for name in ["a", "b"] {
         world.post(Some(&ada), T, json!({"name": name, "expires_in": "1y"})).await.expect(201);
@@ -87,7 +88,7 @@ async fn only_so_many_live_tokens() {
 
 #[actix_web::test]
 async fn requests_off_the_rules() {
-    let world = World::new();
+    let world = ApiHarness::new();
     let (ada, bob) = (world.user("ada"), world.user("bob"));
     for (body, place) in [
         (json!({"name": "", "expires_in": "30d"}), "/name"),

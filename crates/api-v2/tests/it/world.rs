@@ -9,12 +9,12 @@ use branchyard_domain::usecases::{Limits, NewUser};
 use branchyard_domain::values::OwnerName;
 use branchyard_domain_testing::fakes::{self, FakeHub};
 use branchyard_http_common::{AppState, HttpConfig, ServerKeys, Services};
-use branchyard_openapi_check::{Answer as Checked, Checker};
+use branchyard_openapi_check::{CheckedAnswer, Checker};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 
-pub(crate) struct World {
+pub(crate) struct ApiHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) state: AppState,
 }
@@ -22,13 +22,13 @@ pub(crate) struct World {
 /// Somebody, by their token; nobody has none.
 pub(crate) type Who<'a> = Option<&'a str>;
 
-pub(crate) struct Answer {
+pub(crate) struct ApiAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl ApiAnswer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON in {}: {}", self.status, self.text))
     }
@@ -78,11 +78,11 @@ fn check(method: &str, path: &str, status: u16, headers: &HeaderMap, body: &[u8]
     let headers: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
     if plain {
-        DOCUMENT.check(&Checked { method, path, status, headers, body }).unwrap();
+        DOCUMENT.check(&CheckedAnswer { method, path, status, headers, body }).unwrap();
     }
 }
 
-impl World {
+impl ApiHarness {
     pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
@@ -134,12 +134,12 @@ impl World {
     }
 
     /// Sends a request that was completed; its path is the whole one.
-    pub(crate) async fn send(&self, request: test::TestRequest) -> Answer {
+    pub(crate) async fn send(&self, request: test::TestRequest) -> ApiAnswer {
         self.answer(request.to_request()).await
     }
 
     /// Sends a request whose body may be anything.
-    pub(crate) async fn answer(&self, request: actix_http::Request) -> Answer {
+    pub(crate) async fn answer(&self, request: actix_http::Request) -> ApiAnswer {
         let app = App::new().app_data(web::Data::new(self.state.clone())).configure(branchyard_api_v2::configure);
         let app = test::init_service(app).await;
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
@@ -148,7 +148,7 @@ impl World {
         let body = test::read_body(response).await;
         self::check(&method, &path, status, &headers, &body);
         let text = String::from_utf8_lossy(&body).into_owned();
-        Answer { status, headers, text }
+        ApiAnswer { status, headers, text }
     }
 
     /// A request of somebody to a path below the API.
@@ -161,23 +161,23 @@ impl World {
         }
     }
 
-    pub(crate) async fn get(&self, who: Who<'_>, path: &str) -> Answer {
+    pub(crate) async fn get(&self, who: Who<'_>, path: &str) -> ApiAnswer {
         self.send(Self::request(who, "GET", path)).await
     }
 
-    pub(crate) async fn delete(&self, who: Who<'_>, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, who: Who<'_>, path: &str) -> ApiAnswer {
         self.send(Self::request(who, "DELETE", path)).await
     }
 
-    pub(crate) async fn post(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, who: Who<'_>, path: &str, body: Value) -> ApiAnswer {
         self.send(Self::request(who, "POST", path).set_json(body)).await
     }
 
-    pub(crate) async fn patch(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+    pub(crate) async fn patch(&self, who: Who<'_>, path: &str, body: Value) -> ApiAnswer {
         self.send(Self::request(who, "PATCH", path).set_json(body)).await
     }
 
-    pub(crate) async fn put(&self, who: Who<'_>, path: &str, body: Value) -> Answer {
+    pub(crate) async fn put(&self, who: Who<'_>, path: &str, body: Value) -> ApiAnswer {
         self.send(Self::request(who, "PUT", path).set_json(body)).await
     }
 
@@ -189,7 +189,7 @@ impl World {
         path: &str,
         etag: &str,
         body: Option<Value>,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let request = Self::request(Some(who), method, path).insert_header(("If-Match", etag.to_owned()));
         self.send(match body {
             Some(body) => request.set_json(body),
@@ -211,7 +211,7 @@ impl World {
     }
 
     /// Follows a 202 to its end.
-    pub(crate) async fn finish(&self, who: &str, accepted: &Answer) -> Value {
+    pub(crate) async fn finish(&self, who: &str, accepted: &ApiAnswer) -> Value {
         assert_eq!(accepted.status, 202, "{}", accepted.text);
         self.work();
         let href = accepted.data()["href"].as_str().unwrap().to_owned();

@@ -10,7 +10,7 @@ use crate::ports::{BackupFile, ProvisionError};
 use crate::values::{BackupId, ServedName};
 use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::{Durability, MetadataError, ReadSeek};
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 
 /// A database of a backup, to be read.
 pub struct BackupFileBytes {
@@ -49,7 +49,7 @@ impl Deployments {
     pub fn back_up(
         &self,
         access: &DeploymentAccess<Manage>,
-        once: Option<&Once<'_, DeploymentOperation>>,
+        once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;

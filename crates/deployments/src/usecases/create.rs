@@ -1,7 +1,7 @@
 //! Making a deployment.
 
 use super::Inner;
-use super::room::{Owner, Wanted, admit, choose};
+use super::room::{CapacityOwner, CapacityRequest, admit, choose};
 use super::{DeploymentView, Deployments, may_create_for, metering, view};
 use crate::entities::{
     Attempts, Deployment, DeploymentLocator, DeploymentOrigin, DeploymentRole, Instance, InstanceSize, Metered,
@@ -14,7 +14,7 @@ use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::entities::{Database, User};
 use branchyard_domain::errors::{AccessError, Fault, ReadError};
 use branchyard_domain::ports::{Durability, MetadataError};
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{CommitHash, RefName, Timestamp};
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Deployments {
         &self,
         user: &Arc<User>,
         wanted: NewDeployment,
-        once: Option<&Once<'_, DeploymentView>>,
+        once: Option<&IdempotencyRecord<'_, DeploymentView>>,
     ) -> Result<DeploymentView, DeploymentError> {
         let refuse = || DeploymentError::MayNotCreateFor(wanted.owner.clone());
         {
@@ -149,7 +149,7 @@ impl Deployments {
         if tx.deployments().by_name(&owner, &wanted.name)?.is_some() {
             return Err(DeploymentError::NameTaken(locator.to_string()));
         }
-        let chosen = Wanted {
+        let chosen = CapacityRequest {
             cloud: &wanted.cloud,
             zone: &wanted.zone,
             instance_type: &wanted.instance_type,
@@ -164,7 +164,7 @@ impl Deployments {
             return Err(switched_off());
         }
         offered(&self.features(&wanted.zone)?, self.0.settings.public_tls, &wanted)?;
-        let port = admit(&self.0, tx.as_mut(), &Owner { id: owner_id, name: &owner }, &chosen, &size)?;
+        let port = admit(&self.0, tx.as_mut(), &CapacityOwner { id: owner_id, name: &owner }, &chosen, &size)?;
 
         let database = first_database(&wanted)?;
         let deployment = Deployment {

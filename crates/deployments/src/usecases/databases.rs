@@ -8,7 +8,7 @@ use crate::errors::DeploymentError;
 use crate::ports::{DatabaseSeed, InstanceHandle};
 use crate::values::ServedName;
 use branchyard_domain::ports::Durability;
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::OperationId;
 
 /// Databases of a deployment at most.
@@ -74,7 +74,7 @@ impl Deployments {
         access: &DeploymentAccess<Manage>,
         name: &ServedName,
         source: Option<&DeploymentSource>,
-        once: Option<&Once<'_, ServedDatabase>>,
+        once: Option<&IdempotencyRecord<'_, ServedDatabase>>,
     ) -> Result<ServedDatabase, DeploymentError> {
         let source = source.map(|source| resolve(&self.0, access.who(), source)).transpose()?;
         let now = self.0.now();

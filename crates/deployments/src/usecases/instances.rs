@@ -1,7 +1,7 @@
 //! Instances: listed, started again, removed, rebooted.
 
 use super::create::{new_instance, switched_off, too_small};
-use super::room::{Owner, Wanted, admit, choose};
+use super::room::{CapacityOwner, CapacityRequest, admit, choose};
 use super::shutdown::{begin, not_settled};
 use super::{Deployments, live, metering, operations, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};
@@ -11,7 +11,7 @@ use crate::ports::DeploymentTransaction;
 use crate::ports::{BackupFile, DatabaseSeed};
 use crate::values::{BackupId, InstanceId};
 use branchyard_domain::ports::Durability;
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 
 /// An instance to be.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<Manage>,
         wanted: &NewInstance,
-        once: Option<&Once<'_, Instance>>,
+        once: Option<&IdempotencyRecord<'_, Instance>>,
     ) -> Result<Instance, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;
@@ -84,7 +84,7 @@ impl Deployments {
             RunState::Stopped => {}
         }
         let (cloud, zone) = (deployment.cloud.clone(), deployment.zone.clone());
-        let chosen = Wanted {
+        let chosen = CapacityRequest {
             cloud: &cloud,
             zone: &zone,
             instance_type: &wanted.instance_type,
@@ -119,7 +119,7 @@ impl Deployments {
             return Err(switched_off());
         }
         let owner_name = deployment.locator.owner.clone();
-        let owner = Owner { id: deployment.owner_id, name: &owner_name };
+        let owner = CapacityOwner { id: deployment.owner_id, name: &owner_name };
         let port = admit(&self.0, tx.as_mut(), &owner, &chosen, &size)?;
         deployment.state.go(RunState::Starting).map_err(|refused| DeploymentError::Conflict(refused.to_string()))?;
         deployment.disabled = None;
@@ -165,7 +165,7 @@ impl Deployments {
         &self,
         access: &DeploymentAccess<Manage>,
         id: &str,
-        once: Option<&Once<'_, DeploymentOperation>>,
+        once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;
@@ -189,7 +189,7 @@ impl Deployments {
     pub fn disable(
         &self,
         access: &DeploymentAccess<Manage>,
-        once: Option<&Once<'_, Deployment>>,
+        once: Option<&IdempotencyRecord<'_, Deployment>>,
     ) -> Result<Deployment, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;

@@ -28,7 +28,7 @@ pub use create::{DeploymentSource, NewDeployment};
 pub use databases::ServedDatabase;
 pub use instances::NewInstance;
 pub use observe::{InstanceLogs, LogWindow, MetricData};
-pub use room::Wanted as WantedSize;
+pub use room::CapacityRequest as WantedSize;
 pub use supervise::{Next, Recovered, Stepped, Supervisor};
 
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};

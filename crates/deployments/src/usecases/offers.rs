@@ -1,7 +1,7 @@
 //! What can be had, and at what price, before anything is made.
 
 use super::Deployments;
-use super::room::{Wanted, choose};
+use super::room::{CapacityRequest, choose};
 use crate::entities::{Catalogue, InstanceSize};
 use crate::errors::DeploymentError;
 
@@ -20,7 +20,7 @@ impl Deployments {
     ///
     /// # Errors
     /// [`DeploymentError::Field`] for what is not in the catalogue, or a volume it does not have in that size.
-    pub fn price(&self, wanted: &Wanted<'_>) -> Result<InstanceSize, DeploymentError> {
+    pub fn price(&self, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
         choose(&self.0, wanted)
     }
 }

@@ -10,7 +10,7 @@ use crate::ports::DeploymentTransaction;
 use branchyard_domain::entities::User;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::ports::Durability;
-use branchyard_domain::usecases::Once;
+use branchyard_domain::usecases::IdempotencyRecord;
 use branchyard_domain::values::{OperationId, Timestamp};
 
 /// Seconds settled operations are kept.
@@ -89,7 +89,7 @@ impl Deployments {
     pub fn delete(
         &self,
         access: &DeploymentAccess<Manage>,
-        once: Option<&Once<'_, DeploymentOperation>>,
+        once: Option<&IdempotencyRecord<'_, DeploymentOperation>>,
     ) -> Result<DeploymentOperation, DeploymentError> {
         let now = self.0.now();
         let mut tx = self.0.ports.store.write_deployments()?;

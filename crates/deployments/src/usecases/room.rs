@@ -9,7 +9,7 @@ use branchyard_domain::values::{AccountId, OwnerName};
 
 /// What is wanted of the catalogue.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct CapacityRequest<'a> {
     /// The cloud.
     pub cloud: &'a str,
     /// The zone of it.
@@ -27,7 +27,7 @@ fn field(pointer: &str, why: String) -> DeploymentError {
 }
 
 /// What the catalogue makes of it.
-pub(super) fn choose(inner: &Inner, wanted: &Wanted<'_>) -> Result<InstanceSize, DeploymentError> {
+pub(super) fn choose(inner: &Inner, wanted: &CapacityRequest<'_>) -> Result<InstanceSize, DeploymentError> {
     let catalogue = &inner.settings.catalogue;
     let cloud = catalogue.cloud(wanted.cloud);
     let cloud = cloud.ok_or_else(|| field("/cloud", format!("there is no cloud '{}'", wanted.cloud)))?;
@@ -64,7 +64,7 @@ fn size(kind: &InstanceType, option: &StorageOption, volume_gb: u32) -> Instance
 }
 
 /// Whose instance it will be.
-pub(super) struct Owner<'a> {
+pub(super) struct CapacityOwner<'a> {
     pub(super) id: AccountId,
     pub(super) name: &'a OwnerName,
 }
@@ -74,8 +74,8 @@ pub(super) struct Owner<'a> {
 pub(super) fn admit(
     inner: &Inner,
     tx: &mut dyn DeploymentTransaction,
-    owner: &Owner<'_>,
-    wanted: &Wanted<'_>,
+    owner: &CapacityOwner<'_>,
+    wanted: &CapacityRequest<'_>,
     size: &InstanceSize,
 ) -> Result<u16, DeploymentError> {
     let active = tx.instances().active()?;
@@ -112,7 +112,7 @@ pub(super) fn free_port(inner: &Inner, held: &[u16]) -> Option<u16> {
 
 fn zone_has_room(
     inner: &Inner,
-    wanted: &Wanted<'_>,
+    wanted: &CapacityRequest<'_>,
     size: &InstanceSize,
     in_zone: &[&Instance],
 ) -> Result<(), DeploymentError> {

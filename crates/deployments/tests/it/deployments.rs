@@ -19,7 +19,7 @@ use branchyard_domain::values::{OwnerName, Timestamp, TokenExpiry};
 use branchyard_domain_testing::fakes::{FakeHub, hub, hub_hosting};
 
 /// A hub, its user ada, and steps through the life of deployments.
-struct Yard {
+struct DeploymentsHarness {
     fake: FakeHub,
     ada: Arc<User>,
 }
@@ -53,7 +53,7 @@ fn small(backup: Option<branchyard_deployments::values::BackupId>) -> NewInstanc
     }
 }
 
-impl Yard {
+impl DeploymentsHarness {
     fn over(fake: FakeHub) -> Self {
         let ada = Self::person(&fake, "ada");
         Self { fake, ada }
@@ -135,11 +135,11 @@ impl Yard {
 }
 
 /// What a step may change.
-trait Seen {
+trait SeenSteps {
     fn metadata_view(&self, id: DeploymentId) -> String;
 }
 
-impl Seen for FakeHub {
+impl SeenSteps for FakeHub {
     fn metadata_view(&self, id: DeploymentId) -> String {
         use branchyard_deployments::ports::DeploymentStore as _;
         let mut tx = self.metadata.read_deployments().unwrap();
@@ -153,7 +153,7 @@ fn shown(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 #[test]
 fn a_deployment_starts_serves_and_is_metered_to_the_digit() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let view = yard.create(wanted("gauges", "small", 10)).unwrap();
     assert_eq!((view.deployment.state, view.health()), (RunState::Starting, Health::Starting));
     assert_eq!(view.primary.port, 17_400);
@@ -170,7 +170,7 @@ fn a_deployment_starts_serves_and_is_metered_to_the_digit() {
 
 #[test]
 fn sixty_one_seconds_of_compute() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.pass(61_000);
     yard.fake.deployments.disable(&yard.access("gauges"), None).unwrap();
@@ -183,7 +183,7 @@ fn sixty_one_seconds_of_compute() {
 
 #[test]
 fn a_crash_ends_compute_when_it_is_noticed_and_the_process_comes_back() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.pass(10_000);
     yard.fake.provisioner.crash(yard.instance("gauges"));
@@ -205,7 +205,7 @@ fn a_crash_ends_compute_when_it_is_noticed_and_the_process_comes_back() {
 
 #[test]
 fn an_adopted_process_is_metered_without_a_break_and_a_lost_one_up_to_its_last_proof() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.pass(20_000);
     yard.settle(id);
@@ -230,7 +230,7 @@ fn an_adopted_process_is_metered_without_a_break_and_a_lost_one_up_to_its_last_p
 
 #[test]
 fn months_add_up_and_keep_what_was_deleted() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let start = Timestamp::from_micros(1_793_491_200_000_000 - 3_600_000_000);
     yard.fake.clock.set(start);
     let id = yard.started("gauges");
@@ -256,7 +256,7 @@ fn months_add_up_and_keep_what_was_deleted() {
 #[test]
 fn a_clock_set_back_makes_no_overlap() {
     use branchyard_deployments::ports::DeploymentStore as _;
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.pass(60_000);
     yard.fake.provisioner.crash(yard.instance("gauges"));
@@ -283,7 +283,7 @@ fn a_clock_set_back_makes_no_overlap() {
 
 #[test]
 fn spending_is_limited_to_the_digit_and_ten_creates_at_the_edge_never_pass() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let refused = yard.create(wanted("big", "large", 100)).unwrap_err();
     let DeploymentError::Spending { limit, committed, requested } = refused else { panic!("{refused:?}") };
     assert_eq!(
@@ -307,7 +307,7 @@ fn spending_is_limited_to_the_digit_and_ten_creates_at_the_edge_never_pass() {
 
 #[test]
 fn twenty_creates_of_one_name_make_one() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let made = std::thread::scope(|scope| {
         let tries: Vec<_> = (0..20)
             .map(|_| scope.spawn(|| yard.create(wanted("gauges", "small", 1)).map(|view| view.primary.port)))
@@ -321,7 +321,7 @@ fn twenty_creates_of_one_name_make_one() {
 
 #[test]
 fn what_cannot_start_is_tried_again_and_given_up_at_the_deadline() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     yard.fake.provisioner.never_ready(true);
     let id = yard.create(wanted("gauges", "small", 10)).unwrap().deployment.id;
     let mut starts = 0;
@@ -345,7 +345,7 @@ fn what_cannot_start_is_tried_again_and_given_up_at_the_deadline() {
 
 #[test]
 fn disable_keeps_a_verified_backup_and_restart_begins_from_it_or_empty() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let first = yard.instance("gauges");
     yard.fake.provisioner.refuse_snapshot(Some("the copy is damaged"));
@@ -385,7 +385,7 @@ fn disable_keeps_a_verified_backup_and_restart_begins_from_it_or_empty() {
 
 #[test]
 fn a_reboot_drains_and_starts_again_and_fails_when_it_takes_too_long() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let instance = yard.instance("gauges").to_string();
     let outcome = |id: &str| yard.fake.deployments.operation(&yard.ada, id).unwrap().progress;
@@ -408,7 +408,7 @@ fn a_reboot_drains_and_starts_again_and_fails_when_it_takes_too_long() {
 
 #[test]
 fn operations_that_cannot_begin_expire_or_fail_with_the_deployment() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let operation = yard.fake.deployments.back_up(&yard.access("gauges"), None).unwrap();
     let waiting = yard.fake.deployments.back_up(&yard.access("gauges"), None).unwrap();
@@ -423,7 +423,7 @@ fn operations_that_cannot_begin_expire_or_fail_with_the_deployment() {
 
 #[test]
 fn nightly_backups_come_once_a_night_and_go_after_their_time() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let days = 20;
     for _ in 0..days * 24 {
@@ -437,7 +437,7 @@ fn nightly_backups_come_once_a_night_and_go_after_their_time() {
 
 #[test]
 fn samples_become_coarser_and_gaps_stay_gaps() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let from = yard.now();
     let mut sample = Sample::default();
@@ -466,7 +466,7 @@ fn samples_become_coarser_and_gaps_stay_gaps() {
 
 #[test]
 fn a_taken_port_is_exchanged() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let view = yard.create(wanted("gauges", "small", 10)).unwrap();
     yard.fake.provisioner.occupy(17_400);
     yard.settle(view.deployment.id);
@@ -476,7 +476,7 @@ fn a_taken_port_is_exchanged() {
 
 #[test]
 fn the_server_rests_its_instances_and_starts_them_again() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.pass(5_000);
     yard.fake.deployments.supervisor().rest(id, false).unwrap();
@@ -489,7 +489,7 @@ fn the_server_rests_its_instances_and_starts_them_again() {
 
 #[test]
 fn settings_reach_the_process_all_or_none() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let _ = yard.started("gauges");
     let access = yard.access("gauges");
     let set = |pairs: &[(&str, Option<&str>)]| {
@@ -509,9 +509,9 @@ fn settings_reach_the_process_all_or_none() {
 
 #[test]
 fn who_has_no_role_sees_nothing_and_a_reader_changes_nothing() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let _ = yard.started("gauges");
-    let bob = Yard::person(&yard.fake, "bob");
+    let bob = DeploymentsHarness::person(&yard.fake, "bob");
     let caller = Caller::User(Arc::clone(&bob));
     let deployments = || &yard.fake.deployments;
     let hidden = deployments().access::<Observe>(&caller, "ada", "gauges").unwrap_err();
@@ -533,7 +533,7 @@ fn an_organization_with_deployments_stays() {
     use branchyard_domain::access::Own;
     use branchyard_domain::errors::OrganizationError;
     use branchyard_domain::usecases::NewOrganization;
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let organizations = || yard.fake.hub.organizations();
     let name = OwnerName::parse("hydro").unwrap();
     organizations().create(&yard.ada, NewOrganization::named(name), None).unwrap();
@@ -546,13 +546,13 @@ fn an_organization_with_deployments_stays() {
 #[test]
 fn a_server_that_starts_none_says_so() {
     let hosted = Hosted { enabled: false, ..Hosted::default() };
-    let yard = Yard::over(hub_hosting(Limits::default(), hosted));
+    let yard = DeploymentsHarness::over(hub_hosting(Limits::default(), hosted));
     assert!(matches!(yard.create(wanted("gauges", "small", 10)), Err(DeploymentError::Unsupported(_))));
 }
 
 #[test]
 fn each_server_runs_the_deployments_it_accepted() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     let there = yard.fake.deployments_beside(Hosted { node: "there".to_owned(), ..Hosted::default() });
     assert_eq!(yard.fake.deployments.supervisor().busy().unwrap(), [id]);
@@ -573,12 +573,12 @@ fn each_server_runs_the_deployments_it_accepted() {
 
 #[test]
 fn rights_that_are_taken_away_are_forgotten_by_processes() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     yard.started("gauges");
     let instance = yard.instance("gauges");
     let forgotten = || yard.fake.provisioner.forgotten(instance);
     let (hub, access) = (&yard.fake.hub, yard.access("gauges"));
-    let bob = Yard::person(&yard.fake, "bob");
+    let bob = DeploymentsHarness::person(&yard.fake, "bob");
     yard.fake.deployments.put_collaborator(&access, &bob, DeploymentRole::Reader).unwrap();
     assert_eq!(forgotten(), 1);
     yard.fake.deployments.remove_collaborator(&access, "bob").unwrap();
@@ -590,7 +590,7 @@ fn rights_that_are_taken_away_are_forgotten_by_processes() {
 
 #[test]
 fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let id = yard.started("gauges");
     yard.create(wanted("pumps", "small", 10)).unwrap();
     yard.pass(60_000);
@@ -619,7 +619,7 @@ fn after_a_restore_what_ran_is_stopped_and_paid_for_up_to_its_last_proof() {
 
 #[test]
 fn a_price_is_told_before_anything_is_made_and_is_the_one_that_is_metered() {
-    let yard = Yard::new();
+    let yard = DeploymentsHarness::new();
     let deployments = &yard.fake.deployments;
     let mut size = WantedSize {
         cloud: "local",

@@ -15,21 +15,21 @@ fn the_store_in_memory_keeps_every_promise() {
     suites::deployments::run_all(&|| Box::new(MemoryMetadata::default()));
 }
 
-struct Nobody;
+struct NoCallers;
 
-impl Authorizer for Nobody {
+impl Authorizer for NoCallers {
     fn authorize(&self, _: &HashedToken, _: InstanceId, _: Option<IpAddr>) -> Result<Authorized, ProvisionError> {
         Ok(Authorized::BadToken)
     }
 }
 
-struct Books {
+struct TestStore {
     provisioner: Arc<MemoryProvisioner>,
     blobs: Arc<MemoryBlobs>,
     port: AtomicU16,
 }
 
-impl suites::provisioner::Stage for Books {
+impl suites::provisioner::Stage for TestStore {
     fn provisioner(&self) -> Arc<dyn Provisioner> {
         self.provisioner.clone()
     }
@@ -55,6 +55,6 @@ impl suites::provisioner::Stage for Books {
 fn the_provisioner_in_memory_keeps_every_promise() {
     let blobs = Arc::new(MemoryBlobs::default());
     let provisioner = Arc::new(MemoryProvisioner::new(blobs.clone()));
-    provisioner.connect(Arc::new(Nobody));
-    suites::provisioner::run_all(&Books { provisioner, blobs, port: AtomicU16::new(20_000) });
+    provisioner.connect(Arc::new(NoCallers));
+    suites::provisioner::run_all(&TestStore { provisioner, blobs, port: AtomicU16::new(20_000) });
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lock;
 use branchyard_domain::entities::{DatabaseLocator, EventKind, HookSecret, Sealed};
-use branchyard_domain::ports::{AddressError, LookedUp, Parcel, Payloads, Reply, Sender, Sent, Vault};
+use branchyard_domain::ports::{AddressError, LookedUp, Payloads, Reply, Sender, Sent, Vault, WebhookRequest};
 use branchyard_domain::values::{AccountId, HookId};
 
 /// Tells an event in the words of its type.
@@ -38,14 +38,14 @@ impl Vault for OpenVault {
 /// A sender that keeps what it was given, and answers as it was told: 200 unless told otherwise.
 #[derive(Debug, Default)]
 pub struct ScriptedSender {
-    sent: Mutex<Vec<Parcel>>,
+    sent: Mutex<Vec<WebhookRequest>>,
     answers: Mutex<BTreeMap<String, VecDeque<Sent>>>,
     aborted: AtomicBool,
 }
 
 impl ScriptedSender {
     /// What was sent so far, in order.
-    pub fn sent(&self) -> Vec<Parcel> {
+    pub fn sent(&self) -> Vec<WebhookRequest> {
         lock(&self.sent).clone()
     }
 
@@ -75,7 +75,7 @@ impl Sender for ScriptedSender {
         done(Ok(()));
     }
 
-    fn send(&self, parcel: &Parcel) -> Option<Sent> {
+    fn send(&self, parcel: &WebhookRequest) -> Option<Sent> {
         if self.aborted.load(Ordering::Relaxed) || parcel.canceled.is_canceled() {
             return None;
         }

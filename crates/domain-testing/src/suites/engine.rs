@@ -13,7 +13,7 @@ use branchyard_domain::entities::{
     Cell, Change, ConflictKind, ImportMode, LogPosition, ObjectChange, ObjectKind, RowProblem, Side, Signature,
 };
 use branchyard_domain::ports::{
-    Canceled, ChangedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob,
+    CancellationToken, ChangedRows, Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, MergeJob,
     MergeOutcome, ReadQuery, RowOrder, RowPage, RowSource, RowTest, ScriptJob, Selection, SqlFailure, TableScan, Test,
     WriteJob,
 };
@@ -339,7 +339,7 @@ pub fn scans(engine: &dyn Engine) {
     );
     let scan = |table: &str, stop_after: usize| {
         let mut rows = Collected::stopping_after(stop_after);
-        let wanted = TableScan { table, timeout: LONG, canceled: Canceled::default() };
+        let wanted = TableScan { table, timeout: LONG, canceled: CancellationToken::default() };
         engine.scan(db.id, &head, &wanted, &mut rows).map(|left| {
             assert!(!left.is_zero() && left <= LONG);
             rows
@@ -351,7 +351,7 @@ pub fn scans(engine: &dyn Engine) {
     let none = scan("none", 0).unwrap();
     assert_eq!((none.columns.len(), none.rows.len()), (1, 0), "an empty table has columns");
     assert!(matches!(scan("gone", 0), Err(EngineError::NoSuchTable(name)) if name == "gone"));
-    let wanted = TableScan { table: "t", timeout: LONG, canceled: Canceled::default() };
+    let wanted = TableScan { table: "t", timeout: LONG, canceled: CancellationToken::default() };
     let lost = engine.scan(db.id, &no_commit(), &wanted, &mut Collected::default());
     assert!(matches!(lost, Err(EngineError::NoSuchCommit(_))));
 }
@@ -364,7 +364,7 @@ pub fn selections(engine: &dyn Engine) {
         |column: &str, test: Test, value: &str| RowTest { column: column.to_owned(), test, value: value.to_owned() };
     let select = |tests: &[RowTest], order: Option<(&str, bool)>, skip: u64, limit: u64| {
         let order = order.map(|(column, descending)| RowOrder { column, descending });
-        let canceled = Canceled::default();
+        let canceled = CancellationToken::default();
         let (backwards, after) = (false, None);
         let wanted = Selection { table: "T", tests, order, backwards, after, skip, limit, timeout: LONG, canceled };
         let mut rows = Collected::default();
@@ -432,7 +432,7 @@ pub fn selections_by_place(engine: &dyn Engine) {
 }
 
 fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     Selection {
         table,
         tests: &[],

@@ -15,10 +15,10 @@ use branchyard_auth::HashedToken;
 use uuid::Uuid;
 
 use branchyard_domain::entities::{
-    AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, Failure, FailureKind, FileType,
-    ImportMode, ImportRequest, LastUse, MemberRole, Operation, OperationKind, OperationStatus, Organization, Outcome,
-    Pull, PullAction, PullComment, PullContent, PullEnds, PullHeads, PullHidden, PullState, Release, Role, RowProblem,
-    Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
+    AccountKind, Branch, Database, DatabaseLocator, Email, Event, EventKind, FailureKind, FileType, ImportMode,
+    ImportRequest, LastUse, MemberRole, Operation, OperationFailure, OperationKind, OperationStatus, Organization,
+    Outcome, Pull, PullAction, PullComment, PullContent, PullEnds, PullHeads, PullHidden, PullState, Release, Role,
+    RowProblem, Side, Tag, Token, Upload, UploadPart, User, Visibility, Work,
 };
 use branchyard_domain::ports::{
     DatabaseFilter, Durability, FetchBacklog, FetchEnd, LeaseTurn, Metadata, MetadataError, OperationBacklog,
@@ -870,13 +870,13 @@ pub fn operations(store: &dyn Metadata) {
     write(store, |tx| {
         // A queued one ends without a holder, and only once.
         let mut canceled = list[2].clone();
-        canceled.status = OperationStatus::Failed(Failure {
+        canceled.status = OperationStatus::Failed(OperationFailure {
             rows: vec![RowProblem {
                 line: u64::from(u32::MAX) + 1,
                 column: Some("ä".to_owned()),
                 detail: "d".to_owned(),
             }],
-            ..Failure::new(FailureKind::Canceled, "canceled")
+            ..OperationFailure::new(FailureKind::Canceled, "canceled")
         });
         canceled.finished_at = Some(at(30));
         assert!(!tx.operations().settle(&canceled, Some("w1")).unwrap(), "nobody holds it");
@@ -959,7 +959,7 @@ pub fn leases(store: &dyn Metadata) {
     assert_eq!(lease("w4", 13), Some(1));
     write(store, |tx| {
         let mut settled = tx.operations().get(operation_id(1)).unwrap().unwrap();
-        settled.status = OperationStatus::Failed(Failure::new(FailureKind::Internal, "x"));
+        settled.status = OperationStatus::Failed(OperationFailure::new(FailureKind::Internal, "x"));
         settled.finished_at = Some(at(14));
         assert!(tx.operations().settle(&settled, Some("w4")).unwrap());
     });
@@ -1080,7 +1080,7 @@ pub fn uploads(store: &dyn Metadata) {
         assert_eq!(tx.uploads().get(upload_id(1)).unwrap().unwrap().used_by, Some(operation_id(1)));
         assert_eq!(tx.uploads().count_open(ann.id, at(9)).unwrap(), 1);
         let mut settled = operation(2, &menu, &ann);
-        settled.status = OperationStatus::Failed(Failure::new(FailureKind::Content, "x"));
+        settled.status = OperationStatus::Failed(OperationFailure::new(FailureKind::Content, "x"));
         settled.finished_at = Some(at(5));
         assert!(tx.operations().settle(&settled, None).unwrap());
         let mut abandoned = tx.uploads().abandoned(at(9), 10).unwrap();

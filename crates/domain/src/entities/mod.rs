@@ -30,8 +30,8 @@ pub use hook::{DisabledReason, Hook, HookEvent, HookSecret, PreviousSecret, Seal
 pub use log::{LogEntry, LogPosition, LogWalk};
 pub use object::{ObjectChange, ObjectKind, SchemaObject, Trigger, brought, object_changes};
 pub use operation::{
-    Failure, FailureKind, ImportMode, ImportRequest, Operation, OperationKind, OperationStatus, Outcome, PullEnds,
-    RowProblem, Side, Work,
+    FailureKind, ImportMode, ImportRequest, Operation, OperationFailure, OperationKind, OperationStatus, Outcome,
+    PullEnds, RowProblem, Side, Work,
 };
 pub use pull::{Pull, PullComment, PullContent, PullHeads, PullHidden, PullState};
 pub use refs::{Branch, Tag};

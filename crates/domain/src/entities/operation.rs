@@ -179,7 +179,7 @@ pub struct RowProblem {
 
 /// Why an operation failed, in words for its creator.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct OperationFailure {
     /// The class of the failure.
     pub kind: FailureKind,
     /// What happened.
@@ -188,7 +188,7 @@ pub struct Failure {
     pub rows: Vec<RowProblem>,
 }
 
-impl Failure {
+impl OperationFailure {
     /// A failure without places in a file.
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), rows: Vec::new() }
@@ -205,7 +205,7 @@ pub enum OperationStatus {
     /// Took effect; final.
     Succeeded(Outcome),
     /// Changed nothing; final.
-    Failed(Failure),
+    Failed(OperationFailure),
 }
 
 /// Accepted work.

@@ -152,9 +152,9 @@ pub trait RowSink {
 
 /// Says that nobody waits for a result any more. Clones say the same.
 #[derive(Debug, Clone, Default)]
-pub struct Canceled(Arc<AtomicBool>);
+pub struct CancellationToken(Arc<AtomicBool>);
 
-impl Canceled {
+impl CancellationToken {
     /// Says so.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -174,13 +174,13 @@ pub struct ReadQuery<'a> {
     /// Time the engine may compute; waiting for the sink does not count.
     pub timeout: Duration,
     /// Ends the statement early, as if its time had run out.
-    pub canceled: Canceled,
+    pub canceled: CancellationToken,
 }
 
 impl<'a> ReadQuery<'a> {
     /// A query that nobody will cancel.
     pub fn new(sql: &'a str, timeout: Duration) -> Self {
-        Self { sql, timeout, canceled: Canceled::default() }
+        Self { sql, timeout, canceled: CancellationToken::default() }
     }
 }
 
@@ -251,7 +251,7 @@ pub struct TableScan<'a> {
     /// Time the engine may compute; waiting for the sink does not count.
     pub timeout: Duration,
     /// Ends the scan early, as if its time had run out.
-    pub canceled: Canceled,
+    pub canceled: CancellationToken,
 }
 
 /// What a value of a row is held against.
@@ -316,7 +316,7 @@ pub struct Selection<'a> {
     /// Time the engine may compute; waiting for the sink does not count.
     pub timeout: Duration,
     /// Ends it early, as if its time had run out.
-    pub canceled: Canceled,
+    pub canceled: CancellationToken,
 }
 
 /// Where the rows of a [`Selection`] lie.

@@ -1,6 +1,6 @@
 //! The way out to hooks: what they are told, how their secrets are kept, and the requests themselves.
 
-use super::Canceled;
+use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
 use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp};
 
@@ -38,7 +38,7 @@ pub enum AddressError {
 
 /// One request to make.
 #[derive(Debug, Clone)]
-pub struct Parcel {
+pub struct WebhookRequest {
     /// Where.
     pub url: String,
     /// The delivery it belongs to.
@@ -54,7 +54,7 @@ pub struct Parcel {
     /// What to sign with, the present secret first.
     pub secrets: Vec<HookSecret>,
     /// Cuts the attempt short, as if it had not been made.
-    pub canceled: Canceled,
+    pub canceled: CancellationToken,
 }
 
 /// When a receiver wants to be asked again.
@@ -126,8 +126,8 @@ pub trait Sender: Send + Sync {
     fn look_up(&self, caller: AccountId, url: &str, done: LookedUp);
 
     /// Makes one attempt and waits for its end, which is bounded in time. `None` when it was cut short by [`Sender::abort`] or
-    /// [`Parcel::canceled`].
-    fn send(&self, parcel: &Parcel) -> Option<Sent>;
+    /// [`WebhookRequest::canceled`].
+    fn send(&self, parcel: &WebhookRequest) -> Option<Sent>;
 
     /// Cuts all attempts short, those under way and those that are asked for later.
     fn abort(&self);

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::engine::{Canceled, EngineError, RowSink};
+use super::engine::{CancellationToken, EngineError, RowSink};
 use crate::entities::{Cell, Signature};
 use crate::values::{CommitHash, DatabaseId};
 
@@ -63,7 +63,7 @@ pub struct StatementBounds {
     /// Time the engine may compute; waiting for the sink does not count.
     pub timeout: Duration,
     /// Ends the statement early, as if its time had run out.
-    pub canceled: Canceled,
+    pub canceled: CancellationToken,
     /// Whether the caller has the database's turn to write; see [`SessionError::NeedsTurn`].
     pub has_turn: bool,
     /// Whether each write transaction is to become a commit by the caller.

@@ -2,7 +2,7 @@
 
 use super::databases::{emit, live};
 use super::pulls::branch_moved;
-use super::{Inner, Once, once, revisions};
+use super::{IdempotencyRecord, Inner, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};
@@ -34,7 +34,7 @@ impl<'a> Branches<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewBranch,
-        once: Option<&Once<'_, Branch>>,
+        once: Option<&IdempotencyRecord<'_, Branch>>,
     ) -> Result<Branch, RefError> {
         let database = access.database();
         let head = revisions::revision(self.0, database, &wanted.from)?;

@@ -6,7 +6,9 @@ use super::Inner;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::TableSchema;
 use crate::errors::{Fault, ReadError};
-use crate::ports::{Canceled, Column, EngineError, Flow, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef};
+use crate::ports::{
+    CancellationToken, Column, EngineError, Flow, RowSink, RowTest, Selected, Selection, SqlFailure, ValueRef,
+};
 use crate::values::{CommitHash, DatabaseId};
 
 /// How looking at rows ended.
@@ -152,7 +154,7 @@ impl<'a> Browse<'a> {
                 skip: 0,
                 limit,
                 timeout: patience.saturating_sub(began.elapsed()).max(Duration::from_millis(1)),
-                canceled: Canceled::default(),
+                canceled: CancellationToken::default(),
             };
             scale.heavy = 0;
             match self.0.ports.engine.rows(database, at, &wanted, &mut scale) {

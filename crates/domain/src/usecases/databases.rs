@@ -1,10 +1,10 @@
 //! Databases, and access to them.
 
 use super::remembered::AccessKey;
-use super::{Inner, Once, activities, once, pulls};
+use super::{IdempotencyRecord, Inner, activities, once, pulls};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
-    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, Failure, FailureKind, MemberRole,
+    AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, FailureKind, MemberRole, OperationFailure,
     OperationStatus, Role, User, Visibility,
 };
 use crate::errors::{AccessError, DatabaseError, Fault, PullError};
@@ -117,7 +117,7 @@ impl<'a> Databases<'a> {
         &self,
         user: &User,
         wanted: NewDatabase,
-        once: Option<&Once<'_, DatabaseView>>,
+        once: Option<&IdempotencyRecord<'_, DatabaseView>>,
     ) -> Result<DatabaseView, DatabaseError> {
         let now = self.0.now();
         let id = DatabaseId::from_uuid(self.0.ports.ids.uuid(now));
@@ -143,7 +143,7 @@ impl<'a> Databases<'a> {
         owner: &NewOwner,
         head: crate::values::CommitHash,
         now: Timestamp,
-        once: Option<&Once<'_, DatabaseView>>,
+        once: Option<&IdempotencyRecord<'_, DatabaseView>>,
     ) -> Result<DatabaseView, DatabaseError> {
         let size = i64::try_from(self.0.ports.engine.size_bytes(id)?).unwrap_or(i64::MAX);
         let default_branch = match wanted.default_branch {
@@ -334,7 +334,7 @@ impl<'a> Databases<'a> {
         for mut operation in tx.operations().pending(id)? {
             if operation.status == OperationStatus::Queued {
                 operation.status =
-                    OperationStatus::Failed(Failure::new(FailureKind::Canceled, "its database was deleted"));
+                    OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, "its database was deleted"));
                 operation.finished_at = Some(now);
                 tx.operations().settle(&operation, None)?;
             }

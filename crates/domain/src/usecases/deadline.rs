@@ -10,12 +10,12 @@ use crate::values::Timestamp;
 
 /// When the time for a file is over.
 #[derive(Clone)]
-pub(super) struct Deadline {
+pub(super) struct FileDeadline {
     clock: Arc<dyn Clock>,
     at: Timestamp,
 }
 
-impl Deadline {
+impl FileDeadline {
     /// So many milliseconds from now.
     pub(super) fn start(inner: &Inner, millis: u64) -> Self {
         let micros = i64::try_from(millis.saturating_mul(1_000)).unwrap_or(i64::MAX);
@@ -31,18 +31,18 @@ impl Deadline {
 }
 
 /// A file that cannot be read any more when the time is over.
-pub(super) struct Timed {
+pub(super) struct TimedFile {
     file: Box<dyn ReadSeek>,
-    deadline: Deadline,
+    deadline: FileDeadline,
 }
 
-impl Timed {
-    pub(super) fn new(file: Box<dyn ReadSeek>, deadline: Deadline) -> Self {
+impl TimedFile {
+    pub(super) fn new(file: Box<dyn ReadSeek>, deadline: FileDeadline) -> Self {
         Self { file, deadline }
     }
 }
 
-impl Read for Timed {
+impl Read for TimedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.deadline.left().is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -51,7 +51,7 @@ impl Read for Timed {
     }
 }
 
-impl Seek for Timed {
+impl Seek for TimedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }

@@ -6,7 +6,7 @@ use super::Inner;
 use crate::access::{DatabaseAccess, Level};
 use crate::entities::TableKind;
 use crate::errors::ReadError;
-use crate::ports::{Canceled, EngineError, RowSink, TableScan};
+use crate::ports::{CancellationToken, EngineError, RowSink, TableScan};
 use crate::values::CommitHash;
 
 /// When an export ends before all of its tables do.
@@ -14,13 +14,13 @@ use crate::values::CommitHash;
 pub struct ExportLimits {
     timeout: Duration,
     left: Duration,
-    canceled: Canceled,
+    canceled: CancellationToken,
 }
 
 impl ExportLimits {
     /// `timeout`: the time the engine may compute for all tables that are read under these limits; waiting for the sink does not
     /// count. `canceled` says that nobody wants the rows any more.
-    pub fn new(timeout: Duration, canceled: Canceled) -> Self {
+    pub fn new(timeout: Duration, canceled: CancellationToken) -> Self {
         Self { timeout, left: timeout, canceled }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::databases::live;
-use super::imports::{self, Counted, Refused};
+use super::imports::{self, CountedPart, PartRefusal};
 use super::operations::{enqueue_as, fresh_id, save_queued};
 use super::{CompletedPart, Imports, Inner, NewImport};
 use crate::access::{DatabaseAccess, Write};
@@ -85,13 +85,13 @@ impl<'a> Imports<'a> {
     ) -> Result<StoredFile<'a>, ImportError> {
         let limit = limit.min(self.0.limits.import_bytes);
         let id = UploadId::from_uuid(self.0.ports.ids.uuid(self.0.now()));
-        let mut counted = Counted::new(bytes, limit, None);
+        let mut counted = CountedPart::new(bytes, limit, None);
         if let Err(error) = self.0.ports.blobs.put_part(id, 1, &mut counted) {
             return Err(match counted.refused.take() {
-                Some(Refused::TooLarge) => ImportError::FileTooLarge(limit),
-                Some(Refused::Empty) => ImportError::EmptyFile,
-                Some(Refused::CutShort(error)) => ImportError::PartCutShort(error),
-                Some(Refused::Checksum) | None => error.into(),
+                Some(PartRefusal::TooLarge) => ImportError::FileTooLarge(limit),
+                Some(PartRefusal::Empty) => ImportError::EmptyFile,
+                Some(PartRefusal::CutShort(error)) => ImportError::PartCutShort(error),
+                Some(PartRefusal::Checksum) | None => error.into(),
             });
         }
         Ok(StoredFile { inner: self.0, id, part: counted.part(1), taken: false })

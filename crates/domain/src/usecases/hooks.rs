@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::databases::live;
-use super::{Inner, Once, once};
+use super::{IdempotencyRecord, Inner, once};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{
     Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,
@@ -116,7 +116,7 @@ impl<'a> Hooks<'a> {
         &self,
         access: &DatabaseAccess<Admin>,
         wanted: NewHook,
-        once: Option<&Once<'_, SecretHook>>,
+        once: Option<&IdempotencyRecord<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -245,7 +245,7 @@ impl<'a> Hooks<'a> {
         &self,
         access: &DatabaseAccess<Admin>,
         id: HookId,
-        once: Option<&Once<'_, DeliveryDetails>>,
+        once: Option<&IdempotencyRecord<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -273,7 +273,7 @@ impl<'a> Hooks<'a> {
         &self,
         access: &DatabaseAccess<Admin>,
         id: HookId,
-        once: Option<&Once<'_, SecretHook>>,
+        once: Option<&IdempotencyRecord<'_, SecretHook>>,
     ) -> Result<SecretHook, HookError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;

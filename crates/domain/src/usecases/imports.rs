@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use super::databases::live;
 use super::operations::{enqueue, save_queued};
-use super::{Inner, Once, once};
+use super::{IdempotencyRecord, Inner, once};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
 use crate::errors::{Fault, ImportError, OperationError};
@@ -95,7 +95,7 @@ impl<'a> Imports<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewUpload,
-        once: Option<&Once<'_, OpenedUpload>>,
+        once: Option<&IdempotencyRecord<'_, OpenedUpload>>,
     ) -> Result<OpenedUpload, ImportError> {
         let limits = &self.0.limits;
         if wanted.content_length > limits.import_bytes {
@@ -166,13 +166,13 @@ impl<'a> Imports<'a> {
         let upload = self.open_session(id, number)?;
         let others: u64 = upload.parts.iter().filter(|part| part.number != number).map(|part| part.size).sum();
         let room = upload.content_length.saturating_sub(others);
-        let mut counted = Counted::new(bytes, room, expected_md5);
+        let mut counted = CountedPart::new(bytes, room, expected_md5);
         if let Err(error) = self.0.ports.blobs.put_part(id, number, &mut counted) {
             return Err(match counted.refused.take() {
-                Some(Refused::TooLarge) => ImportError::PartTooLarge(upload.content_length),
-                Some(Refused::Empty) => ImportError::EmptyPart,
-                Some(Refused::Checksum) => ImportError::PartChecksum,
-                Some(Refused::CutShort(error)) => ImportError::PartCutShort(error),
+                Some(PartRefusal::TooLarge) => ImportError::PartTooLarge(upload.content_length),
+                Some(PartRefusal::Empty) => ImportError::EmptyPart,
+                Some(PartRefusal::Checksum) => ImportError::PartChecksum,
+                Some(PartRefusal::CutShort(error)) => ImportError::PartCutShort(error),
                 None => error.into(),
             });
         }
@@ -215,7 +215,7 @@ impl<'a> Imports<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewImport,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, ImportError> {
         let secret_hash: [u8; 32] = Sha256::digest(wanted.secret.as_bytes()).into();
         self.begin(access, wanted, once, &|session| session.secret_hash == secret_hash)
@@ -226,7 +226,7 @@ impl<'a> Imports<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewImport,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
         genuine: &dyn Fn(&Upload) -> bool,
     ) -> Result<Operation, ImportError> {
         let now = self.0.now();
@@ -387,7 +387,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) enum Refused {
+pub(super) enum PartRefusal {
     TooLarge,
     Empty,
     Checksum,
@@ -395,16 +395,16 @@ pub(super) enum Refused {
 }
 
 /// Counts, hashes and bounds a part on its way to the store; an error here keeps the store from taking it.
-pub(super) struct Counted<'a> {
+pub(super) struct CountedPart<'a> {
     bytes: &'a mut dyn Read,
     md5: Md5,
     size: u64,
     room: u64,
-    pub(super) refused: Option<Refused>,
+    pub(super) refused: Option<PartRefusal>,
     expected: Option<[u8; 16]>,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountedPart<'a> {
     pub(super) fn new(bytes: &'a mut dyn Read, room: u64, expected: Option<[u8; 16]>) -> Self {
         Self { bytes, md5: Md5::new(), size: 0, room, refused: None, expected }
     }
@@ -414,33 +414,33 @@ impl<'a> Counted<'a> {
         UploadPart { number, size: self.size, md5: self.md5.finalize().into() }
     }
 
-    fn refuse(&mut self, why: Refused) -> io::Result<usize> {
+    fn refuse(&mut self, why: PartRefusal) -> io::Result<usize> {
         self.refused = Some(why);
         Err(io::Error::other("the part is refused"))
     }
 }
 
-impl Read for Counted<'_> {
+impl Read for CountedPart<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = match self.bytes.read(buffer) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
-            Err(error) => return self.refuse(Refused::CutShort(error)),
+            Err(error) => return self.refuse(PartRefusal::CutShort(error)),
         };
         if read == 0 && !buffer.is_empty() {
             let md5: [u8; 16] = self.md5.clone().finalize().into();
             if self.size == 0 {
-                return self.refuse(Refused::Empty);
+                return self.refuse(PartRefusal::Empty);
             }
             if self.expected.is_some_and(|expected| expected != md5) {
-                return self.refuse(Refused::Checksum);
+                return self.refuse(PartRefusal::Checksum);
             }
             return Ok(0);
         }
         self.md5.update(&buffer[..read]);
         self.size += u64::try_from(read).unwrap_or(u64::MAX);
         if self.size > self.room {
-            return self.refuse(Refused::TooLarge);
+            return self.refuse(PartRefusal::TooLarge);
         }
         Ok(read)
     }

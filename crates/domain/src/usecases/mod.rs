@@ -51,7 +51,7 @@ pub use hooks::{
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
-pub use once::Once;
+pub use once::IdempotencyRecord;
 pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
@@ -61,7 +61,7 @@ pub use pulls::{
 };
 pub use releases::{EditRelease, NewRelease, Releases};
 pub use sessions::{Client, OpenedSession, Sessions};
-pub use settled::Watch;
+pub use settled::SettlementWatch;
 pub use sql::{ReadEnd, Sql};
 pub use stars::Stars;
 pub use tags::{NewTag, Tags};
@@ -202,8 +202,8 @@ pub(crate) struct Inner {
     pub(crate) fetches: pulls::Fetches,
     pub(crate) remembered: remembered::Remembered,
     pub(crate) reachable: Arc<revisions::Reachable>,
-    pub(crate) behind: operations::Behind,
-    pub(crate) progress: progress::Progress,
+    pub(crate) behind: operations::StrandedLeases,
+    pub(crate) progress: progress::ImportProgress,
     pub(crate) settled: Arc<settled::Settled>,
 }
 
@@ -297,8 +297,8 @@ impl Hub {
                 fetch_wake: wake::Wake::default(),
                 fetches: pulls::Fetches::default(),
                 remembered: remembered::Remembered::default(),
-                behind: operations::Behind::default(),
-                progress: progress::Progress::default(),
+                behind: operations::StrandedLeases::default(),
+                progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
             }),
         }
@@ -316,7 +316,7 @@ impl Hub {
     pub fn keep_answer<T>(
         &self,
         tx: &mut dyn Transaction,
-        once: Option<&Once<'_, T>>,
+        once: Option<&IdempotencyRecord<'_, T>>,
         value: &T,
         now: Timestamp,
     ) -> Result<(), Fault> {

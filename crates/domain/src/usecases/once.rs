@@ -6,7 +6,7 @@ use crate::ports::{MetadataError, SavedAnswer, Transaction};
 use crate::values::{AccountId, Timestamp};
 
 /// Keeps the answer of a request under the caller's key, together with its effect.
-pub struct Once<'a, T> {
+pub struct IdempotencyRecord<'a, T> {
     /// Who asks.
     pub caller: AccountId,
     /// Method and path.
@@ -23,7 +23,7 @@ pub struct Once<'a, T> {
 pub(super) fn keep<T>(
     inner: &Inner,
     tx: &mut dyn Transaction,
-    once: Option<&Once<'_, T>>,
+    once: Option<&IdempotencyRecord<'_, T>>,
     value: &T,
     now: Timestamp,
 ) -> Result<(), Fault> {

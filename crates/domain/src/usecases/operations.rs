@@ -6,10 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
-use super::settled::Watch;
-use super::{Inner, Once, once, revisions, run};
+use super::settled::SettlementWatch;
+use super::{IdempotencyRecord, Inner, once, revisions, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
-use crate::entities::{Database, Failure, FailureKind, Operation, OperationKind, OperationStatus, Role, User, Work};
+use crate::entities::{
+    Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
+};
 use crate::errors::{Fault, OperationError};
 use crate::ports::{Durability, MetadataError, OperationBacklog, OperationFilter, Transaction};
 use crate::values::{AccountId, CommitHash, DatabaseId, OperationId, RefName, Timestamp};
@@ -43,9 +45,9 @@ pub enum Ended {
 
 /// Workers that may hold what they could neither end nor hand back.
 #[derive(Default)]
-pub(crate) struct Behind(Mutex<HashSet<String>>);
+pub(crate) struct StrandedLeases(Mutex<HashSet<String>>);
 
-impl Behind {
+impl StrandedLeases {
     fn all(&self) -> MutexGuard<'_, HashSet<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,7 +69,7 @@ impl<'a> Operations<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: SqlWrite,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -98,7 +100,7 @@ impl<'a> Operations<'a> {
         &self,
         access: &DatabaseAccess<Participate>,
         owner: &str,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -124,7 +126,7 @@ impl<'a> Operations<'a> {
         user: &User,
         work: Work,
         now: Timestamp,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let operation = enqueue(self.0, tx.as_mut(), database, user, work, now)?;
         once::keep(self.0, tx.as_mut(), once, &operation, now)?;
@@ -216,7 +218,7 @@ impl<'a> Operations<'a> {
 
     /// Has `tell` called with an operation as it ended in this process, once, unless the watch was dropped before. Watched before it is looked at,
     /// no end is missed; what ends in another process is seen by looking only.
-    pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> Watch {
+    pub fn watch(&self, id: OperationId, tell: impl FnOnce(&Operation) + Send + 'static) -> SettlementWatch {
         self.0.settled.watch(id, Box::new(tell))
     }
 
@@ -259,7 +261,7 @@ impl<'a> Operations<'a> {
         &self,
         user: &User,
         id: OperationId,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -271,7 +273,7 @@ impl<'a> Operations<'a> {
             return Err(OperationError::NotQueued);
         }
         operation.status =
-            OperationStatus::Failed(Failure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
+            OperationStatus::Failed(OperationFailure::new(FailureKind::Canceled, format!("canceled by {}", user.name)));
         operation.finished_at = Some(now);
         if !tx.operations().settle(&operation, None)? {
             return Err(OperationError::NotQueued);

@@ -1,7 +1,7 @@
 //! Organizations, and access to them.
 
 use super::people::{refuse_reserved, taken};
-use super::{Inner, Once, once};
+use super::{IdempotencyRecord, Inner, once};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
 use crate::errors::OrganizationError;
@@ -86,7 +86,7 @@ impl<'a> Organizations<'a> {
         &self,
         owner: &User,
         wanted: NewOrganization,
-        once: Option<&Once<'_, OrganizationView>>,
+        once: Option<&IdempotencyRecord<'_, OrganizationView>>,
     ) -> Result<OrganizationView, OrganizationError> {
         refuse_reserved(self.0, &wanted.name)?;
         let now = self.0.now();

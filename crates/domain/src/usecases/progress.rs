@@ -10,9 +10,9 @@ use crate::values::OperationId;
 
 /// Rows that imports have taken from their files, by operation.
 #[derive(Default)]
-pub(crate) struct Progress(Mutex<HashMap<OperationId, Arc<AtomicU64>>>);
+pub(crate) struct ImportProgress(Mutex<HashMap<OperationId, Arc<AtomicU64>>>);
 
-impl Progress {
+impl ImportProgress {
     fn all(&self) -> MutexGuard<'_, HashMap<OperationId, Arc<AtomicU64>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -23,39 +23,39 @@ impl Progress {
     }
 
     /// Counts the rows of an import from zero until it is dropped.
-    pub(super) fn begin(&self, id: OperationId) -> Count<'_> {
+    pub(super) fn begin(&self, id: OperationId) -> RowCounter<'_> {
         let rows = Arc::new(AtomicU64::new(0));
         self.all().insert(id, Arc::clone(&rows));
-        Count { progress: self, id, rows }
+        RowCounter { progress: self, id, rows }
     }
 }
 
 /// The count of an import that runs.
-pub(super) struct Count<'a> {
-    progress: &'a Progress,
+pub(super) struct RowCounter<'a> {
+    progress: &'a ImportProgress,
     id: OperationId,
     rows: Arc<AtomicU64>,
 }
 
-impl Count<'_> {
+impl RowCounter<'_> {
     /// The same source, whose rows are counted.
     pub(super) fn of<'a>(&'a self, source: &'a mut dyn RowSource) -> impl RowSource + 'a {
-        Counted { rows: &self.rows, source }
+        CountedRows { rows: &self.rows, source }
     }
 }
 
-impl Drop for Count<'_> {
+impl Drop for RowCounter<'_> {
     fn drop(&mut self) {
         self.progress.all().remove(&self.id);
     }
 }
 
-struct Counted<'a> {
+struct CountedRows<'a> {
     rows: &'a AtomicU64,
     source: &'a mut dyn RowSource,
 }
 
-impl RowSource for Counted<'_> {
+impl RowSource for CountedRows<'_> {
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
         let next = self.source.next(row);
         if let Ok(Some(_)) = next {

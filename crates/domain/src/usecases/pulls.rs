@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::databases::{emit, live, role_of};
 use super::operations::{enqueue, save_queued};
-use super::{Inner, Once, once};
+use super::{IdempotencyRecord, Inner, once};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Branch, Conflict, Database, DatabaseLocator, EventKind, ObjectKind, Operation, Pull, PullAction, PullComment,
@@ -23,7 +23,7 @@ pub mod rules;
 use fetches::PreviewKey;
 pub use fetches::Refreshed;
 pub(super) use fetches::{Fetches, branch_moved};
-use rules::{Opening, OpeningError};
+use rules::{OpenRequest, OpeningError};
 
 /// Pulls that are closed at a time when a database is deleted or its visibility changes.
 const CLOSED_AT_A_TIME: usize = 500;
@@ -132,11 +132,11 @@ impl Withdrawable {
 }
 
 /// What a pull brings together.
-struct Ends {
+struct PullRefs {
     source: Database,
     from_branch: Branch,
     to_branch: Branch,
-    opening: Opening,
+    opening: OpenRequest,
 }
 
 /// Pull requests.
@@ -155,7 +155,7 @@ impl<'a> Pulls<'a> {
         &self,
         access: &DatabaseAccess<Participate>,
         wanted: NewPull,
-        once: Option<&Once<'_, Pull>>,
+        once: Option<&IdempotencyRecord<'_, Pull>>,
     ) -> Result<Pull, PullError> {
         let now = self.0.now();
         let user = access.who();
@@ -166,12 +166,12 @@ impl<'a> Pulls<'a> {
         }
         let ends =
             self.ends(tx.as_mut(), user, &base, &wanted.from_database, &wanted.from_branch, &wanted.to_branch)?;
-        let Ends { source, from_branch, to_branch, opening } = ends;
-        may_open(Opening { publish: true, ..opening })?;
+        let PullRefs { source, from_branch, to_branch, opening } = ends;
+        may_open(OpenRequest { publish: true, ..opening })?;
         if let Some(open) = tx.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
-        may_open(Opening { publish: wanted.publish, ..opening })?;
+        may_open(OpenRequest { publish: wanted.publish, ..opening })?;
         let pull = new_pull(
             tx.as_mut(),
             &base,
@@ -258,9 +258,9 @@ impl<'a> Pulls<'a> {
     ) -> Result<(PreviewKey, bool), PullError> {
         let mut tx = self.0.ports.metadata.read()?;
         let base = live(tx.as_mut(), access.database().id)?;
-        let Ends { source, from_branch, to_branch, opening } =
+        let PullRefs { source, from_branch, to_branch, opening } =
             self.ends(tx.as_mut(), access.who(), &base, from_database, from_branch, to_branch)?;
-        may_open(Opening { publish: true, ..opening })?;
+        may_open(OpenRequest { publish: true, ..opening })?;
         if let Some(open) = tx.pulls().find_open(base.id, source.id, &from_branch.name, &to_branch.name)? {
             return Err(PullError::Duplicate(open.number));
         }
@@ -277,7 +277,7 @@ impl<'a> Pulls<'a> {
         from_database: &(String, String),
         from_branch: &str,
         to_branch: &str,
-    ) -> Result<Ends, PullError> {
+    ) -> Result<PullRefs, PullError> {
         let within = is_called(base, from_database);
         if within && from_branch == to_branch {
             return Err(PullError::SameBranch);
@@ -291,14 +291,14 @@ impl<'a> Pulls<'a> {
         }
         let from_branch = branch_of(tx, &source, from_branch, true)?;
         let to_branch = branch_of(tx, base, to_branch, false)?;
-        let opening = Opening {
+        let opening = OpenRequest {
             is_within: within,
             source: source.visibility,
             role: Some(role),
             base: base.visibility,
             publish: false,
         };
-        Ok(Ends { source, from_branch, to_branch, opening })
+        Ok(PullRefs { source, from_branch, to_branch, opening })
     }
 
     fn visible_source(
@@ -438,7 +438,7 @@ impl<'a> Pulls<'a> {
     ///
     /// # Errors
     /// [`PullError::State`] when it is merged; as [`Pulls::withdrawable`] when that has changed.
-    pub fn withdraw(&self, of: &Withdrawable, once: Option<&Once<'_, Pull>>) -> Result<Pull, PullError> {
+    pub fn withdraw(&self, of: &Withdrawable, once: Option<&IdempotencyRecord<'_, Pull>>) -> Result<Pull, PullError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
         let base = live(tx.as_mut(), of.base.id)?;
@@ -496,7 +496,7 @@ impl<'a> Pulls<'a> {
         access: &DatabaseAccess<Participate>,
         number: PullNumber,
         body: LongText,
-        once: Option<&Once<'_, PullComment>>,
+        once: Option<&IdempotencyRecord<'_, PullComment>>,
     ) -> Result<PullComment, PullError> {
         let now = self.0.now();
         let user = access.who();
@@ -525,7 +525,7 @@ impl<'a> Pulls<'a> {
         access: &DatabaseAccess<Write>,
         number: PullNumber,
         how: MergePull,
-        once: Option<&Once<'_, Operation>>,
+        once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, PullError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;
@@ -711,7 +711,7 @@ fn administers_source(tx: &mut dyn Transaction, user: &User, pull: &Pull) -> Res
     Ok(role_of(tx, Some(user.id), &source)? == Some(Role::Admin))
 }
 
-fn may_open(opening: Opening) -> Result<(), PullError> {
+fn may_open(opening: OpenRequest) -> Result<(), PullError> {
     opening.check().map_err(|error| match error {
         OpeningError::Hidden => PullError::NoSuchSource,
         OpeningError::NeedsWrite => PullError::SourceDenied,
@@ -789,7 +789,7 @@ fn reopen(
     let source = tx.databases().get(pull.from_database_id)?.filter(|source| source.deleted_at.is_none());
     let opening = match source {
         None => None,
-        Some(source) => Some(Opening {
+        Some(source) => Some(OpenRequest {
             is_within: pull.is_within(),
             source: source.visibility,
             role: role_of(tx, Some(user.id), &source)?,
@@ -800,7 +800,7 @@ fn reopen(
     // What the caller may not do comes before the state of the pull, and that before consent.
     if let Some(opening) = opening {
         // The pull names its source to every reader of the base, so there is nothing left to conceal.
-        may_open(Opening { publish: true, ..opening }).map_err(|error| match error {
+        may_open(OpenRequest { publish: true, ..opening }).map_err(|error| match error {
             PullError::NoSuchSource => PullError::SourceDenied,
             other => other,
         })?;

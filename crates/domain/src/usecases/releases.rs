@@ -1,7 +1,7 @@
 //! Releases.
 
 use super::databases::live;
-use super::{Inner, Once, activities, once, revisions};
+use super::{IdempotencyRecord, Inner, activities, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
@@ -48,7 +48,7 @@ impl<'a> Releases<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewRelease,
-        once: Option<&Once<'_, Release>>,
+        once: Option<&IdempotencyRecord<'_, Release>>,
     ) -> Result<Release, ReleaseError> {
         let database = access.database();
         let commit = match revisions::revision(self.0, database, &Revision::Commit(wanted.commit.clone())) {

@@ -24,30 +24,30 @@ pub(super) type AccessKey = (Option<AccountId>, String, String);
 /// All that is remembered.
 #[derive(Default)]
 pub(crate) struct Remembered {
-    pub(super) tokens: Memo<[u8; 32], (Token, Arc<User>)>,
-    pub(super) roles: Memo<AccessKey, (Database, Role)>,
-    pub(super) refs: Memo<(DatabaseId, Option<String>), CommitHash>,
+    pub(super) tokens: LookupCache<[u8; 32], (Token, Arc<User>)>,
+    pub(super) roles: LookupCache<AccessKey, (Database, Role)>,
+    pub(super) refs: LookupCache<(DatabaseId, Option<String>), CommitHash>,
     /// Where two commits parted; `None` = they have nothing in common.
-    pub(super) merge_bases: Memo<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
+    pub(super) merge_bases: LookupCache<(DatabaseId, CommitHash, CommitHash), Option<CommitHash>>,
     /// Kinds of objects that the second commit has beyond the first.
-    pub(super) brought: Memo<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
+    pub(super) brought: LookupCache<(DatabaseId, CommitHash, CommitHash), Vec<ObjectKind>>,
 }
 
 /// Answers of one kind, all of the same version of the store.
-pub(crate) struct Memo<K, V>(RwLock<Known<K, V>>);
+pub(crate) struct LookupCache<K, V>(RwLock<CachedEntries<K, V>>);
 
-struct Known<K, V> {
+struct CachedEntries<K, V> {
     version: u64,
     answers: HashMap<K, V>,
 }
 
-impl<K, V> Default for Memo<K, V> {
+impl<K, V> Default for LookupCache<K, V> {
     fn default() -> Self {
-        Self(RwLock::new(Known { version: 0, answers: HashMap::new() }))
+        Self(RwLock::new(CachedEntries { version: 0, answers: HashMap::new() }))
     }
 }
 
-impl<K: Eq + Hash, V: Clone> Memo<K, V> {
+impl<K: Eq + Hash, V: Clone> LookupCache<K, V> {
     /// The answer if it is remembered and still true. Never blocks for long.
     pub(super) fn known(&self, metadata: &dyn Metadata, key: &K) -> Option<V> {
         self.get(metadata.version()?, key)

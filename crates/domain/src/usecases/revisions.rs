@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Inner;
-use super::remembered::{LONGEST_NAME, Memo};
+use super::remembered::{LONGEST_NAME, LookupCache};
 use crate::entities::Database;
 use crate::errors::{Fault, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};
@@ -131,12 +131,12 @@ pub(super) fn find_live(tx: &mut dyn Transaction, id: DatabaseId) -> Result<Opti
 /// commit descends from which, the engine remembers.
 pub(crate) struct Reachable {
     metadata: Arc<dyn Metadata>,
-    known: Memo<(DatabaseId, CommitHash), ()>,
+    known: LookupCache<(DatabaseId, CommitHash), ()>,
 }
 
 impl Reachable {
     pub(super) fn new(metadata: Arc<dyn Metadata>) -> Self {
-        Self { metadata, known: Memo::default() }
+        Self { metadata, known: LookupCache::default() }
     }
 
     fn look(

@@ -21,7 +21,8 @@ use super::pulls::branch_moved;
 use super::worker_shares::WorkerPlace;
 use super::{Inner, Operations};
 use crate::entities::{
-    Branch, Database, EventKind, Failure, FailureKind, Operation, OperationStatus, Outcome, Role, Side, User, Work,
+    Branch, Database, EventKind, FailureKind, Operation, OperationFailure, OperationStatus, Outcome, Role, Side, User,
+    Work,
 };
 use crate::errors::{Fault, PullError};
 use crate::ports::{Durability, EngineError, FormatError, MetadataError, Transaction};
@@ -34,9 +35,9 @@ const ATTEMPTS: u32 = 5;
 const INTERNAL: &str = "an internal error; the operator can find it by the operation's id";
 
 /// Why a run did not settle an operation as succeeded.
-enum Stop {
+enum RunError {
     /// The operation fails.
-    Failed(Failure),
+    Failed(OperationFailure),
     /// A port failed: try again.
     Fault(Fault),
     /// A ref moved meanwhile: do the work again.
@@ -45,18 +46,18 @@ enum Stop {
     Lost,
 }
 
-impl<E: Into<Fault>> From<E> for Stop {
+impl<E: Into<Fault>> From<E> for RunError {
     fn from(error: E) -> Self {
         Self::Fault(error.into())
     }
 }
 
-fn failed(kind: FailureKind, detail: impl Into<String>) -> Stop {
-    Stop::Failed(Failure::new(kind, detail))
+fn failed(kind: FailureKind, detail: impl Into<String>) -> RunError {
+    RunError::Failed(OperationFailure::new(kind, detail))
 }
 
 /// One leased operation, and what is needed to settle it.
-struct Run<'a> {
+struct LeasedRun<'a> {
     inner: &'a Inner,
     operation: Operation,
     holder: &'a str,
@@ -77,23 +78,25 @@ pub(super) fn run(
     on_long: &(dyn Fn() + Sync),
 ) -> Result<Ended, Fault> {
     let (moved_pulls, moved_branch) = (AtomicBool::new(false), OnceLock::new());
-    let mut run = Run { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
+    let mut run = LeasedRun { inner, operation, holder, place, on_long, moved_pulls, moved_branch };
     if run.operation.attempts > ATTEMPTS {
         // It took the worker down each time.
-        return run.settle_failed(Failure::new(FailureKind::Internal, INTERNAL));
+        return run.settle_failed(OperationFailure::new(FailureKind::Internal, INTERNAL));
     }
     match run.with_heartbeat() {
         Ok(()) => Ok(Ended::Succeeded),
-        Err(Stop::Lost) => Ok(Ended::Unsettled),
-        Err(Stop::Failed(failure)) => run.settle_failed(failure),
-        Err(Stop::Moved) => run.settle_failed(Failure::new(FailureKind::Conflict, "conflict: the branch kept moving")),
-        Err(Stop::Fault(fault)) => run.give_up_or_hand_back(fault),
+        Err(RunError::Lost) => Ok(Ended::Unsettled),
+        Err(RunError::Failed(failure)) => run.settle_failed(failure),
+        Err(RunError::Moved) => {
+            run.settle_failed(OperationFailure::new(FailureKind::Conflict, "conflict: the branch kept moving"))
+        }
+        Err(RunError::Fault(fault)) => run.give_up_or_hand_back(fault),
     }
 }
 
-impl Run<'_> {
+impl LeasedRun<'_> {
     /// Keeps the lease while the work goes on, and frees the worker when the work takes long.
-    fn with_heartbeat(&self) -> Result<(), Stop> {
+    fn with_heartbeat(&self) -> Result<(), RunError> {
         let (done, beat) = mpsc::channel::<()>();
         let period = Duration::from_secs(u64::try_from(LEASE_SECONDS / 3).unwrap_or(10));
         std::thread::scope(|scope| {
@@ -124,17 +127,17 @@ impl Run<'_> {
         is_long
     }
 
-    fn retry_moved(&self) -> Result<(), Stop> {
+    fn retry_moved(&self) -> Result<(), RunError> {
         for _ in 1..MOVED_RETRIES {
             match self.once() {
-                Err(Stop::Moved) => {}
+                Err(RunError::Moved) => {}
                 ended => return ended,
             }
         }
         self.once()
     }
 
-    fn once(&self) -> Result<(), Stop> {
+    fn once(&self) -> Result<(), RunError> {
         match &self.operation.work {
             Work::SqlWrite { from_branch, to_branch, statements, message } => {
                 write::run(self, from_branch, to_branch, statements, message)
@@ -146,7 +149,7 @@ impl Run<'_> {
     }
 
     /// The database and the creator, who must still be allowed to do this.
-    fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), Stop> {
+    fn begin(&self, tx: &mut dyn Transaction, needs: Role) -> Result<(Database, User), RunError> {
         let database = tx.databases().get(self.operation.database_id)?.filter(|d| d.deleted_at.is_none());
         let database = database.ok_or_else(|| failed(FailureKind::Canceled, "its database was deleted"))?;
         let denied = || {
@@ -171,7 +174,7 @@ impl Run<'_> {
         created_from: &CommitHash,
         (head, at): (&CommitHash, Option<Timestamp>),
         now: Timestamp,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), RunError> {
         let database = self.operation.database_id;
         let by = (self.operation.created_by, &self.operation.created_by_name);
         let at = match at {
@@ -184,7 +187,7 @@ impl Run<'_> {
             None => {
                 let new = Branch { name: branch.clone(), head: head.clone(), updated_at: at };
                 match tx.branches().add(database, &new) {
-                    Err(MetadataError::Taken) => return Err(Stop::Moved),
+                    Err(MetadataError::Taken) => return Err(RunError::Moved),
                     other => other?,
                 }
                 emit(self.inner, tx, database, by, now, EventKind::BranchCreated { branch: branch.clone() })?;
@@ -197,7 +200,7 @@ impl Run<'_> {
         }
         if let Some(was) = was {
             if !tx.branches().move_head(database, branch, was, head, at)? {
-                return Err(Stop::Moved);
+                return Err(RunError::Moved);
             }
             self.note_moved(tx, branch, head, now)?;
         }
@@ -214,7 +217,7 @@ impl Run<'_> {
         branch: &RefName,
         head: &CommitHash,
         now: Timestamp,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), RunError> {
         self.moved_branch.get_or_init(|| branch.clone());
         if tx.pulls().record_source_move(self.operation.database_id, branch, head, now)? > 0 {
             self.moved_pulls.store(true, Ordering::Relaxed);
@@ -223,11 +226,11 @@ impl Run<'_> {
     }
 
     /// Settles as succeeded and saves everything done in `tx`.
-    fn succeed(&self, mut tx: Box<dyn Transaction + '_>, outcome: Outcome, now: Timestamp) -> Result<(), Stop> {
+    fn succeed(&self, mut tx: Box<dyn Transaction + '_>, outcome: Outcome, now: Timestamp) -> Result<(), RunError> {
         let settled =
             Operation { status: OperationStatus::Succeeded(outcome), finished_at: Some(now), ..self.operation.clone() };
         if !tx.operations().settle(&settled, Some(self.holder))? {
-            return Err(Stop::Lost);
+            return Err(RunError::Lost);
         }
         // Nobody waits for an event that no hook may want: the dispatcher drops such by the dozen when it next looks by itself.
         let has_hooks = tx.hooks().count(self.operation.database_id)? > 0;
@@ -245,7 +248,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn settle_failed(&mut self, failure: Failure) -> Result<Ended, Fault> {
+    fn settle_failed(&mut self, failure: OperationFailure) -> Result<Ended, Fault> {
         self.operation.status = OperationStatus::Failed(failure);
         self.operation.finished_at = Some(self.inner.now());
         let mut tx = self.inner.ports.metadata.write()?;
@@ -260,16 +263,17 @@ impl Run<'_> {
     fn give_up_or_hand_back(&mut self, fault: Fault) -> Result<Ended, Fault> {
         if self.operation.attempts >= ATTEMPTS {
             let failure = match &fault {
-                Fault::Engine(EngineError::Busy) => {
-                    Failure::new(FailureKind::Unavailable, "the server had no memory left for this; try again later")
-                }
+                Fault::Engine(EngineError::Busy) => OperationFailure::new(
+                    FailureKind::Unavailable,
+                    "the server had no memory left for this; try again later",
+                ),
                 Fault::Engine(EngineError::Unavailable(_)) | Fault::Metadata(MetadataError::Unavailable(_)) => {
-                    Failure::new(FailureKind::Unavailable, "the storage was not available; try again later")
+                    OperationFailure::new(FailureKind::Unavailable, "the storage was not available; try again later")
                 }
                 Fault::Blobs(error) if error.full => {
-                    Failure::new(FailureKind::Unavailable, "the storage is full; try again later")
+                    OperationFailure::new(FailureKind::Unavailable, "the storage is full; try again later")
                 }
-                _ => Failure::new(FailureKind::Internal, INTERNAL),
+                _ => OperationFailure::new(FailureKind::Internal, INTERNAL),
             };
             self.settle_failed(failure)?;
             return Err(fault);
@@ -287,7 +291,7 @@ impl Run<'_> {
 }
 
 /// What the content of an operation is to blame for, as its failure.
-fn blame(error: EngineError, several: bool) -> Stop {
+fn blame(error: EngineError, several: bool) -> RunError {
     match error {
         EngineError::Sql { failure, statement } => {
             let place = if several && statement > 1 { format!(" (statement {statement})") } else { String::new() };
@@ -300,18 +304,18 @@ fn blame(error: EngineError, several: bool) -> Stop {
                 None => format!("line {}: {}", row.line, row.detail),
             });
             let detail = first.unwrap_or_else(|| "the file has records that cannot be imported".to_owned());
-            Stop::Failed(Failure { kind: FailureKind::Content, detail, rows })
+            RunError::Failed(OperationFailure { kind: FailureKind::Content, detail, rows })
         }
         EngineError::NoSuchTable(table) => failed(FailureKind::NotFound, format!("table not found: {table}")),
         EngineError::TableExists(table) => failed(FailureKind::Conflict, format!("table '{table}' exists already")),
         EngineError::CannotMerge(why) => failed(FailureKind::MergeConflict, why),
         EngineError::TimedOut(ms) => failed(FailureKind::Content, format!("timed out after {ms} ms")),
-        other => Stop::Fault(Fault::Engine(other)),
+        other => RunError::Fault(Fault::Engine(other)),
     }
 }
 
 /// `resolve`: the tables in which the merge was told who wins.
-fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> Stop {
+fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> RunError {
     let parts: Vec<String> = tables
         .iter()
         .enumerate()
@@ -334,13 +338,13 @@ fn conflict(tables: &[(String, u64)], resolve: &BTreeMap<String, Side>) -> Stop 
 }
 
 /// What stands in the way of a pull, as the failure of an operation.
-fn pull_failure(error: PullError) -> Stop {
+fn pull_failure(error: PullError) -> RunError {
     match error {
-        PullError::Fault(fault) => Stop::Fault(fault),
+        PullError::Fault(fault) => RunError::Fault(fault),
         PullError::NoSuchPull | PullError::BranchGone(_) | PullError::BranchMissing(_) => {
             failed(FailureKind::NotFound, error.to_string())
         }
-        PullError::Changed => Stop::Moved,
+        PullError::Changed => RunError::Moved,
         other => failed(FailureKind::Unprocessable, other.to_string()),
     }
 }

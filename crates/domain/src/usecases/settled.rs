@@ -11,25 +11,25 @@ type Tell = Box<dyn FnOnce(&Operation) + Send>;
 
 /// Who waits for which operation.
 #[derive(Default)]
-pub(crate) struct Settled(Mutex<Waiting>);
+pub(crate) struct Settled(Mutex<SettlementWaiters>);
 
 #[derive(Default)]
-struct Waiting {
+struct SettlementWaiters {
     next: u64,
     operations: HashMap<OperationId, Vec<(u64, Tell)>>,
 }
 
 impl Settled {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, SettlementWaiters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn watch(self: &Arc<Self>, id: OperationId, tell: Tell) -> Watch {
+    pub(super) fn watch(self: &Arc<Self>, id: OperationId, tell: Tell) -> SettlementWatch {
         let mut waiting = self.lock();
         let number = waiting.next;
         waiting.next += 1;
         waiting.operations.entry(id).or_default().push((number, tell));
-        Watch { settled: Arc::clone(self), id, number }
+        SettlementWatch { settled: Arc::clone(self), id, number }
     }
 
     /// To be called when what settles the operation can be seen.
@@ -42,13 +42,13 @@ impl Settled {
 }
 
 /// Waits for the end of an operation until it is dropped.
-pub struct Watch {
+pub struct SettlementWatch {
     settled: Arc<Settled>,
     id: OperationId,
     number: u64,
 }
 
-impl Drop for Watch {
+impl Drop for SettlementWatch {
     fn drop(&mut self) {
         let mut waiting = self.settled.lock();
         let Some(of_operation) = waiting.operations.get_mut(&self.id) else { return };
@@ -64,7 +64,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, LazyLock};
 
-    use super::{Settled, Watch};
+    use super::{Settled, SettlementWatch};
     use crate::entities::{DatabaseLocator, Operation, OperationStatus, Work};
     use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, OwnerName, Timestamp};
 
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn count(settled: &Arc<Settled>, id: OperationId) -> (Arc<AtomicU32>, Watch) {
+    fn count(settled: &Arc<Settled>, id: OperationId) -> (Arc<AtomicU32>, SettlementWatch) {
         let told = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&told);
         let watch = settled.watch(

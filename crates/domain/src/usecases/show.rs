@@ -40,14 +40,14 @@ pub(super) fn parse(statement: &str) -> Option<Show> {
     }
 }
 
-struct Word {
+struct ShowWord {
     text: String,
     quoted: bool,
 }
 
 /// Splits a statement into words, and says whether another statement follows. `None` if a quote is not closed, which the engine reports.
-fn words(statement: &str) -> Option<(Vec<Word>, bool)> {
-    let mut words: Vec<Word> = Vec::new();
+fn words(statement: &str) -> Option<(Vec<ShowWord>, bool)> {
+    let mut words: Vec<ShowWord> = Vec::new();
     let mut end = None;
     let mut tokens = tokenize(statement);
     for token in tokens.by_ref().take_while(|token| !token.is(";")) {
@@ -58,7 +58,7 @@ fn words(statement: &str) -> Option<(Vec<Word>, bool)> {
         match words.last_mut() {
             // `my-table` and `a.b` are one word each, as in other databases.
             Some(word) if !quoted && !word.quoted && end == Some(token.start) => word.text.push_str(token.text),
-            _ => words.push(Word { text: token.unquoted().into_owned(), quoted }),
+            _ => words.push(ShowWord { text: token.unquoted().into_owned(), quoted }),
         }
         end = Some(token.end());
     }

@@ -1,7 +1,7 @@
 //! Tags.
 
 use super::databases::live;
-use super::{Inner, Once, once, revisions};
+use super::{IdempotencyRecord, Inner, once, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::Tag;
 use crate::errors::RefError;
@@ -35,7 +35,7 @@ impl<'a> Tags<'a> {
         &self,
         access: &DatabaseAccess<Write>,
         wanted: NewTag,
-        once: Option<&Once<'_, Tag>>,
+        once: Option<&IdempotencyRecord<'_, Tag>>,
     ) -> Result<Tag, RefError> {
         let database = access.database();
         let commit = revisions::revision(self.0, database, &wanted.from)?;

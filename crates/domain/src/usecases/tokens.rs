@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
 
-use super::{Inner, Once, once};
+use super::{IdempotencyRecord, Inner, once};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
 use crate::values::{TokenExpiry, TokenId, TokenName};
@@ -37,7 +37,7 @@ impl<'a> Tokens<'a> {
         name: &str,
         expiry: TokenExpiry,
         secret: PlainToken,
-        once: Option<&Once<'_, MintedToken>>,
+        once: Option<&IdempotencyRecord<'_, MintedToken>>,
     ) -> Result<MintedToken, TokenError> {
         let name = TokenName::parse(name)?;
         let now = self.0.now();

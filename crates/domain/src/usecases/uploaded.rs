@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::deadline::{Deadline, Timed};
+use super::deadline::{FileDeadline, TimedFile};
 use super::imports::{self, Imports};
 use super::{CompletedPart, NewImport, StoredFile};
 use crate::access::{DatabaseAccess, Write};
@@ -141,11 +141,11 @@ impl Imports<'_> {
         if session.file_type == FileType::Sql {
             return Ok(Preview::Script);
         }
-        let deadline = Deadline::start(self.0, self.0.limits.preview_timeout_ms);
+        let deadline = FileDeadline::start(self.0, self.0.limits.preview_timeout_ms);
         let (parts, clock) = (session.num_parts, deadline.clone());
         let open = move || {
             let file = self.0.ports.blobs.open(id, parts).map_err(io::Error::other)?;
-            Ok(Box::new(Timed::new(file, clock.clone())) as Box<dyn ReadSeek>)
+            Ok(Box::new(TimedFile::new(file, clock.clone())) as Box<dyn ReadSeek>)
         };
         let input = FormatInput { file_type: session.file_type, table, open: Box::new(open), timeout: deadline.left() };
         match self.look(input, limit) {

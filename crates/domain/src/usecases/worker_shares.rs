@@ -18,26 +18,26 @@ const LONG_MAX: usize = 64;
 pub(crate) struct WorkerShares {
     workers: usize,
     long_places: usize,
-    state: Mutex<State>,
+    state: Mutex<SharesState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SharesState {
     /// Creator of the operation that was leased last.
     last: Option<AccountId>,
-    creators: BTreeMap<AccountId, Running>,
+    creators: BTreeMap<AccountId, RunningOperations>,
     /// Creators that were passed over when a worker last found nothing to run.
     passed_over: Vec<AccountId>,
 }
 
 /// Operations of a creator that run.
 #[derive(Default)]
-struct Running {
+struct RunningOperations {
     on_workers: usize,
     long: usize,
 }
 
-impl State {
+impl SharesState {
     fn on_workers(&self) -> usize {
         self.creators.values().map(|running| running.on_workers).sum()
     }
@@ -54,16 +54,17 @@ impl WorkerShares {
         Self { workers: or_any(workers), long_places: or_any(long_places), state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharesState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creators that get no further operation now. One that has a long operation waits for a place in the long lane, since its next one may
     /// need it; one that has none does not, so that no creator waits for the long operations of another one.
-    fn at_their_limit(&self, state: &State) -> Vec<AccountId> {
+    fn at_their_limit(&self, state: &SharesState) -> Vec<AccountId> {
         let per_creator = (self.workers / 2).max(1);
         let lane_is_full = state.long() >= self.long_places;
-        let is_full = |running: &Running| running.on_workers >= per_creator || (running.long > 0 && lane_is_full);
+        let is_full =
+            |running: &RunningOperations| running.on_workers >= per_creator || (running.long > 0 && lane_is_full);
         state.creators.iter().filter(|(_, running)| is_full(running)).map(|(creator, _)| *creator).collect()
     }
 

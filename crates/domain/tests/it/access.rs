@@ -8,11 +8,11 @@ use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{AccountId, OwnerName};
 use uuid::Uuid;
 
-use crate::world::{DB, World, create, new_database, person, user, world};
+use crate::world::{DB, DomainHarness, create, new_database, person, user, world};
 
 const SECRET: (&str, &str) = ("ada", "secret");
 
-fn check(world: &World, caller: &Caller, (owner, name): (&str, &str)) -> [String; 4] {
+fn check(world: &DomainHarness, caller: &Caller, (owner, name): (&str, &str)) -> [String; 4] {
     let databases = world.hub.databases();
     let word = |result: Result<Role, AccessError>| match result {
         Ok(role) => format!("{role:?}"),

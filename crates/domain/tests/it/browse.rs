@@ -5,11 +5,11 @@ use std::time::Duration;
 use branchyard_domain::access::Read;
 use branchyard_domain::usecases::TableSize;
 
-use crate::world::{World, world};
+use crate::world::{DomainHarness, world};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn size(world: &World, table: &str) -> TableSize {
+fn size(world: &DomainHarness, table: &str) -> TableSize {
     let access = world.access::<Read>(&world.ada);
     let at = world.hub.sql().resolve(&access, None).unwrap();
     let schema = world.hub.browse().table(&access, &at, table).unwrap();
@@ -17,7 +17,7 @@ fn size(world: &World, table: &str) -> TableSize {
 }
 
 /// `count` rows of a number and a text of `width` bytes.
-fn fill(world: &World, table: &str, count: usize, width: usize) {
+fn fill(world: &DomainHarness, table: &str, count: usize, width: usize) {
     let rows: Vec<String> = (0..count).map(|number| format!("({number},'{}')", "x".repeat(width))).collect();
     world.wrote("main", &format!("CREATE TABLE {table}(id INTEGER PRIMARY KEY, a TEXT)"));
     if count > 0 {

@@ -11,10 +11,10 @@ use branchyard_domain::values::{LongText, PullNumber, RefName, Revision, Title};
 
 use crate::imports::import_of;
 use crate::refs::at;
-use crate::world::{DB, World, create, name, person, user, world};
+use crate::world::{DB, DomainHarness, create, name, person, user, world};
 
 /// A cause: its name, what is there before, what is done, and the events that it has.
-type Cause = (&'static str, fn(&World), fn(&World), &'static [&'static str]);
+type Cause = (&'static str, fn(&DomainHarness), fn(&DomainHarness), &'static [&'static str]);
 
 const INSERT: &str = "INSERT INTO t VALUES (7,'seven')";
 const NOTHING: &str = "DELETE FROM t WHERE id = 99";
@@ -178,57 +178,57 @@ const CAUSES: &[Cause] = &[
     ),
 ];
 
-fn nothing(_: &World) {}
+fn nothing(_: &DomainHarness) {}
 
-fn write(world: &World, from: &str, to: &str, statements: &str) {
+fn write(world: &DomainHarness, from: &str, to: &str, statements: &str) {
     world.queue(from, to, statements);
     world.work();
 }
 
-fn import(world: &World, file: &str, pull_branch: Option<&str>) {
+fn import(world: &DomainHarness, file: &str, pull_branch: Option<&str>) {
     import_of(world, file, pull_branch);
     world.work();
 }
 
-fn with_work(world: &World) {
+fn with_work(world: &DomainHarness) {
     world.branch("work", at("main")).unwrap();
     write(world, "work", "work", "INSERT INTO t VALUES (2,'two')");
 }
 
-fn with_pull(world: &World) {
+fn with_pull(world: &DomainHarness) {
     with_work(world);
     world.open("work");
 }
 
 /// `main` and `work` have both gone on; `main-copy` is where `main` was before that.
-fn diverged(world: &World) {
+fn diverged(world: &DomainHarness) {
     with_work(world);
     world.branch("main-copy", at("main")).unwrap();
     write(world, "main-copy", "main-copy", "INSERT INTO t VALUES (4,'four')");
     write(world, "main", "main", "INSERT INTO t VALUES (3,'three')");
 }
 
-fn conflicting(world: &World) {
+fn conflicting(world: &DomainHarness) {
     with_work(world);
     write(world, "work", "work", "UPDATE t SET a = 'theirs' WHERE id = 1");
     write(world, "main", "main", "UPDATE t SET a = 'ours' WHERE id = 1");
 }
 
-fn edit(world: &World, edit: EditPull) {
+fn edit(world: &DomainHarness, edit: EditPull) {
     world.hub.pulls().edit(&world.access::<Participate>(&world.ada), PullNumber::FIRST, edit, None).unwrap();
 }
 
-fn set(world: &World, state: WantedState) {
+fn set(world: &DomainHarness, state: WantedState) {
     edit(world, EditPull { state: Some(state), ..EditPull::default() });
 }
 
-fn merge(world: &World) {
+fn merge(world: &DomainHarness) {
     let access = world.access::<Write>(&world.ada);
     world.hub.pulls().merge(&access, PullNumber::FIRST, MergePull::default(), None).unwrap();
     world.work();
 }
 
-fn pull_is_open(world: &World) -> bool {
+fn pull_is_open(world: &DomainHarness) -> bool {
     let pull = world.transaction().pulls().get(world.db, PullNumber::FIRST).unwrap().unwrap();
     pull.state == branchyard_domain::entities::PullState::Open
 }
@@ -278,7 +278,7 @@ fn senders_and_authors() {
     with_work(&world);
     let carl = person(&world.hub, "carl");
     let access = world.access::<Participate>(&carl);
-    world.hub.pulls().open(&access, World::new_pull(DB, "work", "main"), None).unwrap();
+    world.hub.pulls().open(&access, DomainHarness::new_pull(DB, "work", "main"), None).unwrap();
     merge(&world);
     let people = |event: Event| match event.kind {
         EventKind::Pull { author, sender, .. } => Some((author.to_string(), sender.to_string())),
@@ -290,7 +290,7 @@ fn senders_and_authors() {
     assert_eq!(people, [pair("carl", "carl"), pair("carl", "ada")]);
 }
 
-fn tell(world: &World, event: &Event, main: &branchyard_domain::values::CommitHash) -> String {
+fn tell(world: &DomainHarness, event: &Event, main: &branchyard_domain::values::CommitHash) -> String {
     match &event.kind {
         EventKind::Push { branch, head, previous } => {
             assert_eq!(world.head(branch.as_str()).as_ref(), Some(head));

@@ -9,12 +9,12 @@ use branchyard_domain_testing::fakes::SaveFault;
 
 use crate::imports::import_of;
 use crate::refs::at;
-use crate::world::{DB, World, name, world};
+use crate::world::{DB, DomainHarness, name, world};
 
 const ADD: &str = "INSERT INTO t VALUES (2,'two')";
 
 /// Fails each save of a run in turn, both ways, and looks at what there is when all is done.
-fn with_every_fault(prepare: impl Fn(&World) -> OperationId, check: impl Fn(&World, &str)) {
+fn with_every_fault(prepare: impl Fn(&DomainHarness) -> OperationId, check: impl Fn(&DomainHarness, &str)) {
     for fault in [SaveFault::Lost, SaveFault::Unheard] {
         for saves in 0.. {
             let world = world();
@@ -77,7 +77,7 @@ fn a_write_to_a_new_branch() {
 
 #[test]
 fn a_merge() {
-    let merge = |world: &World| {
+    let merge = |world: &DomainHarness| {
         world.wrote("work", ADD);
         let pull = world.open("work");
         let access = world.access::<Write>(&world.ada);
@@ -90,7 +90,7 @@ fn a_merge() {
     });
 }
 
-fn fork(world: &World) -> Operation {
+fn fork(world: &DomainHarness) -> Operation {
     world.hub.operations().fork(&world.access::<Participate>(&world.ben), "ben", None).unwrap()
 }
 
@@ -147,7 +147,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
 }
 
 /// Runs one operation by a worker that falls asleep in the middle; another takes it over and finishes.
-fn taken_over(world: &World) {
+fn taken_over(world: &DomainHarness) {
     let (hub, clock) = (world.hub.clone(), world.fakes.clock.clone());
     world.fakes.engine.meanwhile(move || {
         clock.advance_seconds(31);

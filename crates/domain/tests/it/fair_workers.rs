@@ -10,7 +10,7 @@ use branchyard_domain::entities::{OperationStatus, Visibility};
 use branchyard_domain::usecases::{Limits, SqlWrite};
 use branchyard_domain::values::{DatabaseId, OperationId};
 
-use crate::world::{World, create, name, world_with};
+use crate::world::{DomainHarness, create, name, world_with};
 
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,13 +18,13 @@ const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 const WRITES: usize = 20;
 
 /// Two workers, as a server runs them.
-struct Crew {
+struct TestCrew {
     hub: Hub,
     stop: AtomicBool,
     started: AtomicUsize,
 }
 
-impl Crew {
+impl TestCrew {
     fn add<'s>(&'s self, scope: &'s Scope<'s, '_>) {
         let holder = format!("node/{}", self.started.fetch_add(1, Ordering::SeqCst));
         scope.spawn(move || {
@@ -44,7 +44,7 @@ impl Crew {
 }
 
 /// Ends the crew and what it runs, also when a test fails.
-struct End<'a>(&'a Crew, &'a World);
+struct End<'a>(&'a TestCrew, &'a DomainHarness);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
@@ -62,7 +62,7 @@ fn limits(long_after_ms: u64) -> Limits {
     }
 }
 
-fn queue(world: &World, by: &Caller, (owner, database): (&str, &str), statements: &str) -> OperationId {
+fn queue(world: &DomainHarness, by: &Caller, (owner, database): (&str, &str), statements: &str) -> OperationId {
     let wanted = SqlWrite {
         from_branch: "main".to_owned(),
         to_branch: name("main"),
@@ -73,7 +73,7 @@ fn queue(world: &World, by: &Caller, (owner, database): (&str, &str), statements
     world.hub.operations().sql_write(&access, wanted, None).unwrap().id
 }
 
-fn is_settled(world: &World, id: OperationId) -> bool {
+fn is_settled(world: &DomainHarness, id: OperationId) -> bool {
     matches!(world.status(id), OperationStatus::Succeeded(_) | OperationStatus::Failed(_))
 }
 
@@ -86,7 +86,7 @@ fn wait_until(holds: impl Fn() -> bool) {
 }
 
 /// Four databases of Ada's, whose writes are held, with 20 writes in them; and one of Ben's.
-fn crowd(world: &World) -> (Vec<DatabaseId>, Vec<OperationId>) {
+fn crowd(world: &DomainHarness) -> (Vec<DatabaseId>, Vec<OperationId>) {
     let databases: Vec<_> =
         NAMES.iter().map(|name| create(&world.hub, &world.ada, ("ada", *name), Visibility::Public)).collect();
     create(&world.hub, &world.ben, ("ben", "own"), Visibility::Public);
@@ -102,7 +102,7 @@ fn crowd(world: &World) -> (Vec<DatabaseId>, Vec<OperationId>) {
 fn others_get_through(long_after_ms: u64, held_at_once: usize) {
     let world = world_with(limits(long_after_ms));
     let (_, held) = crowd(&world);
-    let crew = Crew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
+    let crew = TestCrew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
     std::thread::scope(|scope| {
         let _end = End(&crew, &world);
         crew.add(scope);
@@ -140,7 +140,7 @@ fn long_operations_leave_their_workers() {
 #[test]
 fn long_operations_of_many_creators_hold_up_no_other_one() {
     let world = world_with(limits(20));
-    let crew = Crew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
+    let crew = TestCrew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
     let others: Vec<_> = (0..6).map(|n| crate::world::person(&world.hub, &format!("other{n}"))).collect();
     let databases: Vec<_> = others
         .iter()

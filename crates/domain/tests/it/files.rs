@@ -8,7 +8,7 @@ use branchyard_domain::errors::ImportError;
 use branchyard_domain::ports::Blobs as _;
 use branchyard_domain::usecases::{Limits, NewFileImport};
 
-use crate::world::{World, world, world_with};
+use crate::world::{DomainHarness, world, world_with};
 
 const FILE: &str = "id,a\n1,eins\n2,zwei\n";
 
@@ -23,13 +23,13 @@ fn wanted(branch: Option<&str>) -> NewFileImport {
     }
 }
 
-fn import(world: &World, file: &str, wanted: NewFileImport) -> Result<Operation, ImportError> {
+fn import(world: &DomainHarness, file: &str, wanted: NewFileImport) -> Result<Operation, ImportError> {
     let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
     let stored = imports.store_file(&access, &mut file.as_bytes(), 1_000)?;
     imports.start_file(&access, stored, wanted)
 }
 
-fn blobs(world: &World) -> usize {
+fn blobs(world: &DomainHarness) -> usize {
     world.fakes.blobs.list().unwrap().len()
 }
 
@@ -118,7 +118,7 @@ mod arrived {
 
     use super::*;
 
-    fn keep(world: &World, file: &str) -> branchyard_domain::values::UploadId {
+    fn keep(world: &DomainHarness, file: &str) -> branchyard_domain::values::UploadId {
         let (imports, access) = (world.hub.imports(), world.access::<Write>(&world.ada));
         let stored = imports.store_file(&access, &mut file.as_bytes(), 1_000).unwrap();
         imports.keep_file(&access, stored, FileType::Csv).unwrap().id

@@ -8,14 +8,14 @@ use branchyard_domain::entities::{
 };
 use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::{
-    AddressError, Canceled, Durability, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _,
+    AddressError, CancellationToken, Durability, Ids as _, Lease, Metadata as _, RetryAfter, Sent, Vault as _,
 };
-use branchyard_domain::usecases::{EditHook, HookView, Limits, NewHook, Once, Room, Run, SecretHook};
+use branchyard_domain::usecases::{EditHook, HookView, IdempotencyRecord, Limits, NewHook, Room, Run, SecretHook};
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use branchyard_domain_testing::fakes::ScriptedSender;
 
 use crate::refs::at;
-use crate::world::{World, create, user, world, world_with};
+use crate::world::{DomainHarness, create, user, world, world_with};
 
 const URL: &str = "https://hook.test/";
 
@@ -23,7 +23,7 @@ fn room(hooks: usize, held_back: usize) -> Room<'static> {
     Room { hooks, held_back, slow: &[] }
 }
 
-impl World {
+impl DomainHarness {
     fn admin(&self) -> branchyard_domain::access::DatabaseAccess<Admin> {
         self.access::<Admin>(&self.ada)
     }
@@ -61,7 +61,7 @@ impl World {
         while !leases.is_empty() {
             let done: Vec<_> = leases
                 .into_iter()
-                .map(|lease| dispatch.attempt(lease, &Canceled::default(), || true).unwrap())
+                .map(|lease| dispatch.attempt(lease, &CancellationToken::default(), || true).unwrap())
                 .collect();
             made += done.iter().map(|run| run.attempted.len()).sum::<usize>();
             leases = dispatch.turn("w", &done, room(9, 9)).unwrap().leases;
@@ -147,7 +147,7 @@ fn what_cannot_be_registered() {
 fn a_request_that_is_repeated_registers_once() {
     let world = world();
     let render = |made: &SecretHook| made.view.hook.id.to_string().into_bytes();
-    let once = Once {
+    let once = IdempotencyRecord {
         caller: user(&world.ada).id,
         scope: "s".into(),
         key: "k".into(),
@@ -291,7 +291,11 @@ fn who_is_gone_is_not_asked_again() {
     world.plan(&ScriptedSender::answer(410), 1);
     world.branches(&["a", "b"]);
     while !world.hub.dispatch().fan_out().unwrap().is_empty() {}
-    let gone = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap(), &Canceled::default(), || true).unwrap();
+    let gone = world
+        .hub
+        .dispatch()
+        .attempt(lease(&world, "w").pop().unwrap(), &CancellationToken::default(), || true)
+        .unwrap();
     let turn = world.hub.dispatch().turn("w", &[gone], room(9, 9)).unwrap();
     assert_eq!(turn.disabled, [(hook, DisabledReason::Gone)]);
     assert!(turn.leases.is_empty(), "what else was on its way is given up");
@@ -404,7 +408,7 @@ fn two_secrets_for_a_day() {
     let world = world();
     let SecretHook { view, secret: first } = world.hook_to(URL, &[HookEvent::Branch]).unwrap();
     let hook = view.hook.id;
-    let secrets = |world: &World, name: &str| {
+    let secrets = |world: &DomainHarness, name: &str| {
         world.branches(&[name]);
         world.deliver();
         world.fakes.sender.sent().pop().unwrap().secrets
@@ -421,7 +425,7 @@ fn two_secrets_for_a_day() {
     assert_eq!(secrets(&world, "e"), [third]);
 }
 
-fn lease(world: &World, holder: &str) -> Vec<Lease> {
+fn lease(world: &DomainHarness, holder: &str) -> Vec<Lease> {
     world.hub.dispatch().turn(holder, &[], room(9, 9)).unwrap().leases
 }
 
@@ -440,19 +444,24 @@ fn who_lost_the_lease_changes_nothing() {
     let first = taken_over.deliveries[0].0.id;
     assert_eq!(slow.deliveries[0].0.id, first, "the same id");
     // Nothing is attempted that the lease does not cover to its end.
-    let late = world.hub.dispatch().attempt(slow.clone(), &Canceled::default(), || true).unwrap();
+    let late = world.hub.dispatch().attempt(slow.clone(), &CancellationToken::default(), || true).unwrap();
     assert!(late.attempted.is_empty());
     assert!(world.fakes.sender.sent().is_empty());
     // Who was cut off in the attempt itself comes late.
     let late = Run {
         lease: slow,
-        attempted: world.hub.dispatch().attempt(taken_over.clone(), &Canceled::default(), || true).unwrap().attempted,
+        attempted: world
+            .hub
+            .dispatch()
+            .attempt(taken_over.clone(), &CancellationToken::default(), || true)
+            .unwrap()
+            .attempted,
     };
     assert!(world.hub.dispatch().turn("slow", &[late], room(9, 9)).unwrap().leases.is_empty());
     let log = |id| world.hub.deliveries().get(&world.admin(), hook, id).unwrap();
     assert!(log(first).attempts.is_empty());
     let once = std::cell::Cell::new(true);
-    let done = world.hub.dispatch().attempt(taken_over, &Canceled::default(), || once.replace(false)).unwrap();
+    let done = world.hub.dispatch().attempt(taken_over, &CancellationToken::default(), || once.replace(false)).unwrap();
     assert_eq!(world.hub.dispatch().turn("other", &[done], room(9, 9)).unwrap().leases.len(), 1, "the next one");
     assert_eq!(log(first).attempts.len(), 1);
     assert_eq!(world.hub.dispatch().recover("other").unwrap(), 1);
@@ -471,7 +480,7 @@ fn attempts_to_a_hook_share_a_lease_while_they_succeed() {
     let leased = lease(&world, "w").pop().unwrap();
     let ids: Vec<DeliveryId> = leased.deliveries.iter().map(|(delivery, _)| delivery.id).collect();
     assert!(ids.is_sorted() && ids.len() == 4, "by event");
-    let done = world.hub.dispatch().attempt(leased, &Canceled::default(), || true).unwrap();
+    let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     assert_eq!(done.attempted.iter().map(|attempted| attempted.delivery).collect::<Vec<_>>(), ids[..3]);
     let turn = world.hub.dispatch().turn("w", &[done], room(9, 0)).unwrap();
     assert!(turn.leases.is_empty(), "it fails now, and there is no place for such hooks");
@@ -494,7 +503,7 @@ fn attempts_that_are_cut_short_are_handed_back() {
     world.hub.dispatch().fan_out().unwrap();
     let leased = lease(&world, "w").pop().unwrap();
     world.hub.dispatch().abort();
-    let done = world.hub.dispatch().attempt(leased, &Canceled::default(), || true).unwrap();
+    let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     assert!(done.attempted.is_empty());
     assert!(world.hub.dispatch().turn("w", &[done], room(0, 0)).unwrap().leases.is_empty());
     assert!(world.last(hook).is_pending());
@@ -508,7 +517,7 @@ fn a_lost_save_repeats_the_attempt_under_its_id() {
     world.branches(&["a"]);
     world.hub.dispatch().fan_out().unwrap();
     let leased = lease(&world, "w").pop().unwrap();
-    let done = world.hub.dispatch().attempt(leased, &Canceled::default(), || true).unwrap();
+    let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     world.fakes.metadata.fail_after(0, 1, branchyard_domain_testing::fakes::SaveFault::Lost);
     world.hub.dispatch().turn("w", std::slice::from_ref(&done), room(9, 9)).unwrap_err();
     assert!(world.last(hook).is_pending());
@@ -525,14 +534,18 @@ fn a_hook_that_goes_while_it_is_asked() {
     let leased = lease(&world, "w").pop().unwrap();
     world.edit_hook(hook, EditHook { active: Some(false), ..EditHook::default() });
     assert!(!world.last(hook).is_pending());
-    let done = world.hub.dispatch().attempt(leased, &Canceled::default(), || true).unwrap();
+    let done = world.hub.dispatch().attempt(leased, &CancellationToken::default(), || true).unwrap();
     world.hub.dispatch().turn("w", &[done], room(9, 9)).unwrap();
     assert!(matches!(world.last(hook).status, DeliveryStatus::Delivered { .. }), "the receiver has it");
 
     world.edit_hook(hook, EditHook { active: Some(true), ..EditHook::default() });
     world.branches(&["b"]);
     world.hub.dispatch().fan_out().unwrap();
-    let done = world.hub.dispatch().attempt(lease(&world, "w").pop().unwrap(), &Canceled::default(), || true).unwrap();
+    let done = world
+        .hub
+        .dispatch()
+        .attempt(lease(&world, "w").pop().unwrap(), &CancellationToken::default(), || true)
+        .unwrap();
     world.hub.hooks().delete(&world.admin(), hook, None).unwrap();
     assert!(world.hub.dispatch().turn("w", &[done], room(9, 9)).unwrap().leases.is_empty());
 }
@@ -608,7 +621,7 @@ fn an_attempt_cut_short_is_due_as_before_and_a_slow_hook_waits_for_a_place() {
     let hook = world.hooked();
     world.branches(&["a"]);
     world.hub.dispatch().fan_out().unwrap();
-    let (leased, canceled) = (lease(&world, "w").pop().unwrap(), Canceled::default());
+    let (leased, canceled) = (lease(&world, "w").pop().unwrap(), CancellationToken::default());
     canceled.cancel();
     let cut = world.hub.dispatch().attempt(leased, &canceled, || true).unwrap();
     assert!(cut.attempted.is_empty() && world.fakes.sender.sent().is_empty());

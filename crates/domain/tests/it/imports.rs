@@ -17,14 +17,14 @@ use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, O
 use branchyard_domain_testing::fakes::PlainFormats;
 use md5::{Digest as _, Md5};
 
-use crate::world::{World, world, world_with};
+use crate::world::{DomainHarness, world, world_with};
 
-fn upload(world: &World, size: u64, parts: u64) -> Result<OpenedUpload, ImportError> {
+fn upload(world: &DomainHarness, size: u64, parts: u64) -> Result<OpenedUpload, ImportError> {
     let wanted = NewUpload { content_length: size, num_parts: parts, file_type: FileType::Csv };
     world.hub.imports().open_upload(&world.access::<Write>(&world.ada), wanted, None)
 }
 
-fn put(world: &World, opened: &OpenedUpload, number: u32, bytes: &str) -> Result<[u8; 16], ImportError> {
+fn put(world: &DomainHarness, opened: &OpenedUpload, number: u32, bytes: &str) -> Result<[u8; 16], ImportError> {
     world.hub.imports().put_part(opened.upload.id, number, None, &mut bytes.as_bytes())
 }
 
@@ -49,18 +49,18 @@ fn wanted(opened: &OpenedUpload, file: &str) -> NewImport {
     }
 }
 
-fn uploaded(world: &World, file: &str) -> OpenedUpload {
+fn uploaded(world: &DomainHarness, file: &str) -> OpenedUpload {
     let opened = upload(world, u64::try_from(file.len()).unwrap(), 1).unwrap();
     put(world, &opened, 1, file).unwrap();
     opened
 }
 
-fn start(world: &World, wanted: NewImport) -> Result<Operation, ImportError> {
+fn start(world: &DomainHarness, wanted: NewImport) -> Result<Operation, ImportError> {
     world.hub.imports().start(&world.access::<Write>(&world.ada), wanted, None)
 }
 
 /// Queues an import of a file into the table.
-pub(crate) fn import_of(world: &World, file: &str, pull_branch: Option<&str>) -> Operation {
+pub(crate) fn import_of(world: &DomainHarness, file: &str, pull_branch: Option<&str>) -> Operation {
     let opened = uploaded(world, file);
     let pull_branch = pull_branch.map(str::to_owned);
     start(world, NewImport { pull_branch, ..wanted(&opened, file) }).unwrap()
@@ -134,8 +134,8 @@ fn sessions_are_checked_and_counted() {
 
 #[test]
 fn parts_arrive_whole_or_not_at_all() {
-    struct Broken;
-    impl Read for Broken {
+    struct BrokenFile;
+    impl Read for BrokenFile {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
             Err(io::Error::other("gone"))
         }
@@ -150,7 +150,7 @@ fn parts_arrive_whole_or_not_at_all() {
     assert!(matches!(put(&world, &opened, 1, "1234567"), Err(ImportError::PartTooLarge(6))));
     let wrong = imports.put_part(opened.upload.id, 1, Some([0; 16]), &mut "1234".as_bytes());
     assert!(matches!(wrong, Err(ImportError::PartChecksum)));
-    let cut = imports.put_part(opened.upload.id, 1, None, &mut "12".as_bytes().chain(Broken));
+    let cut = imports.put_part(opened.upload.id, 1, None, &mut "12".as_bytes().chain(BrokenFile));
     assert!(matches!(cut, Err(ImportError::PartCutShort(_))));
     assert_eq!(world.fakes.blobs.list().unwrap(), [], "nothing of these is kept");
     put(&world, &opened, 1, "1234").unwrap();

@@ -4,15 +4,15 @@ use branchyard_domain::access::{Admin, Caller, Participate, Write};
 use branchyard_domain::entities::{ActivityKind, FailureKind, Operation, OperationStatus, Role, Visibility, Work};
 use branchyard_domain::errors::{Fault, OperationError};
 use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, OperationFilter, OperationState};
-use branchyard_domain::usecases::{EditDatabase, Limits, News, Once, SqlWrite};
+use branchyard_domain::usecases::{EditDatabase, IdempotencyRecord, Limits, News, SqlWrite};
 
 use crate::refs::at;
-use crate::world::{World, name, user, world, world_with};
+use crate::world::{DomainHarness, name, user, world, world_with};
 
 const ADD: &str = "INSERT INTO t VALUES (2,'two')";
 
-fn once(world: &World) -> Once<'static, Operation> {
-    Once {
+fn once(world: &DomainHarness) -> IdempotencyRecord<'static, Operation> {
+    IdempotencyRecord {
         caller: user(&world.ada).id,
         scope: "POST /x".to_owned(),
         key: "k".to_owned(),

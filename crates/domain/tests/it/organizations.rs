@@ -6,24 +6,24 @@ use branchyard_domain::errors::{CollaboratorError, DatabaseError, OperationError
 use branchyard_domain::usecases::{EditDatabase, Limits, NewOrganization};
 use branchyard_domain::values::{OwnerName, RefName};
 
-use crate::world::{DB, World, create, new_database, person, user, world, world_with};
+use crate::world::{DB, DomainHarness, create, new_database, person, user, world, world_with};
 
 fn named(text: &str) -> NewOrganization {
     NewOrganization::named(OwnerName::parse(text).unwrap())
 }
 
 /// Ada's world with her organization `works`.
-fn works() -> World {
+fn works() -> DomainHarness {
     let world = world();
     world.hub.organizations().create(user(&world.ada), named("works"), None).unwrap();
     world
 }
 
-fn access<S: Standing>(world: &World, caller: &Caller) -> Result<OrganizationAccess<S>, OrganizationError> {
+fn access<S: Standing>(world: &DomainHarness, caller: &Caller) -> Result<OrganizationAccess<S>, OrganizationError> {
     world.hub.organizations().access(caller, "Works")
 }
 
-fn join(world: &World, who: &Caller, role: MemberRole) {
+fn join(world: &DomainHarness, who: &Caller, role: MemberRole) {
     let owner = access::<Own>(world, &world.ada).unwrap();
     world.hub.members().put(&owner, user(who), role).unwrap();
 }

@@ -10,21 +10,21 @@ use branchyard_domain::usecases::{
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, PullNumber};
 
-use crate::world::{DB, World, name, person, user, world};
+use crate::world::{DB, DomainHarness, name, person, user, world};
 
 const FORK: (&str, &str) = ("ben", DB.1);
 
 /// The world with Ben's private fork of Ada's public database, one row ahead of it.
 struct Forked {
-    world: World,
+    world: DomainHarness,
     fork: DatabaseId,
     cleo: Caller,
 }
 
 impl std::ops::Deref for Forked {
-    type Target = World;
+    type Target = DomainHarness;
 
-    fn deref(&self) -> &World {
+    fn deref(&self) -> &DomainHarness {
         &self.world
     }
 }
@@ -68,7 +68,7 @@ impl Forked {
     }
 
     fn offer(&self, by: &Caller, publish: bool) -> Result<Pull, PullError> {
-        let wanted = NewPull { publish, ..World::new_pull(FORK, "main", "main") };
+        let wanted = NewPull { publish, ..DomainHarness::new_pull(FORK, "main", "main") };
         self.hub.pulls().open(&self.access::<Participate>(by), wanted, None)
     }
 

@@ -11,12 +11,12 @@ use branchyard_domain::ports::{Engine as _, EngineError, Metadata as _};
 use branchyard_domain::usecases::{Limits, PullEdges, Refreshed};
 use branchyard_domain::values::CommitHash;
 
-use crate::world::{World, world, world_with};
+use crate::world::{DomainHarness, world, world_with};
 
 /// Far longer than anything here takes, on a machine that is slow and busy.
 const AMPLE: Duration = Duration::from_secs(60);
 
-impl World {
+impl DomainHarness {
     fn edges_of(&self, pull: &Pull) -> PullEdges {
         let access = self.access::<Participate>(&self.ben);
         let pull = self.hub.pulls().get(&access, pull.number).unwrap();
@@ -44,7 +44,7 @@ fn is_busy(conflicts: &Result<Vec<Conflict>, PullError>) -> bool {
 }
 
 /// A world with a row that `work` and `main` change differently, where conflicts are found in the background only.
-fn large() -> World {
+fn large() -> DomainHarness {
     let world = world();
     world.wrote("work", "UPDATE t SET a = 'theirs' WHERE id = 1");
     world.wrote("main", "UPDATE t SET a = 'ours' WHERE id = 1");
@@ -116,7 +116,7 @@ fn a_fetch_keeps_its_lease_for_as_long_as_it_takes() {
     let operation = world.hub.operations().fork(&world.access::<Participate>(&world.ben), "ben", None).unwrap();
     world.work();
     world.outcome(operation.id);
-    let fork = World::new_pull(("ben", "engines"), "main", "main");
+    let fork = DomainHarness::new_pull(("ben", "engines"), "main", "main");
     world.hub.pulls().open(&world.access::<Participate>(&world.ben), fork, None).unwrap();
     let (metadata, hub) = (Arc::clone(&world.fakes.metadata), world.hub.clone());
     let clock = Arc::clone(&world.fakes.clock);

@@ -11,9 +11,9 @@ use branchyard_domain::usecases::{EditPull, MergePull, PreviewStage, WantedState
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
 use crate::refs::at;
-use crate::world::{DB, World, create, world};
+use crate::world::{DB, DomainHarness, create, world};
 
-impl World {
+impl DomainHarness {
     fn set(&self, pull: &Pull, state: WantedState) -> Result<Pull, PullError> {
         let edit = EditPull { state: Some(state), ..EditPull::default() };
         self.hub.pulls().edit(&self.access::<Participate>(&self.ada), pull.number, edit, None)
@@ -28,7 +28,7 @@ impl World {
     }
 }
 
-fn with_work() -> World {
+fn with_work() -> DomainHarness {
     let world = world();
     world.branch("work", at("main")).unwrap();
     world.wrote("work", "INSERT INTO t VALUES (2,'two')");
@@ -77,7 +77,7 @@ fn what_a_pull_must_stand_between() {
     let open = |from, from_branch, to_branch| {
         world.hub.pulls().open(
             &world.access::<Participate>(&world.ada),
-            World::new_pull(from, from_branch, to_branch),
+            DomainHarness::new_pull(from, from_branch, to_branch),
             None,
         )
     };
@@ -87,7 +87,7 @@ fn what_a_pull_must_stand_between() {
     assert!(matches!(open(("ben", "secret"), "main", "main"), Err(PullError::NoSuchSource)));
     assert!(matches!(open(("ben", "nothing"), "main", "main"), Err(PullError::NoSuchSource)));
     assert!(matches!(open(("ben", "other"), "main", "main"), Err(PullError::OtherNetwork(_))));
-    let mut elsewhere = World::new_pull(DB, "work", "main");
+    let mut elsewhere = DomainHarness::new_pull(DB, "work", "main");
     elsewhere.to_database.1 = "other".to_owned();
     let refused = world.hub.pulls().open(&world.access::<Participate>(&world.ada), elsewhere, None);
     assert!(matches!(refused, Err(PullError::OtherTarget(_))));
@@ -147,7 +147,7 @@ fn its_author_and_writers_edit_a_pull() {
     let world = with_work();
     let ben = world.access::<Participate>(&world.ben);
     let by_ada = world.open("work");
-    let by_ben = world.hub.pulls().open(&ben, World::new_pull(DB, "main", "work"), None).unwrap();
+    let by_ben = world.hub.pulls().open(&ben, DomainHarness::new_pull(DB, "main", "work"), None).unwrap();
     let retitle = |title: &str| EditPull { title: Some(Title::parse(title).unwrap()), ..EditPull::default() };
     assert!(matches!(world.hub.pulls().edit(&ben, by_ada.number, retitle("x"), None), Err(PullError::NotYours)));
     assert_eq!(world.hub.pulls().edit(&ben, by_ben.number, retitle("y"), None).unwrap().title, "y");
@@ -197,7 +197,7 @@ fn a_fork_offers_its_changes_back() {
     world.work();
     world.wrote("main", "INSERT INTO t VALUES (6,'six')");
     let access = world.access::<Participate>(&world.ben);
-    let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
+    let pull = world.hub.pulls().open(&access, DomainHarness::new_pull(fork, "main", "main"), None).unwrap();
     assert!(matches!(world.hub.pulls().edges(&access, &pull), Err(PullError::Preparing)));
     world.refresh();
     let pull = world.pull(pull.number);
@@ -210,7 +210,7 @@ fn a_fork_offers_its_changes_back() {
     assert_eq!(world.rows_in(fork, "main"), ["1|one", "5|five"]);
     assert_eq!(world.events_of(fork_id), ["push main"]);
 
-    let pull = world.hub.pulls().open(&access, World::new_pull(fork, "main", "main"), None).unwrap();
+    let pull = world.hub.pulls().open(&access, DomainHarness::new_pull(fork, "main", "main"), None).unwrap();
     let admin = world.access_to::<branchyard_domain::access::Admin>(&world.ben, fork);
     world.hub.databases().delete(&admin, None).unwrap();
     assert!(matches!(world.merge(pull.number, MergePull::default()), Err(PullError::State(PullStateError::Closed))));

@@ -5,9 +5,9 @@ use branchyard_domain::errors::{ReadError, RefError, ReleaseError};
 use branchyard_domain::usecases::{NewBranch, NewRelease, NewTag};
 use branchyard_domain::values::{CommitHash, Revision, Title};
 
-use crate::world::{DB, World, create, name, world};
+use crate::world::{DB, DomainHarness, create, name, world};
 
-impl World {
+impl DomainHarness {
     pub(crate) fn branch(&self, branch: &str, from: Revision) -> Result<(), RefError> {
         let wanted = NewBranch { name: name(branch), from };
         self.hub.branches().create(&self.access::<Write>(&self.ada), wanted, None).map(drop)

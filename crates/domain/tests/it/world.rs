@@ -13,7 +13,7 @@ use branchyard_domain_testing::fakes::{self, Collected, FakeHub};
 
 pub(crate) const DB: (&str, &str) = ("ada", "engines");
 
-pub(crate) struct World {
+pub(crate) struct DomainHarness {
     pub(crate) fakes: FakeHub,
     pub(crate) hub: Hub,
     pub(crate) ada: Caller,
@@ -30,16 +30,16 @@ pub(crate) fn name(text: &str) -> RefName {
 }
 
 /// Ada with the public database `ada/engines` of table `t`; Ben without any role.
-pub(crate) fn world() -> World {
+pub(crate) fn world() -> DomainHarness {
     world_with(Limits::default())
 }
 
-pub(crate) fn world_with(limits: Limits) -> World {
+pub(crate) fn world_with(limits: Limits) -> DomainHarness {
     let fakes = fakes::hub_with(limits);
     let hub = fakes.hub.clone();
     let [ada, ben] = ["ada", "ben"].map(|name| person(&hub, name));
     let db = create(&hub, &ada, DB, Visibility::Public);
-    let world = World { fakes, hub, ada, ben, db };
+    let world = DomainHarness { fakes, hub, ada, ben, db };
     world.wrote("main", "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1,'one')");
     world
 }
@@ -64,7 +64,7 @@ pub(crate) fn create(hub: &Hub, by: &Caller, locator: (&str, &str), visibility: 
     hub.databases().create(user(by), new_database(locator, visibility), None).unwrap().database.id
 }
 
-impl World {
+impl DomainHarness {
     pub(crate) fn access<L: Level>(&self, caller: &Caller) -> DatabaseAccess<L> {
         self.access_to(caller, DB)
     }
@@ -125,7 +125,7 @@ impl World {
         }
     }
 
-    pub(crate) fn failure(&self, id: OperationId) -> branchyard_domain::entities::Failure {
+    pub(crate) fn failure(&self, id: OperationId) -> branchyard_domain::entities::OperationFailure {
         match self.status(id) {
             OperationStatus::Failed(failure) => failure,
             other => panic!("{other:?}"),

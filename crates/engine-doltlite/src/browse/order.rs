@@ -5,11 +5,11 @@ use branchyard_domain::ports::{EngineError, Selection, SqlFailure};
 use branchyard_sqlite_lexer::quote_name;
 
 use crate::connection::Connection;
-use crate::diff::Side;
+use crate::diff::TableSide;
 use crate::schema;
 
 /// What rows are sorted by.
-pub(super) struct Order {
+pub(super) struct ScanOrder {
     terms: Vec<Term>,
     descending: bool,
     /// Whether the first term is no part of the key. It may be NULL, and no other may.
@@ -27,19 +27,19 @@ struct Term {
 /// Rows that one statement gives in the order of an index. SQL holds comparisons with NULL for neither true nor false, so rows with NULL
 /// are a part of their own.
 #[derive(Default)]
-pub(super) struct Part {
+pub(super) struct ScanPart {
     pub(super) condition: Option<String>,
     pub(super) values: Vec<Cell>,
 }
 
-impl Part {
+impl ScanPart {
     fn new(condition: String, values: &[Cell]) -> Self {
         Self { condition: Some(condition), values: values.to_vec() }
     }
 }
 
-impl Order {
-    pub(super) fn of(connection: &Connection, table: &Side, wanted: &Selection<'_>) -> rusqlite::Result<Self> {
+impl ScanOrder {
+    pub(super) fn of(connection: &Connection, table: &TableSide, wanted: &Selection<'_>) -> rusqlite::Result<Self> {
         let mut order = Self {
             terms: Vec::new(),
             descending: wanted.order.is_some_and(|order| order.descending) != wanted.backwards,
@@ -96,8 +96,8 @@ impl Order {
     }
 
     /// What lies behind a place, or all there is, in parts that follow each other.
-    pub(super) fn parts(&self, after: Option<&[Cell]>) -> Result<Vec<Part>, EngineError> {
-        let Some(after) = after else { return Ok(vec![Part::default()]) };
+    pub(super) fn parts(&self, after: Option<&[Cell]>) -> Result<Vec<ScanPart>, EngineError> {
+        let Some(after) = after else { return Ok(vec![ScanPart::default()]) };
         if !self.is_total || after.len() != self.terms.len() {
             let failure = SqlFailure::Engine("no row of this order has such a place".to_owned());
             return Err(EngineError::Sql { failure, statement: 1 });
@@ -110,23 +110,23 @@ impl Order {
         let (true, Some((first, key)), Some((value, rest))) =
             (self.begins_beside_key, self.terms.split_first(), after.split_first())
         else {
-            return Ok(vec![Part::new(behind(&self.terms), after)]);
+            return Ok(vec![ScanPart::new(behind(&self.terms), after)]);
         };
         // Apart, because an index leads to the key behind a value only where the value is one.
         let first = &first.sql;
         Ok(match (value, self.descending) {
             (Cell::Null, false) => vec![
-                Part::new(format!("{first} IS NULL AND {}", behind(key)), rest),
-                Part::new(format!("{first} IS NOT NULL"), &[]),
+                ScanPart::new(format!("{first} IS NULL AND {}", behind(key)), rest),
+                ScanPart::new(format!("{first} IS NOT NULL"), &[]),
             ],
-            (Cell::Null, true) => vec![Part::new(format!("{first} IS NULL AND {}", behind(key)), rest)],
+            (Cell::Null, true) => vec![ScanPart::new(format!("{first} IS NULL AND {}", behind(key)), rest)],
             (value, descending) => {
                 let mut parts = vec![
-                    Part::new(format!("{first} = ? AND {}", behind(key)), after),
-                    Part::new(format!("{first} {sign} ?"), std::slice::from_ref(value)),
+                    ScanPart::new(format!("{first} = ? AND {}", behind(key)), after),
+                    ScanPart::new(format!("{first} {sign} ?"), std::slice::from_ref(value)),
                 ];
                 if descending {
-                    parts.push(Part::new(format!("{first} IS NULL"), &[]));
+                    parts.push(ScanPart::new(format!("{first} IS NULL"), &[]));
                 }
                 parts
             }

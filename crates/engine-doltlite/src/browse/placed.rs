@@ -2,11 +2,11 @@
 
 use branchyard_domain::ports::{Column, Flow, RowSink, Selected, Selection, ValueRef};
 
-use super::order::Order;
+use super::order::ScanOrder;
 use crate::cells;
 
 /// Hands rows on without what was selected for their place alone.
-pub(super) struct Placed<'a> {
+pub(super) struct KeylessSink<'a> {
     sink: &'a mut dyn RowSink,
     place: Option<Vec<usize>>,
     before: usize,
@@ -17,8 +17,8 @@ pub(super) struct Placed<'a> {
     pub(super) selected: Selected,
 }
 
-impl<'a> Placed<'a> {
-    pub(super) fn new(sink: &'a mut dyn RowSink, order: &Order, wanted: &Selection<'_>) -> Self {
+impl<'a> KeylessSink<'a> {
+    pub(super) fn new(sink: &'a mut dyn RowSink, order: &ScanOrder, wanted: &Selection<'_>) -> Self {
         Self {
             sink,
             place: order.place(),
@@ -42,7 +42,7 @@ impl<'a> Placed<'a> {
     }
 }
 
-impl RowSink for Placed<'_> {
+impl RowSink for KeylessSink<'_> {
     fn columns(&mut self, columns: &[Column]) -> Flow {
         if std::mem::replace(&mut self.is_described, true) {
             return Flow::Continue;

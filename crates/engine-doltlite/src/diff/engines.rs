@@ -6,7 +6,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_sqlite_lexer::quote_name;
 use rusqlite::params_from_iter;
 
-use super::side::{Room, Row, Side, named};
+use super::side::{NamedCells, PageRoom, TableSide, named};
 use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
@@ -17,11 +17,11 @@ pub(super) fn by_engine(
     engine: &DoltliteEngine,
     database: DatabaseId,
     (from, to): (&CommitHash, &CommitHash),
-    (old, new): (&Side, &Side),
+    (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
     // The engine shows both rows with the columns of the commit the connection is at.
-    let half = |at: &CommitHash, prefix: &str, side: &Side| {
+    let half = |at: &CommitHash, prefix: &str, side: &TableSide| {
         engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
             engine_rows(connection, (from, to), side, prefix, page)
         })
@@ -40,13 +40,13 @@ pub(super) fn by_engine(
 }
 
 /// Key, change, and one of the two rows.
-type Half = (Row, Change, Row);
+type Half = (NamedCells, Change, NamedCells);
 
 /// Halves, and whether there may be more.
 fn engine_rows(
     connection: &Connection,
     (from, to): (&CommitHash, &CommitHash),
-    side: &Side,
+    side: &TableSide,
     prefix: &str,
     page: &RowPage,
 ) -> rusqlite::Result<(Vec<Half>, bool)> {
@@ -80,7 +80,7 @@ fn engine_rows(
     let commits = [Cell::Text(from.as_str().into()), Cell::Text(to.as_str().into())];
     let mut rows = statement.query(params_from_iter(commits.iter().chain(after).map(Param)))?;
     let mut found = Vec::new();
-    let mut room = Room::new(page);
+    let mut room = PageRoom::new(page);
     while room.is_left()
         && let Some(row) = connection.spend(|| rows.next())?
     {

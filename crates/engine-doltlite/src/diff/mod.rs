@@ -10,5 +10,5 @@ mod sorted;
 mod tables;
 
 pub(crate) use rows::changed_rows;
-pub(crate) use side::Side;
+pub(crate) use side::TableSide;
 pub(crate) use tables::changed_tables;

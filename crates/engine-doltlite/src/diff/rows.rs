@@ -4,7 +4,7 @@ use branchyard_domain::entities::{Change, RowChange};
 use branchyard_domain::ports::{ChangedRows, EngineError, RowPage};
 use branchyard_domain::values::{CommitHash, DatabaseId};
 
-use super::side::{Row, Side};
+use super::side::{NamedCells, TableSide};
 use super::{engines, sorted};
 use crate::engine::DoltliteEngine;
 
@@ -17,10 +17,10 @@ pub(crate) fn changed_rows(
 ) -> Result<ChangedRows, EngineError> {
     let side = |at: &CommitHash| {
         let timeout = engine.options.diff_timeout;
-        engine.reading_within(timeout, database, at, "find a table", |connection| Side::find(connection, table))
+        engine.reading_within(timeout, database, at, "find a table", |connection| TableSide::find(connection, table))
     };
     let (old, new) = (side(from)?, side(to)?);
-    let rows_of = |at: &CommitHash, side: &Side, change: Change| {
+    let rows_of = |at: &CommitHash, side: &TableSide, change: Change| {
         engine.reading_within(engine.options.diff_timeout, database, at, "read changed rows", |connection| {
             let (rows, more) = side.rows(connection, page)?;
             let rows = rows.into_iter().map(|(key, row)| alone(&side.name, change, key, row)).collect();
@@ -51,7 +51,7 @@ pub(crate) fn changed_rows(
 /// With more columns the engine's own comparison fails (`engine-notes.md` §3.4).
 const MOST_COLUMNS: usize = 990;
 
-pub(super) fn alone(table: &str, change: Change, primary_key: Row, row: Row) -> RowChange {
+pub(super) fn alone(table: &str, change: Change, primary_key: NamedCells, row: NamedCells) -> RowChange {
     let (from, to) = if change == Change::Added { (None, Some(row)) } else { (Some(row), None) };
     RowChange { table: table.to_owned(), change, primary_key, from, to }
 }

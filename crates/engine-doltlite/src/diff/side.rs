@@ -9,17 +9,17 @@ use crate::cells::{self, Param};
 use crate::connection::Connection;
 use crate::schema;
 
-pub(super) type Row = Vec<(String, Cell)>;
+pub(super) type NamedCells = Vec<(String, Cell)>;
 
 /// A table at one commit.
-pub(crate) struct Side {
+pub(crate) struct TableSide {
     pub(crate) name: String,
     pub(crate) is_view: bool,
     pub(crate) columns: Vec<String>,
     pub(crate) key: Vec<String>,
 }
 
-impl Side {
+impl TableSide {
     pub(crate) fn find(connection: &Connection, table: &str) -> rusqlite::Result<Option<Self>> {
         let Some((name, kind)) = schema::find(connection, table)? else { return Ok(None) };
         if kind == TableKind::View {
@@ -73,7 +73,7 @@ impl Side {
         )
     }
 
-    pub(super) fn split(&self, row: &rusqlite::Row<'_>) -> rusqlite::Result<(Row, Row)> {
+    pub(super) fn split(&self, row: &rusqlite::Row<'_>) -> rusqlite::Result<(NamedCells, NamedCells)> {
         let names = self.key_columns();
         let width = names.len();
         let key = named(&names, row, 0)?;
@@ -81,7 +81,11 @@ impl Side {
     }
 
     /// Keys and rows of a page, and whether there may be more.
-    pub(super) fn rows(&self, connection: &Connection, page: &RowPage) -> rusqlite::Result<(Vec<(Row, Row)>, bool)> {
+    pub(super) fn rows(
+        &self,
+        connection: &Connection,
+        page: &RowPage,
+    ) -> rusqlite::Result<(Vec<(NamedCells, NamedCells)>, bool)> {
         if self.is_view {
             return Ok((Vec::new(), false));
         }
@@ -90,7 +94,7 @@ impl Side {
         let mut statement = connection.spend(|| connection.raw().prepare(&sql))?;
         let mut rows = statement.query(params_from_iter(after.iter().map(Param)))?;
         let mut found = Vec::new();
-        let mut room = Room::new(page);
+        let mut room = PageRoom::new(page);
         while room.is_left()
             && let Some(row) = connection.spend(|| rows.next())?
         {
@@ -103,12 +107,12 @@ impl Side {
 }
 
 /// What a page may still take.
-pub(super) struct Room {
+pub(super) struct PageRoom {
     rows: usize,
     bytes: usize,
 }
 
-impl Room {
+impl PageRoom {
     pub(super) fn new(page: &RowPage) -> Self {
         Self { rows: page.limit, bytes: page.bytes.max(1) }
     }
@@ -118,18 +122,18 @@ impl Room {
     }
 
     /// Counts a row of these parts.
-    pub(super) fn take<'a>(&mut self, parts: impl IntoIterator<Item = &'a Row>) {
+    pub(super) fn take<'a>(&mut self, parts: impl IntoIterator<Item = &'a NamedCells>) {
         let bytes: usize = parts.into_iter().flatten().map(|(_, cell)| cell.bytes()).sum();
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
-pub(super) fn named(names: &[String], row: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<Row> {
+pub(super) fn named(names: &[String], row: &rusqlite::Row<'_>, from: usize) -> rusqlite::Result<NamedCells> {
     names.iter().enumerate().map(|(at, name)| Ok((name.clone(), cells::cell(row.get_ref(from + at)?)))).collect()
 }
 
-impl Side {
+impl TableSide {
     /// Whether there is a row of this key.
     pub(super) fn has(&self, connection: &Connection, key: &[Cell]) -> rusqlite::Result<bool> {
         let same = self.order().iter().map(|column| format!("{column} IS ?")).collect::<Vec<_>>().join(" AND ");

@@ -10,7 +10,7 @@ use rusqlite::params_from_iter;
 use rusqlite::types::ValueRef;
 
 use super::rows::alone;
-use super::side::{Room, Side};
+use super::side::{PageRoom, TableSide};
 use crate::cells::Param;
 use crate::connection::Connection;
 use crate::engine::DoltliteEngine;
@@ -21,7 +21,7 @@ pub(super) fn side_by_side(
     engine: &DoltliteEngine,
     database: DatabaseId,
     (from, to): (&CommitHash, &CommitHash),
-    (old, new): (&Side, &Side),
+    (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
     if old.key != new.key {
@@ -49,12 +49,12 @@ fn rekeyed(
     engine: &DoltliteEngine,
     database: DatabaseId,
     (from, to): (&CommitHash, &CommitHash),
-    (old, new): (&Side, &Side),
+    (old, new): (&TableSide, &TableSide),
     page: &RowPage,
 ) -> Result<ChangedRows, EngineError> {
     let timeout = engine.options.diff_timeout;
     // A key of the page before does not say which side it is of, so its length and then its being there do.
-    let is_of = |side: &Side, at: &CommitHash, after: &Vec<Cell>| {
+    let is_of = |side: &TableSide, at: &CommitHash, after: &Vec<Cell>| {
         if after.len() != side.key_columns().len() {
             return Ok(false);
         }
@@ -89,8 +89,8 @@ fn rekeyed(
 fn compare(
     at_from: &Connection,
     at_to: &Connection,
-    old: &Side,
-    new: &Side,
+    old: &TableSide,
+    new: &TableSide,
     page: &RowPage,
 ) -> rusqlite::Result<ChangedRows> {
     let after = page.after.as_deref().unwrap_or_default();
@@ -103,7 +103,7 @@ fn compare(
     at_from.spend(|| from_rows.advance())?;
     at_to.spend(|| to_rows.advance())?;
     let mut changes: Vec<RowChange> = Vec::new();
-    let mut room = Room::new(page);
+    let mut room = PageRoom::new(page);
     while room.is_left() {
         let (left, right) = (from_rows.get(), to_rows.get());
         let order = match (left, right) {

@@ -68,9 +68,9 @@ pub(crate) fn changed_tables(
 }
 
 /// Tables and views by name, and all objects.
-type Definitions = (BTreeMap<String, TableSchema>, Vec<SchemaObject>);
+type SchemaDefinitions = (BTreeMap<String, TableSchema>, Vec<SchemaObject>);
 
-fn definitions(connection: &Connection) -> rusqlite::Result<Definitions> {
+fn definitions(connection: &Connection) -> rusqlite::Result<SchemaDefinitions> {
     let tables = schema::tables(connection)?.into_iter().map(|table| (table.name.clone(), table)).collect();
     Ok((tables, schema::objects(connection)?))
 }

@@ -4,27 +4,27 @@ use std::collections::{BTreeSet, HashSet};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
-use super::lists::{self, Function, Table};
-use super::{Mode, Refusal, Seen, session};
+use super::lists::{self, Function, TableAccess};
+use super::{GuardMode, GuardRefusal, StatementEffects, session};
 
 pub(super) fn decide(
-    mode: Mode,
-    seen: &mut Seen,
+    mode: GuardMode,
+    seen: &mut StatementEffects,
     wrapped: Option<&HashSet<String>>,
     wanted: &mut BTreeSet<String>,
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
 ) -> Authorization {
-    if mode == Mode::Trusted {
+    if mode == GuardMode::Trusted {
         return Authorization::Allow;
     }
     let checked = match mode {
-        Mode::Session { power, defines } => session::check(power, defines, seen, modules, context),
+        GuardMode::Session { power, defines } => session::check(power, defines, seen, modules, context),
         _ => check(mode, seen, modules, context).and_then(|()| unless_unwrapped(seen, wrapped, wanted, context)),
     };
     match checked {
         Ok(()) => Authorization::Allow,
-        Err(Refusal::Unwrapped) => Authorization::Deny,
+        Err(GuardRefusal::Unwrapped) => Authorization::Deny,
         Err(refusal) => {
             seen.refusal.get_or_insert(refusal);
             Authorization::Deny
@@ -32,8 +32,13 @@ pub(super) fn decide(
     }
 }
 
-fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthContext<'_>) -> Result<(), Refusal> {
-    let ours = |name: &str| Refusal::Elsewhere(name.to_owned());
+fn check(
+    mode: GuardMode,
+    seen: &mut StatementEffects,
+    modules: &HashSet<String>,
+    context: &AuthContext<'_>,
+) -> Result<(), GuardRefusal> {
+    let ours = |name: &str| GuardRefusal::Elsewhere(name.to_owned());
     // Names arrive as the user typed them.
     match context.action {
         AuthAction::Select | AuthAction::Recursive => Ok(()),
@@ -43,25 +48,29 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
                 seen.volatile = true;
                 Ok(())
             }
-            Function::InsideAlter if mode == Mode::Writer => Ok(()),
+            Function::InsideAlter if mode == GuardMode::Writer => Ok(()),
             Function::Elsewhere => Err(ours("active_branch()")),
-            Function::InsideAlter | Function::Refused => Err(Refusal::Never),
+            Function::InsideAlter | Function::Refused => Err(GuardRefusal::Never),
         },
         AuthAction::Read { table_name, .. } => {
             let name = table_name.to_ascii_lowercase();
-            if mode == Mode::Writer && context.database_name == Some("temp") && name == "sqlite_temp_master" {
+            if mode == GuardMode::Writer && context.database_name == Some("temp") && name == "sqlite_temp_master" {
                 // ALTER looks for triggers and views of the connection; there are none.
                 return Ok(());
             }
             in_main(context)?;
             match lists::table(&name, modules.contains(&name)) {
-                Table::Plain | Table::System | Table::History => Ok(()),
-                Table::Elsewhere => Err(ours(&name)),
-                Table::Refused => Err(Refusal::Never),
+                TableAccess::Plain | TableAccess::System | TableAccess::History => Ok(()),
+                TableAccess::Elsewhere => Err(ours(&name)),
+                TableAccess::Refused => Err(GuardRefusal::Never),
             }
         }
         AuthAction::Pragma { pragma_name, pragma_value } => {
-            if lists::pragma(&pragma_name.to_ascii_lowercase(), pragma_value) { Ok(()) } else { Err(Refusal::Never) }
+            if lists::pragma(&pragma_name.to_ascii_lowercase(), pragma_value) {
+                Ok(())
+            } else {
+                Err(GuardRefusal::Never)
+            }
         }
         _ => write(mode, modules, context),
     }
@@ -69,11 +78,11 @@ fn check(mode: Mode, seen: &mut Seen, modules: &HashSet<String>, context: &AuthC
 
 /// What takes commits is used only through its wrapper.
 fn unless_unwrapped(
-    seen: &mut Seen,
+    seen: &mut StatementEffects,
     wrapped: Option<&HashSet<String>>,
     wanted: &mut BTreeSet<String>,
     context: &AuthContext<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), GuardRefusal> {
     let asks_columns = match context.action {
         AuthAction::Read { table_name, .. } => lists::shows_columns(table_name),
         AuthAction::Pragma { pragma_name, .. } => lists::shows_columns(&format!("pragma_{pragma_name}")),
@@ -109,14 +118,14 @@ fn unless_unwrapped(
     match wrapped {
         Some(wrapped) if !wrapped.contains(&name) => {
             wanted.insert(name);
-            Err(Refusal::Unwrapped)
+            Err(GuardRefusal::Unwrapped)
         }
         _ => Ok(()),
     }
 }
 
 /// Everything that changes something.
-fn write(mode: Mode, modules: &HashSet<String>, context: &AuthContext<'_>) -> Result<(), Refusal> {
+fn write(mode: GuardMode, modules: &HashSet<String>, context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
     let changed = match context.action {
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }
@@ -128,7 +137,7 @@ fn write(mode: Mode, modules: &HashSet<String>, context: &AuthContext<'_>) -> Re
         | AuthAction::DropTrigger { table_name, .. } => table_name,
         AuthAction::CreateView { view_name } | AuthAction::DropView { view_name } => view_name,
         AuthAction::Update { table_name, .. } => {
-            if mode == Mode::Writer && table_name == "sqlite_temp_master" {
+            if mode == GuardMode::Writer && table_name == "sqlite_temp_master" {
                 return Ok(());
             }
             table_name
@@ -136,43 +145,45 @@ fn write(mode: Mode, modules: &HashSet<String>, context: &AuthContext<'_>) -> Re
         AuthAction::AlterTable { database_name, table_name } => {
             // For DROP COLUMN the context's database is the name of the column.
             return match (mode, database_name) {
-                (Mode::Writer, "main") => changeable(table_name, modules),
-                (Mode::Writer, _) => Err(Refusal::Never),
-                _ => Err(Refusal::Write),
+                (GuardMode::Writer, "main") => changeable(table_name, modules),
+                (GuardMode::Writer, _) => Err(GuardRefusal::Never),
+                _ => Err(GuardRefusal::Write),
             };
         }
         AuthAction::CreateVtable { table_name, module_name } | AuthAction::DropVtable { table_name, module_name } => {
             if !lists::creatable(&module_name.to_ascii_lowercase()) {
-                return Err(Refusal::Never);
+                return Err(GuardRefusal::Never);
             }
             table_name
         }
         // CREATE INDEX asks for it too; the statement REINDEX is known by its first word.
         AuthAction::Reindex { index_name } => index_name,
-        AuthAction::Analyze { .. } => return Err(if mode == Mode::Reader { Refusal::Write } else { Refusal::Never }),
-        _ => return Err(Refusal::Never),
+        AuthAction::Analyze { .. } => {
+            return Err(if mode == GuardMode::Reader { GuardRefusal::Write } else { GuardRefusal::Never });
+        }
+        _ => return Err(GuardRefusal::Never),
     };
-    if mode != Mode::Writer {
-        return Err(Refusal::Write);
+    if mode != GuardMode::Writer {
+        return Err(GuardRefusal::Write);
     }
     in_main(context)?;
     changeable(changed, modules)
 }
 
-fn in_main(context: &AuthContext<'_>) -> Result<(), Refusal> {
+fn in_main(context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
     match context.database_name {
         None | Some("main") => Ok(()),
-        Some(_) => Err(Refusal::Never),
+        Some(_) => Err(GuardRefusal::Never),
     }
 }
 
-fn changeable(table: &str, modules: &HashSet<String>) -> Result<(), Refusal> {
+fn changeable(table: &str, modules: &HashSet<String>) -> Result<(), GuardRefusal> {
     let name = table.to_ascii_lowercase();
     match lists::table(&name, modules.contains(&name)) {
         // The engine itself lets nobody change its schema table by hand.
-        Table::Plain | Table::System => Ok(()),
+        TableAccess::Plain | TableAccess::System => Ok(()),
         // An index of a primary key, dropped with its table.
-        Table::Refused if name.starts_with("sqlite_autoindex_") => Ok(()),
-        Table::History | Table::Elsewhere | Table::Refused => Err(Refusal::Never),
+        TableAccess::Refused if name.starts_with("sqlite_autoindex_") => Ok(()),
+        TableAccess::History | TableAccess::Elsewhere | TableAccess::Refused => Err(GuardRefusal::Never),
     }
 }

@@ -1,7 +1,7 @@
 //! Replacements of functions whose built-in form can keep one call busy for minutes, with the same results.
 //!
 //! Those in modules of their own (`LIKE`, `GLOB`, `json_patch`) and `unhex` are the same for the same reason. What takes longer in spite of it asks now
-//! and then whether the time of its statement is over ([`Pace`]). `tests/it/hostile/growth.rs` measures every function there is.
+//! and then whether the time of its statement is over ([`DeadlinePoll`]). `tests/it/hostile/growth.rs` measures every function there is.
 //!
 //! The built-in `instr` and `replace` compare at every place, `trim` looks through all characters for every character: with long arguments their time
 //! is the product of the lengths, and neither a progress handler nor an interrupt stops a single call. `memmem` needs their sum, whatever they hold.
@@ -35,9 +35,9 @@ pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()>
 
 /// Asks now and then, while a function computes, whether the time of its statement is over.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Cell<u32>);
+pub(super) struct DeadlinePoll(Cell<u32>);
 
-impl Pace {
+impl DeadlinePoll {
     /// How many steps lie between two questions.
     const STEPS: u32 = 1 << 16;
 
@@ -180,7 +180,7 @@ fn trim(context: &Context<'_>, (start, end): (bool, bool)) -> Value {
     } else {
         b" "[..].into()
     };
-    let members = Members::of(&set);
+    let members = CharacterSet::of(&set);
     let member = |bytes: &[u8]| members.contain(bytes);
     let mut slice = &rest[..];
     if start {
@@ -206,12 +206,12 @@ pub(super) fn too_big() -> Error {
 }
 
 /// A set of characters, each of up to four bytes; what is longer is no character and matches nothing.
-struct Members {
+struct CharacterSet {
     single: [bool; 256],
     longer: HashSet<u32>,
 }
 
-impl Members {
+impl CharacterSet {
     fn of(set: &[u8]) -> Self {
         // The engine takes a NUL for the end of the set.
         let set = set.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -90,7 +90,7 @@ pub(crate) fn wrap(connection: &Connection, scope: Option<&Scope>, name: &str) -
         let table = fixed_tables()?.get(name).ok_or_else(|| failure(format!("no such table: {name}")))?;
         return replace(connection, table);
     }
-    let Some((kind, table)) = Kind::of(name) else { return Err(failure(format!("no such table: {name}"))) };
+    let Some((kind, table)) = HistoryTable::of(name) else { return Err(failure(format!("no such table: {name}"))) };
     if !is_known(connection, scope, table)? {
         return Err(failure(format!("no such table: {name}")));
     }
@@ -530,13 +530,13 @@ unsafe extern "C" fn fixed_rowid(cursor: *mut ffi::sqlite3_vtab_cursor, rowid: *
 
 /// The tables there is one of for each table of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum HistoryTable {
     At,
     Diff,
     History,
 }
 
-impl Kind {
+impl HistoryTable {
     /// The kind, and the name of the user's table.
     fn of(name: &str) -> Option<(Self, &str)> {
         [(Self::At, "dolt_at_"), (Self::Diff, "dolt_diff_"), (Self::History, "dolt_history_")]
@@ -569,11 +569,11 @@ static AT: OnceLock<Before> = OnceLock::new();
 static DIFF: OnceLock<Before> = OnceLock::new();
 static HISTORY: OnceLock<Before> = OnceLock::new();
 
-fn before(kind: Kind) -> &'static OnceLock<Before> {
+fn before(kind: HistoryTable) -> &'static OnceLock<Before> {
     match kind {
-        Kind::At => &AT,
-        Kind::Diff => &DIFF,
-        Kind::History => &HISTORY,
+        HistoryTable::At => &AT,
+        HistoryTable::Diff => &DIFF,
+        HistoryTable::History => &HISTORY,
     }
 }
 
@@ -597,7 +597,7 @@ unsafe extern "C" {
 }
 
 /// Registers the engine's table of this name, with our methods before the engine's.
-fn put_before(connection: &Connection, kind: Kind, name: &str) -> rusqlite::Result<()> {
+fn put_before(connection: &Connection, kind: HistoryTable, name: &str) -> rusqlite::Result<()> {
     let missing = || failure(format!("no such table: {name}"));
     let c_name = CString::new(name)?;
     // SAFETY: an open connection, and a text that ends with a NUL. The engine registers a module of this name, or gives null. Nothing is prepared on
@@ -616,15 +616,15 @@ fn put_before(connection: &Connection, kind: Kind, name: &str) -> rusqlite::Resu
         let inner = unsafe { *inner };
         let mut module = inner;
         match kind {
-            Kind::At => {
+            HistoryTable::At => {
                 module.xBestIndex = Some(at_best_index);
                 module.xFilter = Some(at_filter);
             }
-            Kind::Diff => {
+            HistoryTable::Diff => {
                 module.xBestIndex = Some(diff_best_index);
                 module.xFilter = Some(diff_filter);
             }
-            Kind::History => {
+            HistoryTable::History => {
                 module.xBestIndex = Some(history_best_index);
                 module.xFilter = Some(history_filter);
             }
@@ -640,7 +640,7 @@ macro_rules! methods {
     ($($kind:ident: $best_index:ident, $filter:ident;)+) => {$(
         unsafe extern "C" fn $best_index(vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
             // SAFETY: SQLite's arguments, passed on.
-            unsafe { best_index(Kind::$kind, vtab, info) }
+            unsafe { best_index(HistoryTable::$kind, vtab, info) }
         }
 
         unsafe extern "C" fn $filter(
@@ -651,7 +651,7 @@ macro_rules! methods {
             argv: *mut *mut ffi::sqlite3_value,
         ) -> c_int {
             // SAFETY: SQLite's arguments, passed on.
-            unsafe { filter(Kind::$kind, cursor, plan, text, argc, argv) }
+            unsafe { filter(HistoryTable::$kind, cursor, plan, text, argc, argv) }
         }
     )+};
 }
@@ -666,7 +666,7 @@ methods! {
 ///
 /// # Safety
 /// As `xBestIndex`, for a table of this kind.
-unsafe fn best_index(kind: Kind, vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
+unsafe fn best_index(kind: HistoryTable, vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::sqlite3_index_info) -> c_int {
     let Some(planned) = before(kind).get().and_then(|before| before.inner.xBestIndex) else {
         return ffi::SQLITE_ERROR;
     };
@@ -709,7 +709,7 @@ unsafe fn best_index(kind: Kind, vtab: *mut ffi::sqlite3_vtab, info: *mut ffi::s
 /// # Safety
 /// As `xFilter`, for a cursor of a table of this kind.
 unsafe fn filter(
-    kind: Kind,
+    kind: HistoryTable,
     cursor: *mut ffi::sqlite3_vtab_cursor,
     plan: c_int,
     text: *const c_char,

@@ -13,7 +13,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, ToSql, ffi};
 
-use super::functions::{Pace, utf8_read};
+use super::functions::{DeadlinePoll, utf8_read};
 use super::limits::MAX_LENGTH;
 use crate::memory::Charge;
 
@@ -236,14 +236,14 @@ fn line_ends(text: &[u8]) -> usize {
 }
 
 /// A value while it is merged.
-enum Node<'a> {
+enum MergedValue<'a> {
     Whole(&'a [u8]),
     Object(Box<Object<'a>>),
 }
 
 #[derive(Default)]
 struct Object<'a> {
-    entries: Vec<Entry<'a>>,
+    entries: Vec<MergedMember<'a>>,
     /// By name: the first entry that has it.
     names: HashMap<Cow<'a, [u8]>, usize>,
     /// Bytes of the entries, once measured.
@@ -251,17 +251,17 @@ struct Object<'a> {
     charges: Vec<Charge>,
 }
 
-struct Entry<'a> {
+struct MergedMember<'a> {
     label: &'a [u8],
     /// `None` once it is removed.
-    value: Option<Node<'a>>,
+    value: Option<MergedValue<'a>>,
     /// The next entry of the same name.
     next: Option<usize>,
 }
 
 impl<'a> Object<'a> {
     /// The table of an object.
-    fn read(content: &'a [u8], pace: &Pace) -> rusqlite::Result<Self> {
+    fn read(content: &'a [u8], pace: &DeadlinePoll) -> rusqlite::Result<Self> {
         let mut object = Self::default();
         let mut last = HashMap::new();
         let mut rest = content;
@@ -270,7 +270,7 @@ impl<'a> Object<'a> {
             let (label, behind) = Element::first(rest)?;
             let (value, behind) = Element::first(behind)?;
             rest = behind;
-            let at = object.push(label.whole, Node::Whole(value.whole))?;
+            let at = object.push(label.whole, MergedValue::Whole(value.whole))?;
             let name = label.name()?;
             if let Some(first) = object.names.get(&name) {
                 // The engine finds the first of several first.
@@ -283,18 +283,18 @@ impl<'a> Object<'a> {
         Ok(object)
     }
 
-    fn push(&mut self, label: &'a [u8], value: Node<'a>) -> rusqlite::Result<usize> {
+    fn push(&mut self, label: &'a [u8], value: MergedValue<'a>) -> rusqlite::Result<usize> {
         let at = self.entries.len();
         if at > 0 && at.is_multiple_of(1024) {
             let charge = Charge::take(1024 * ENTRY);
             self.charges.push(charge.ok_or_else(|| Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_NOMEM), None))?);
         }
-        self.entries.push(Entry { label, value: Some(value), next: None });
+        self.entries.push(MergedMember { label, value: Some(value), next: None });
         Ok(at)
     }
 
     /// Brings a patch in.
-    fn merge(&mut self, patch: &'a [u8], depth: usize, pace: &Pace) -> rusqlite::Result<()> {
+    fn merge(&mut self, patch: &'a [u8], depth: usize, pace: &DeadlinePoll) -> rusqlite::Result<()> {
         let mut rest = patch;
         while !rest.is_empty() {
             pace.step()?;
@@ -314,15 +314,15 @@ impl<'a> Object<'a> {
                 Some(at) => {
                     deeper(depth)?;
                     let present = self.entries[at].value.take();
-                    self.entries[at].value = Some(Node::patched(present, value, depth + 1, pace)?);
+                    self.entries[at].value = Some(MergedValue::patched(present, value, depth + 1, pace)?);
                 }
                 None if value.kind() == NULL => {}
                 None => {
                     let node = if value.kind() == OBJECT {
                         deeper(depth)?;
-                        Node::patched(None, value, depth + 1, pace)?
+                        MergedValue::patched(None, value, depth + 1, pace)?
                     } else {
-                        Node::Whole(value.whole)
+                        MergedValue::Whole(value.whole)
                     };
                     let at = self.push(label.whole, node)?;
                     self.names.insert(name, at);
@@ -337,8 +337,8 @@ fn deeper(depth: usize) -> rusqlite::Result<()> {
     if depth >= MAX_DEPTH { Err(failure(ffi::SQLITE_ERROR, "JSON nested too deep")) } else { Ok(()) }
 }
 
-impl<'a> Node<'a> {
-    fn patched(target: Option<Self>, patch: Element<'a>, depth: usize, pace: &Pace) -> rusqlite::Result<Self> {
+impl<'a> MergedValue<'a> {
+    fn patched(target: Option<Self>, patch: Element<'a>, depth: usize, pace: &DeadlinePoll) -> rusqlite::Result<Self> {
         if patch.kind() != OBJECT {
             return Ok(Self::Whole(patch.whole));
         }
@@ -358,7 +358,7 @@ impl<'a> Node<'a> {
         match self {
             Self::Whole(bytes) => bytes.len(),
             Self::Object(object) => {
-                let length = |entry: &mut Entry<'_>| match &mut entry.value {
+                let length = |entry: &mut MergedMember<'_>| match &mut entry.value {
                     Some(value) => entry.label.len() + value.measure(),
                     None => 0,
                 };
@@ -397,10 +397,10 @@ fn header(length: usize) -> Vec<u8> {
 }
 
 fn merged(target: &[u8], patch: &[u8]) -> rusqlite::Result<Vec<u8>> {
-    let pace = Pace::default();
+    let pace = DeadlinePoll::default();
     let (target, _) = Element::first(target)?;
     let (patch, _) = Element::first(patch)?;
-    let mut node = Node::patched(Some(Node::Whole(target.whole)), patch, 0, &pace)?;
+    let mut node = MergedValue::patched(Some(MergedValue::Whole(target.whole)), patch, 0, &pace)?;
     let mut bytes = Vec::with_capacity(node.measure());
     node.write(&mut bytes);
     Ok(bytes)

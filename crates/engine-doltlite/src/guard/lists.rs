@@ -293,7 +293,7 @@ pub(super) fn is_fixed_table_of_commits(name: &str) -> bool {
 
 /// What a table is to the guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum TableAccess {
     /// The user's own, or a view of definitions.
     Plain,
     History,
@@ -304,21 +304,21 @@ pub(super) enum Table {
 }
 
 /// `is_module`: the engine has a virtual table module of this name.
-pub(super) fn table(name: &str, is_module: bool) -> Table {
+pub(super) fn table(name: &str, is_module: bool) -> TableAccess {
     if ELSEWHERE_TABLES.contains(&name) {
-        Table::Elsewhere
+        TableAccess::Elsewhere
     } else if HISTORY_TABLES.contains(&name) || HISTORY_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        Table::History
+        TableAccess::History
     } else if name.starts_with("dolt_") {
-        Table::Refused
+        TableAccess::Refused
     } else if name.starts_with("sqlite_") {
-        if SYSTEM_TABLES.contains(&name) { Table::System } else { Table::Refused }
+        if SYSTEM_TABLES.contains(&name) { TableAccess::System } else { TableAccess::Refused }
     } else if MODULES.contains(&name) {
-        Table::Plain
+        TableAccess::Plain
     } else if is_module || name.starts_with("pragma_") {
-        Table::Refused
+        TableAccess::Refused
     } else {
-        Table::Plain
+        TableAccess::Plain
     }
 }
 

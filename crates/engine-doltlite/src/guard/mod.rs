@@ -22,7 +22,7 @@ use crate::reach::Scope;
 
 /// Whose statements a connection runs at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum GuardMode {
     /// Ours: everything goes.
     Trusted,
     /// A stranger's, who may read.
@@ -35,7 +35,7 @@ pub(crate) enum Mode {
 
 /// Why a statement was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum GuardRefusal {
     /// It changes something and may not.
     Write,
     /// It is never allowed.
@@ -48,9 +48,9 @@ pub(crate) enum Refusal {
 
 /// What the guard saw while a statement was prepared.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct StatementEffects {
     /// The first refusal.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<GuardRefusal>,
     /// Whether something was used whose result changes from run to run.
     pub volatile: bool,
     /// Whether a version control command was used: it changes something, also in a `SELECT`.
@@ -77,9 +77,9 @@ pub(crate) struct Seen {
     pub history: bool,
 }
 
-struct State {
-    mode: Mode,
-    seen: Seen,
+struct GuardState {
+    mode: GuardMode,
+    seen: StatementEffects,
     /// Names that may be used only through wrappers, of which these are there; `None` if none is needed.
     wrapped: Option<HashSet<String>>,
     /// Wrappers that were asked for.
@@ -89,7 +89,7 @@ struct State {
 /// The guard of one connection.
 #[derive(Clone)]
 pub(crate) struct Guard {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GuardState>>,
 }
 
 impl Guard {
@@ -111,16 +111,16 @@ impl Guard {
 
     fn watch(connection: &rusqlite::Connection, modules: Arc<HashSet<String>>) -> rusqlite::Result<Self> {
         functions::replace_unbounded(connection)?;
-        let state = Arc::new(Mutex::new(State {
-            mode: Mode::Trusted,
-            seen: Seen::default(),
+        let state = Arc::new(Mutex::new(GuardState {
+            mode: GuardMode::Trusted,
+            seen: StatementEffects::default(),
             wrapped: None,
             wanted: BTreeSet::new(),
         }));
         let shared = Arc::clone(&state);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let State { mode, seen, wrapped, wanted } = &mut *state;
+            let GuardState { mode, seen, wrapped, wanted } = &mut *state;
             authorizer::decide(*mode, seen, wrapped.as_ref(), wanted, &modules, &context)
         }))?;
         Ok(Self { state })
@@ -128,10 +128,10 @@ impl Guard {
 
     /// Switches to `mode` until the result is dropped, when the statements are ours again. With a scope, they name no commits but those of it.
     #[must_use]
-    pub(crate) fn enter(&self, mode: Mode, scope: Option<Arc<Scope>>) -> Entered<'_> {
+    pub(crate) fn enter(&self, mode: GuardMode, scope: Option<Arc<Scope>>) -> Entered<'_> {
         let mut state = self.lock();
         state.mode = mode;
-        state.seen = Seen::default();
+        state.seen = StatementEffects::default();
         state.wanted.clear();
         if state.wrapped.as_ref().is_none_or(HashSet::is_empty) {
             state.wrapped = scope.is_some().then(HashSet::new);
@@ -145,7 +145,7 @@ impl Guard {
         let mut state = self.lock();
         let wanted = std::mem::take(&mut state.wanted);
         if !wanted.is_empty() {
-            state.seen = Seen::default();
+            state.seen = StatementEffects::default();
         }
         wanted
     }
@@ -163,7 +163,7 @@ impl Guard {
 
     /// Runs a statement of ours amid a user's.
     pub(crate) fn trusted<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = std::mem::replace(&mut self.lock().mode, Mode::Trusted);
+        let before = std::mem::replace(&mut self.lock().mode, GuardMode::Trusted);
         let result = work();
         self.lock().mode = before;
         result
@@ -175,11 +175,11 @@ impl Guard {
     }
 
     /// Forgets what was seen, and gives it.
-    pub(crate) fn take_seen(&self) -> Seen {
+    pub(crate) fn take_seen(&self) -> StatementEffects {
         std::mem::take(&mut self.lock().seen)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, GuardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,6 +192,6 @@ pub(crate) struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.guard.lock().mode = Mode::Trusted;
+        self.guard.lock().mode = GuardMode::Trusted;
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, ffi};
 
-use super::functions::{Pace, text, utf8_read};
+use super::functions::{DeadlinePoll, text, utf8_read};
 
 const STAR: u32 = b'*' as u32;
 const QUESTION: u32 = b'?' as u32;
@@ -26,7 +26,7 @@ pub(super) fn install(connection: &Connection, flags: FunctionFlags) -> rusqlite
 
 /// What characters of a pattern mean.
 #[derive(Debug, Clone, Copy)]
-struct Meaning {
+struct PatternMeaning {
     /// Any number of characters.
     all: u32,
     /// One character.
@@ -37,8 +37,10 @@ struct Meaning {
     ignores_case: bool,
 }
 
-const LIKE: Meaning = Meaning { all: PERCENT, one: UNDERSCORE, other: NONE, has_sets: false, ignores_case: true };
-const GLOB: Meaning = Meaning { all: STAR, one: QUESTION, other: BRACKET, has_sets: true, ignores_case: false };
+const LIKE: PatternMeaning =
+    PatternMeaning { all: PERCENT, one: UNDERSCORE, other: NONE, has_sets: false, ignores_case: true };
+const GLOB: PatternMeaning =
+    PatternMeaning { all: STAR, one: QUESTION, other: BRACKET, has_sets: true, ignores_case: false };
 
 fn like_with_escape(context: &Context<'_>, longest: usize) -> rusqlite::Result<Option<bool>> {
     let Some(escape) = text(context.get_raw(2)) else {
@@ -51,7 +53,7 @@ fn like_with_escape(context: &Context<'_>, longest: usize) -> rusqlite::Result<O
     if escape.is_empty() || at != escape.len() {
         return Err(failure(ffi::SQLITE_ERROR, "ESCAPE expression must be a single character"));
     }
-    let mut meaning = Meaning { other, ..LIKE };
+    let mut meaning = PatternMeaning { other, ..LIKE };
     if other == meaning.all {
         meaning.all = NONE;
     }
@@ -70,7 +72,7 @@ fn failure(code: i32, text: &str) -> Error {
     Error::SqliteFailure(ffi::Error::new(code), Some(text.to_owned()))
 }
 
-fn compare(context: &Context<'_>, longest: usize, meaning: Meaning) -> rusqlite::Result<Option<bool>> {
+fn compare(context: &Context<'_>, longest: usize, meaning: PatternMeaning) -> rusqlite::Result<Option<bool>> {
     check_length(context, longest)?;
     let (Some(pattern), Some(subject)) = (text(context.get_raw(0)), text(context.get_raw(1))) else { return Ok(None) };
     // The engine takes a NUL for the end of both.
@@ -79,13 +81,13 @@ fn compare(context: &Context<'_>, longest: usize, meaning: Meaning) -> rusqlite:
         pattern: &pattern[..until_nul(&pattern)],
         subject: &subject[..until_nul(&subject)],
         meaning,
-        pace: Pace::default(),
+        pace: DeadlinePoll::default(),
     };
-    Ok(Some(matcher.matches(0, 0)? == Found::Match))
+    Ok(Some(matcher.matches(0, 0)? == MatchOutcome::Match))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Found {
+enum MatchOutcome {
     Match,
     Differs,
     /// What follows a wildcard is nowhere in the rest: another place for an earlier wildcard cannot help.
@@ -95,13 +97,13 @@ enum Found {
 struct Matcher<'a> {
     pattern: &'a [u8],
     subject: &'a [u8],
-    meaning: Meaning,
-    pace: Pace,
+    meaning: PatternMeaning,
+    pace: DeadlinePoll,
 }
 
 impl Matcher<'_> {
-    fn matches(&self, mut at: usize, mut place: usize) -> rusqlite::Result<Found> {
-        let Meaning { all, one, other, has_sets, ignores_case } = self.meaning;
+    fn matches(&self, mut at: usize, mut place: usize) -> rusqlite::Result<MatchOutcome> {
+        let PatternMeaning { all, one, other, has_sets, ignores_case } = self.meaning;
         let mut escaped = usize::MAX;
         while at < self.pattern.len() {
             self.pace.step()?;
@@ -112,13 +114,13 @@ impl Matcher<'_> {
             if other != NONE && wanted == other {
                 if has_sets {
                     if !self.in_set(&mut at, &mut place) {
-                        return Ok(Found::Differs);
+                        return Ok(MatchOutcome::Differs);
                     }
                     continue;
                 }
                 wanted = utf8_read(self.pattern, &mut at);
                 if wanted == 0 {
-                    return Ok(Found::Differs);
+                    return Ok(MatchOutcome::Differs);
                 }
                 escaped = at;
             }
@@ -127,41 +129,41 @@ impl Matcher<'_> {
                 || (ignores_case && wanted < 0x80 && found < 0x80 && lower(wanted) == lower(found))
                 || (one != NONE && wanted == one && at != escaped && found != 0);
             if !same {
-                return Ok(Found::Differs);
+                return Ok(MatchOutcome::Differs);
             }
         }
-        Ok(if place >= self.subject.len() { Found::Match } else { Found::Differs })
+        Ok(if place >= self.subject.len() { MatchOutcome::Match } else { MatchOutcome::Differs })
     }
 
     /// Behind a wildcard for any number of characters.
-    fn after_wildcard(&self, mut at: usize, mut place: usize) -> rusqlite::Result<Found> {
-        let Meaning { all, one, other, has_sets, ignores_case } = self.meaning;
+    fn after_wildcard(&self, mut at: usize, mut place: usize) -> rusqlite::Result<MatchOutcome> {
+        let PatternMeaning { all, one, other, has_sets, ignores_case } = self.meaning;
         let mut begins = at;
         let mut wanted = utf8_read(self.pattern, &mut at);
         while wanted == all || (one != NONE && wanted == one) {
             if wanted == one && utf8_read(self.subject, &mut place) == 0 {
-                return Ok(Found::Nowhere);
+                return Ok(MatchOutcome::Nowhere);
             }
             begins = at;
             wanted = utf8_read(self.pattern, &mut at);
         }
         if wanted == 0 {
-            return Ok(Found::Match);
+            return Ok(MatchOutcome::Match);
         }
         if other != NONE && wanted == other {
             if has_sets {
                 while place < self.subject.len() {
                     let found = self.matches(begins, place)?;
-                    if found != Found::Differs {
+                    if found != MatchOutcome::Differs {
                         return Ok(found);
                     }
                     utf8_skip(self.subject, &mut place);
                 }
-                return Ok(Found::Nowhere);
+                return Ok(MatchOutcome::Nowhere);
             }
             wanted = utf8_read(self.pattern, &mut at);
             if wanted == 0 {
-                return Ok(Found::Nowhere);
+                return Ok(MatchOutcome::Nowhere);
             }
         }
         loop {
@@ -172,20 +174,20 @@ impl Matcher<'_> {
                         true => memchr::memchr2(byte.to_ascii_lowercase(), byte.to_ascii_uppercase(), rest),
                         false => memchr::memchr(byte, rest),
                     };
-                    let Some(next) = next else { return Ok(Found::Nowhere) };
+                    let Some(next) = next else { return Ok(MatchOutcome::Nowhere) };
                     place += next + 1;
                 }
                 None => loop {
                     self.pace.step()?;
                     match utf8_read(self.subject, &mut place) {
-                        0 => return Ok(Found::Nowhere),
+                        0 => return Ok(MatchOutcome::Nowhere),
                         found if found == wanted => break,
                         _ => {}
                     }
                 },
             }
             let found = self.matches(at, place)?;
-            if found != Found::Differs {
+            if found != MatchOutcome::Differs {
                 return Ok(found);
             }
         }

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use branchyard_domain::ports::SqlPower;
 use rusqlite::hooks::{AuthAction, AuthContext};
 
-use super::lists::{self, Function, Table};
-use super::{Refusal, Seen};
+use super::lists::{self, Function, TableAccess};
+use super::{GuardRefusal, StatementEffects};
 
 /// Functions that say where a session or the database stands.
 const STANDING: &[&str] = &["active_branch", "dolt_config"];
@@ -87,10 +87,10 @@ const FIXED: &[&str] =
 pub(super) fn check(
     power: SqlPower,
     defines: bool,
-    seen: &mut Seen,
+    seen: &mut StatementEffects,
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), GuardRefusal> {
     // Names arrive as the user typed them.
     match context.action {
         AuthAction::Select
@@ -101,7 +101,7 @@ pub(super) fn check(
         AuthAction::Function { function_name } => function(power, seen, &function_name.to_ascii_lowercase()),
         AuthAction::Read { table_name, .. } => {
             here(context)?;
-            if readable(&table_name.to_ascii_lowercase(), modules) { Ok(()) } else { Err(Refusal::Never) }
+            if readable(&table_name.to_ascii_lowercase(), modules) { Ok(()) } else { Err(GuardRefusal::Never) }
         }
         AuthAction::Pragma { pragma_name, pragma_value } => {
             pragma(seen, &pragma_name.to_ascii_lowercase(), pragma_value)
@@ -110,14 +110,14 @@ pub(super) fn check(
     }
 }
 
-fn function(power: SqlPower, seen: &mut Seen, name: &str) -> Result<(), Refusal> {
+fn function(power: SqlPower, seen: &mut StatementEffects, name: &str) -> Result<(), GuardRefusal> {
     if STANDING.contains(&name) {
         return Ok(());
     }
     let needed = if CHANGING.contains(&name) { SqlPower::Write } else { SqlPower::Admin };
     if needed == SqlPower::Write || name == "dolt_gc" {
         if power < needed {
-            return Err(Refusal::Never);
+            return Err(GuardRefusal::Never);
         }
         seen.commands = true;
         seen.collects |= name == "dolt_gc";
@@ -127,7 +127,7 @@ fn function(power: SqlPower, seen: &mut Seen, name: &str) -> Result<(), Refusal>
     match lists::function(name) {
         Function::Steady | Function::Volatile => Ok(()),
         Function::InsideAlter if power >= SqlPower::Write => Ok(()),
-        Function::InsideAlter | Function::Elsewhere | Function::Refused => Err(Refusal::Never),
+        Function::InsideAlter | Function::Elsewhere | Function::Refused => Err(GuardRefusal::Never),
     }
 }
 
@@ -141,10 +141,10 @@ fn readable(name: &str, modules: &HashSet<String>) -> bool {
     if let Some(asked) = name.strip_prefix("pragma_") {
         return ASKING.contains(&asked);
     }
-    lists::table(name, modules.contains(name)) != Table::Refused
+    lists::table(name, modules.contains(name)) != TableAccess::Refused
 }
 
-fn pragma(seen: &mut Seen, name: &str, value: Option<&str>) -> Result<(), Refusal> {
+fn pragma(seen: &mut StatementEffects, name: &str, value: Option<&str>) -> Result<(), GuardRefusal> {
     if ASKING.contains(&name) || (value.is_none() && (FIXED.contains(&name) || OF_THE_FILE.contains(&name))) {
         seen.asks_pragma = true;
         seen.lists_files |= name == "database_list";
@@ -155,17 +155,17 @@ fn pragma(seen: &mut Seen, name: &str, value: Option<&str>) -> Result<(), Refusa
         seen.changes_session |= value.is_some();
         return Ok(());
     }
-    if OF_THE_FILE.contains(&name) { Ok(()) } else { Err(Refusal::Never) }
+    if OF_THE_FILE.contains(&name) { Ok(()) } else { Err(GuardRefusal::Never) }
 }
 
 /// Everything that changes something. Readers get this far and no further: their connection writes nothing, and says so itself.
 fn change(
     power: SqlPower,
     defines: bool,
-    seen: &mut Seen,
+    seen: &mut StatementEffects,
     modules: &HashSet<String>,
     context: &AuthContext<'_>,
-) -> Result<(), Refusal> {
+) -> Result<(), GuardRefusal> {
     seen.drops |= is_drop(&context.action);
     let (table, temporary) = match context.action {
         AuthAction::Insert { table_name } => {
@@ -189,20 +189,20 @@ fn change(
         | AuthAction::DropTempTrigger { table_name, .. } => (table_name, true),
         AuthAction::CreateTempView { view_name } | AuthAction::DropTempView { view_name } => (view_name, true),
         AuthAction::AlterTable { database_name: "main" | "temp", table_name } => {
-            return if changeable(table_name, defines, modules) { Ok(()) } else { Err(Refusal::Never) };
+            return if changeable(table_name, defines, modules) { Ok(()) } else { Err(GuardRefusal::Never) };
         }
         AuthAction::CreateVtable { table_name, module_name } | AuthAction::DropVtable { table_name, module_name } => {
             if !lists::creatable(&module_name.to_ascii_lowercase()) {
-                return Err(Refusal::Never);
+                return Err(GuardRefusal::Never);
             }
             (table_name, false)
         }
         AuthAction::Reindex { index_name } => (index_name, false),
-        _ => return Err(Refusal::Never),
+        _ => return Err(GuardRefusal::Never),
     };
     here(context)?;
     seen.changes_session |= temporary || context.database_name == Some("temp");
-    if power == SqlPower::Read || changeable(table, defines, modules) { Ok(()) } else { Err(Refusal::Never) }
+    if power == SqlPower::Read || changeable(table, defines, modules) { Ok(()) } else { Err(GuardRefusal::Never) }
 }
 
 fn is_drop(action: &AuthAction<'_>) -> bool {
@@ -220,10 +220,10 @@ fn is_drop(action: &AuthAction<'_>) -> bool {
     )
 }
 
-fn here(context: &AuthContext<'_>) -> Result<(), Refusal> {
+fn here(context: &AuthContext<'_>) -> Result<(), GuardRefusal> {
     match context.database_name {
         None | Some("main" | "temp") => Ok(()),
-        Some(_) => Err(Refusal::Never),
+        Some(_) => Err(GuardRefusal::Never),
     }
 }
 
@@ -236,5 +236,5 @@ fn changeable(table: &str, defines: bool, modules: &HashSet<String>) -> bool {
     if name.starts_with("dolt_") {
         return CHANGEABLE.contains(&&*name) || CHANGEABLE_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     }
-    lists::table(&name, modules.contains(&name)) == Table::Plain
+    lists::table(&name, modules.contains(&name)) == TableAccess::Plain
 }

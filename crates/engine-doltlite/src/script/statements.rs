@@ -9,7 +9,7 @@ const LEAST_READ: usize = 64 * 1024;
 
 /// A statement.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Statement {
+pub(super) struct ScriptStatement {
     /// Line, from 1, on which its first token stands.
     pub(super) line: u64,
     /// From its first token to its semicolon.
@@ -40,9 +40,9 @@ pub(super) struct Statements<'a> {
 }
 
 /// What the text read so far begins with.
-enum Found {
+enum TextBegin {
     /// A statement: so many bytes of white space and comments, so many of its own.
-    Statement(usize, usize),
+    ScriptStatement(usize, usize),
     /// Nothing that is whole.
     More,
     /// Nothing, and nothing will come.
@@ -60,19 +60,19 @@ impl<'a> Statements<'a> {
     }
 
     /// The next statement, `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Statement>, Stopped> {
+    pub(super) fn next(&mut self) -> Result<Option<ScriptStatement>, Stopped> {
         loop {
             let (valid, broken) = self.text();
             match find(valid, self.ended) {
-                Found::End if !broken => return Ok(None),
-                Found::Statement(blank, length) => {
+                TextBegin::End if !broken => return Ok(None),
+                TextBegin::ScriptStatement(blank, length) => {
                     let text = valid[blank..blank + length].to_owned();
                     self.skip(blank);
-                    let statement = Statement { line: self.line, text };
+                    let statement = ScriptStatement { line: self.line, text };
                     self.skip(length);
                     return if length > self.limit { Err(self.too_long(statement.line)) } else { Ok(Some(statement)) };
                 }
-                Found::More | Found::End => {
+                TextBegin::More | TextBegin::End => {
                     let (blank, length) = (valid.len() - skip_to_statement(valid).len(), valid.len());
                     if broken {
                         self.skip(length);
@@ -125,14 +125,14 @@ impl<'a> Statements<'a> {
     }
 }
 
-fn find(text: &str, ended: bool) -> Found {
+fn find(text: &str, ended: bool) -> TextBegin {
     let rest = skip_to_statement(text);
     let blank = text.len() - rest.len();
     match terminated_statement_length(rest) {
-        Some(length) => Found::Statement(blank, length),
-        None if !ended => Found::More,
-        None if rest.is_empty() => Found::End,
-        None => Found::Statement(blank, rest.len()),
+        Some(length) => TextBegin::ScriptStatement(blank, length),
+        None if !ended => TextBegin::More,
+        None if rest.is_empty() => TextBegin::End,
+        None => TextBegin::ScriptStatement(blank, rest.len()),
     }
 }
 
@@ -150,9 +150,9 @@ mod tests {
         }
     }
 
-    type Told = (u64, String);
+    type StatementError = (u64, String);
 
-    fn statements(script: &[u8], limit: usize) -> (Vec<Told>, Option<Told>) {
+    fn statements(script: &[u8], limit: usize) -> (Vec<StatementError>, Option<StatementError>) {
         let mut slow = Slow(script);
         let mut statements = Statements::new(&mut slow, limit);
         let mut found = Vec::new();

@@ -8,7 +8,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use rusqlite::OpenFlags;
 
 use crate::commits;
-use crate::connection::Purpose;
+use crate::connection::ConnectionUse;
 use crate::engine::{DoltliteEngine, io_fault};
 use crate::sql::errors;
 
@@ -83,7 +83,7 @@ impl SessionEngine for DoltliteEngine {
         let turn = self.queues.enter(database);
         self.evict(database);
         let connection = self
-            .open_file(&self.files.path(database), Purpose::Write)
+            .open_file(&self.files.path(database), ConnectionUse::Write)
             .map_err(|error| errors::fault("open a database", error))?;
         let collected = connection.raw().query_row("SELECT dolt_gc()", [], |_| Ok(()));
         drop(connection);

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use branchyard_domain::ports::{
-    Arguments, Canceled, EngineError, RowSink, SessionError, SqlFailure, SqlPower, StatementBounds,
+    Arguments, CancellationToken, EngineError, RowSink, SessionError, SqlFailure, SqlPower, StatementBounds,
     StatementDescription, StatementReport,
 };
 use branchyard_sqlite_lexer::{is_first_word, skip_to_statement, statement_length, tokenize};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Statement};
 
-use super::sink::{Nowhere, WithoutFiles};
+use super::sink::{DiscardRows, WithoutFiles};
 use super::{EngineSession, arguments, codes, definition};
 use crate::commits;
-use crate::connection::{Connection, Timed};
-use crate::guard::{Mode, Seen};
-use crate::memory::Allowance;
+use crate::connection::{Connection, TimeLimit};
+use crate::guard::{GuardMode, StatementEffects};
+use crate::memory::MemoryBudget;
 use crate::read;
 use crate::sql::errors;
 use crate::sql::statement_kind::{StatementKind, defines, statement_kind};
@@ -42,7 +42,7 @@ pub(super) fn step(
 ) -> Result<(usize, StatementReport), SessionError> {
     let length = statement_length(sql);
     let done = if skip_to_statement(&sql[length..]).is_empty() { sql.len() } else { length };
-    match one(session, &sql[..length], &Arguments::None, bounds, &mut Nowhere) {
+    match one(session, &sql[..length], &Arguments::None, bounds, &mut DiscardRows) {
         Ok(report) => Ok((done, report)),
         Err(SessionError::NoStatement) => Ok((done, StatementReport::default())),
         Err(error) => Err(error),
@@ -54,7 +54,7 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
     let connection = session.connection()?;
     let text = &sql[..statement_length(sql)];
     let _entered = connection.enter(mode(session, text));
-    let timed = limit_time(session, connection, DESCRIBING, Canceled::default())?;
+    let timed = limit_time(session, connection, DESCRIBING, CancellationToken::default())?;
     let mut batch = Batch::new(connection.raw(), text);
     let prepared = timed.memory().spend(|| batch.next());
     let seen = connection.take_seen();
@@ -76,9 +76,9 @@ pub(super) fn describe(session: &EngineSession, sql: &str) -> Result<StatementDe
 }
 
 /// Where the guard takes over.
-fn mode(session: &EngineSession, text: &str) -> Mode {
+fn mode(session: &EngineSession, text: &str) -> GuardMode {
     let defines = is_first_word(text, &["CREATE", "DROP", "ALTER", "ANALYZE", "REINDEX"]);
-    Mode::Session { power: session.request.power, defines }
+    GuardMode::Session { power: session.request.power, defines }
 }
 
 fn check_text(sql: &str) -> Result<(), SessionError> {
@@ -95,20 +95,20 @@ fn check_text(sql: &str) -> Result<(), SessionError> {
     Ok(())
 }
 
-fn failed(error: &rusqlite::Error, seen: &Seen) -> SessionError {
+fn failed(error: &rusqlite::Error, seen: &StatementEffects) -> SessionError {
     codes::failure(error, seen.refusal.is_some())
 }
 
 /// What a statement turned out to be when it was prepared.
-struct Kind {
-    seen: Seen,
+struct PreparedKind {
+    seen: StatementEffects,
     writes: bool,
     inserts: bool,
     frees_space: bool,
 }
 
-impl Kind {
-    fn of(statement: &Statement<'_>, text: &str, seen: Seen) -> Self {
+impl PreparedKind {
+    fn of(statement: &Statement<'_>, text: &str, seen: StatementEffects) -> Self {
         // Modules ask for settings, too, on behalf of statements that write.
         let asks = seen.asks_pragma && is_first_word(text, &["PRAGMA"]);
         let writes = seen.commands || !(statement.readonly() || asks);
@@ -123,8 +123,8 @@ fn limit_time<'a>(
     session: &EngineSession,
     connection: &'a Connection,
     timeout: Duration,
-    canceled: Canceled,
-) -> Result<Timed<'a>, SessionError> {
+    canceled: CancellationToken,
+) -> Result<TimeLimit<'a>, SessionError> {
     connection
         .limit_time_or(&session.watchdog, timeout, canceled)
         .map_err(|error| SessionError::Engine(errors::fault("set a time limit", error)))
@@ -155,7 +155,7 @@ fn one(
             sql,
             mode,
             arguments,
-            &Running { bounds, allowance: timed.memory(), timed: &timed, commits, pool_of: session },
+            &RunContext { bounds, allowance: timed.memory(), timed: &timed, commits, pool_of: session },
             sink,
         );
         outcome.map_err(|error| unless_ended(error, timed.ended()))
@@ -190,10 +190,10 @@ const SAVEPOINT_OF_OURS: Undoable = (
 );
 
 /// What does not change while a statement runs.
-struct Running<'a> {
+struct RunContext<'a> {
     bounds: &'a StatementBounds,
-    allowance: &'a Allowance,
-    timed: &'a Timed<'a>,
+    allowance: &'a MemoryBudget,
+    timed: &'a TimeLimit<'a>,
     commits: bool,
     pool_of: &'a EngineSession,
 }
@@ -201,11 +201,11 @@ struct Running<'a> {
 fn prepare_and_run(
     connection: &Connection,
     sql: &str,
-    mode: Mode,
+    mode: GuardMode,
     arguments: &Arguments,
-    running: &Running<'_>,
+    running: &RunContext<'_>,
     sink: &mut dyn RowSink,
-) -> Result<(StatementReport, Seen), SessionError> {
+) -> Result<(StatementReport, StatementEffects), SessionError> {
     let entered = connection.enter(mode);
     let mut batch = Batch::new(connection.raw(), sql);
     let prepared = running.allowance.spend(|| batch.next());
@@ -214,7 +214,7 @@ fn prepare_and_run(
     if !matches!(running.allowance.spend(|| batch.next()), Ok(None)) {
         return Err(SessionError::SeveralStatements);
     }
-    let kind = Kind::of(&statement, sql, seen);
+    let kind = PreparedKind::of(&statement, sql, seen);
     arguments::bind(&mut statement, arguments)?;
     if kind.writes && !running.bounds.has_turn {
         return Err(SessionError::NeedsTurn { frees_space: kind.frees_space });
@@ -262,9 +262,9 @@ fn prepare_and_run(
 fn rows(
     connection: &Connection,
     statement: &mut Statement<'_>,
-    mode: Mode,
-    kind: &Kind,
-    running: &Running<'_>,
+    mode: GuardMode,
+    kind: &PreparedKind,
+    running: &RunContext<'_>,
     sink: &mut dyn RowSink,
 ) -> Result<StatementReport, SessionError> {
     let before = connection.raw().total_changes();

@@ -3,9 +3,9 @@
 use branchyard_domain::ports::{Column, Flow, RowSink, ValueRef};
 
 /// Takes nothing.
-pub(super) struct Nowhere;
+pub(super) struct DiscardRows;
 
-impl RowSink for Nowhere {
+impl RowSink for DiscardRows {
     fn columns(&mut self, _: &[Column]) -> Flow {
         Flow::Continue
     }

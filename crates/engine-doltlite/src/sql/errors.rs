@@ -6,7 +6,7 @@ use branchyard_sqlite_lexer::first_word;
 use rusqlite::{Error, ErrorCode, ffi};
 
 use super::statement_kind::{StatementKind, statement_kind};
-use crate::guard::{Mode, Refusal, Seen};
+use crate::guard::{GuardMode, GuardRefusal, StatementEffects};
 
 /// Code and text of an error, without the statement.
 pub(crate) fn parts(error: &Error) -> (Option<ffi::Error>, String) {
@@ -81,14 +81,14 @@ pub(crate) fn fault_at(context: &str, commit: &CommitHash, error: Error) -> Engi
 
 /// Why a stranger's statements came to nothing.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum StatementFailure {
     /// They are to blame.
     Sql(SqlFailure),
     /// They are not.
     Engine(EngineError),
 }
 
-impl Failed {
+impl StatementFailure {
     /// For the caller of the port.
     pub(crate) fn at(self, statement: u32) -> EngineError {
         match self {
@@ -107,7 +107,7 @@ impl Failed {
     }
 }
 
-impl From<SqlFailure> for Failed {
+impl From<SqlFailure> for StatementFailure {
     fn from(failure: SqlFailure) -> Self {
         Self::Sql(failure)
     }
@@ -115,7 +115,7 @@ impl From<SqlFailure> for Failed {
 
 /// Where a statement stands in what the user sent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct StatementPosition<'a> {
     /// All of it.
     pub whole: &'a str,
     /// The statement.
@@ -123,12 +123,12 @@ pub(crate) struct Place<'a> {
     /// Where the statement begins.
     pub start: usize,
     /// Whose.
-    pub mode: Mode,
+    pub mode: GuardMode,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StatementPosition<'a> {
     /// All of a text.
-    pub(crate) fn all(sql: &'a str, mode: Mode) -> Self {
+    pub(crate) fn all(sql: &'a str, mode: GuardMode) -> Self {
         Self { whole: sql, text: sql, start: 0, mode }
     }
 
@@ -138,9 +138,9 @@ impl<'a> Place<'a> {
     }
 
     /// What a refusal by the guard is called.
-    pub(crate) fn refused(&self, refusal: &Refusal) -> SqlFailure {
+    pub(crate) fn refused(&self, refusal: &GuardRefusal) -> SqlFailure {
         match refusal {
-            Refusal::Elsewhere(name) => {
+            GuardRefusal::Elsewhere(name) => {
                 let what = match name.as_str() {
                     "dolt_tags" => "tags",
                     "dolt_commit_ancestors" => "commits",
@@ -148,8 +148,8 @@ impl<'a> Place<'a> {
                 };
                 SqlFailure::Engine(format!("{name} is not available in SQL; list {what} through the API"))
             }
-            Refusal::Write if self.mode == Mode::Reader => SqlFailure::NotARead,
-            Refusal::Write | Refusal::Never | Refusal::Unwrapped => {
+            GuardRefusal::Write if self.mode == GuardMode::Reader => SqlFailure::NotARead,
+            GuardRefusal::Write | GuardRefusal::Never | GuardRefusal::Unwrapped => {
                 SqlFailure::NotAllowed(first_word(self.text).to_owned())
             }
         }
@@ -162,8 +162,8 @@ impl<'a> Place<'a> {
             // The guard looks at each pragma.
             (StatementKind::Control, _) if word.eq_ignore_ascii_case("pragma") => None,
             (StatementKind::Control, _) => Some(SqlFailure::NotAllowed(word.to_owned())),
-            (StatementKind::Maintenance, Mode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
-            (StatementKind::Write | StatementKind::Alter | StatementKind::Maintenance, Mode::Reader) => {
+            (StatementKind::Maintenance, GuardMode::Writer) => Some(SqlFailure::NotAllowed(word.to_owned())),
+            (StatementKind::Write | StatementKind::Alter | StatementKind::Maintenance, GuardMode::Reader) => {
                 Some(SqlFailure::NotARead)
             }
             _ => None,
@@ -171,7 +171,7 @@ impl<'a> Place<'a> {
     }
 
     /// Why preparing or running the statement failed.
-    pub(crate) fn failed(&self, error: Error, seen: &Seen) -> Failed {
+    pub(crate) fn failed(&self, error: Error, seen: &StatementEffects) -> StatementFailure {
         // A virtual table that a user filled with nonsense is said to be damaged, too.
         let of_the_file = parts(&error).0.is_some_and(|code| match code.code {
             ErrorCode::DatabaseCorrupt => code.extended_code != ffi::SQLITE_CORRUPT_VTAB,
@@ -184,15 +184,15 @@ impl<'a> Place<'a> {
         });
         if of_the_file && seen.history && is_no_commit(&error) {
             // One commit that cannot be read says nothing about the database.
-            Failed::Sql(SqlFailure::Engine("a commit of the history cannot be read".into()))
+            StatementFailure::Sql(SqlFailure::Engine("a commit of the history cannot be read".into()))
         } else if of_the_file {
-            Failed::Engine(fault("run a statement", error))
+            StatementFailure::Engine(fault("run a statement", error))
         } else {
-            Failed::Sql(self.failure(&error, seen))
+            StatementFailure::Sql(self.failure(&error, seen))
         }
     }
 
-    fn failure(&self, error: &Error, seen: &Seen) -> SqlFailure {
+    fn failure(&self, error: &Error, seen: &StatementEffects) -> SqlFailure {
         if let Error::SqlInputError { msg, sql, offset, .. } = error
             && let Some(near) = syntax_near(msg)
         {
@@ -219,8 +219,8 @@ impl<'a> Place<'a> {
             return SqlFailure::NoSuchTable(name.strip_prefix("main.").unwrap_or(name).to_owned());
         }
         match code.map(|code| code.code) {
-            Some(ErrorCode::AuthorizationForStatementDenied) => self.refused(&Refusal::Never),
-            Some(ErrorCode::ReadOnly) if self.mode == Mode::Reader => SqlFailure::NotARead,
+            Some(ErrorCode::AuthorizationForStatementDenied) => self.refused(&GuardRefusal::Never),
+            Some(ErrorCode::ReadOnly) if self.mode == GuardMode::Reader => SqlFailure::NotARead,
             _ => SqlFailure::Engine(text),
         }
     }

@@ -3,7 +3,7 @@
 use branchyard_domain::ports::{Engine, EngineError, FormatError, MergeJob, ScriptJob};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{LONG, Yard, ada, id};
+use crate::support::{EngineHarness, LONG, ada, id};
 
 const MOST: usize = 1 << 20;
 
@@ -14,7 +14,7 @@ fn view(name: &str, bytes: usize) -> String {
     format!("{head}{}{tail}", "x".repeat(bytes - head.len() - tail.len()))
 }
 
-fn script(yard: &Yard, base: &CommitHash, text: &str) -> Result<CommitHash, EngineError> {
+fn script(yard: &EngineHarness, base: &CommitHash, text: &str) -> Result<CommitHash, EngineError> {
     let author = ada();
     let job = ScriptJob { base, target: None, statement_bytes: 16 << 20, message: "m", author: &author, timeout: LONG };
     yard.engine.run_script(id(1), &job, &mut text.as_bytes())
@@ -29,7 +29,7 @@ fn blamed(refused: Result<CommitHash, EngineError>) -> (u64, String) {
 
 #[test]
 fn scripts_may_hold_long_statements_but_no_long_definitions() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let long = format!("create table t(a);\ninsert into t values ('{}');\n{};", "v".repeat(3 << 20), view("v", MOST));
     let at = script(&yard, &yard.base, &long).unwrap();
     // The database goes on, on other connections, too.
@@ -54,7 +54,7 @@ fn scripts_may_hold_long_statements_but_no_long_definitions() {
 
 #[test]
 fn definitions_do_not_grow_past_it_either() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, &format!("create table t(a, b default '{}')", "d".repeat(MOST / 2)));
     let grow = format!("alter table t add column c default '{}'", "d".repeat(MOST / 2));
     let (text, statement) = yard.write_failure(&at, &format!("select 1; {grow}"));

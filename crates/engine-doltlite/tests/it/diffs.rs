@@ -4,9 +4,9 @@ use branchyard_domain::entities::{Cell, Change, RowChange, TableChange};
 use branchyard_domain::ports::{Engine, EngineError, RowPage};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{Yard, id, text};
+use crate::support::{EngineHarness, id, text};
 
-fn rows(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<RowChange> {
+fn rows(yard: &EngineHarness, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<RowChange> {
     let all = yard
         .engine
         .changed_rows(id(1), from, to, table, &RowPage { after: None, limit: 1000, bytes: 1 << 20 })
@@ -20,7 +20,7 @@ fn rows(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> Vec<Row
 }
 
 fn paged(
-    yard: &Yard,
+    yard: &EngineHarness,
     (from, to): (&CommitHash, &CommitHash),
     table: &str,
     limit: usize,
@@ -40,7 +40,7 @@ fn paged(
 
 type Short = (String, Change, bool, Option<(u64, u64, u64)>);
 
-fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<Short> {
+fn tables(yard: &EngineHarness, from: &CommitHash, to: &CommitHash) -> Vec<Short> {
     let changes = yard.engine.changed_tables(id(1), from, to).unwrap();
     changes
         .into_iter()
@@ -50,7 +50,7 @@ fn tables(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<Short> {
 
 #[test]
 fn changes_of_rows() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b'), (3, 'c')",
@@ -89,7 +89,7 @@ fn changes_of_rows() {
 
 #[test]
 fn changes_of_definitions() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text, w text); insert into t values (1, 'a', 'b'), (2, 'c', 'd');
@@ -141,7 +141,7 @@ fn changes_of_definitions() {
 
 #[test]
 fn tables_without_a_key_go_by_row_id() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, "create table n(a); insert into n values ('p'), ('q'), ('q'), ('r')");
     let b =
         yard.write(&a, "update n set a = 'Q' where rowid = 3; delete from n where a = 'r'; insert into n values ('s')");
@@ -160,7 +160,7 @@ fn tables_without_a_key_go_by_row_id() {
 
 #[test]
 fn odd_names_wide_tables_and_mixed_keys() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let columns: Vec<String> = (0..1200).map(|n| format!("c{n} int")).collect();
     let a = yard.write(
         &yard.base,

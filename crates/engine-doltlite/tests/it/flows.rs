@@ -6,17 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, Signature};
-use branchyard_domain::ports::{Canceled, Column, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
+use branchyard_domain::ports::{CancellationToken, Column, Engine, EngineError, Flow, ReadQuery, RowSink, ValueRef};
 use branchyard_domain::values::{CommitHash, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Long, Options, Turns, WatchedCall};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions, Long, WatchedCall, YieldHook};
 
-use crate::support::{LONG, Taken, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
 const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b')";
 
 #[test]
 fn a_new_database_has_one_empty_commit() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let commit = yard.engine.commit(id(1), &yard.base).unwrap().unwrap();
     assert_eq!(commit.parents, []);
     assert_eq!(commit.message, "Create database");
@@ -31,7 +31,7 @@ fn a_new_database_has_one_empty_commit() {
 
 #[test]
 fn writes_start_from_any_commit() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let first = yard.write(&yard.base, T);
     let left = yard.write(&first, "update t set v = 'l' where id = 1");
     let right = yard.write(&first, "update t set v = 'r' where id = 1");
@@ -60,7 +60,7 @@ fn writes_start_from_any_commit() {
 
 #[test]
 fn missing_commits_and_databases() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let missing = CommitHash::parse(&"1".repeat(40)).unwrap();
     assert_eq!(yard.engine.commit(id(1), &missing).unwrap(), None);
     let is_missing = |error: EngineError| matches!(error, EngineError::NoSuchCommit(hash) if hash == missing);
@@ -81,7 +81,7 @@ fn missing_commits_and_databases() {
 
 #[test]
 fn copies_go_their_own_way_and_are_removed() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let first = yard.write(&yard.base, T);
     yard.engine.copy(id(1), id(2)).unwrap();
     let fork = yard.write_to(id(2), &first, "insert into t values (3, 'fork')");
@@ -118,7 +118,7 @@ fn copies_go_their_own_way_and_are_removed() {
 
 #[test]
 fn odd_authors_and_messages_are_kept_as_far_as_the_engine_can() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     for (n, (name, email, at, message)) in [
         ("O'Brien <x>\n", "", -1, "two\nlines"),
         ("", "a@b", 0, ""),
@@ -141,7 +141,7 @@ fn odd_authors_and_messages_are_kept_as_far_as_the_engine_can() {
 
 #[test]
 fn columns_are_described() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(
         &yard.base,
         "create table t(id integer primary key, v varchar(9), n); create view w as select v as x from t",
@@ -174,7 +174,7 @@ fn columns_are_described() {
 
 #[test]
 fn determinism() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let deterministic = |sql: &str| {
         yard.engine.read(id(1), &at, &ReadQuery::new(sql, LONG), &mut Taken::default()).unwrap().deterministic
@@ -203,7 +203,7 @@ impl RowSink for FirstOnly {
 
 #[test]
 fn a_slow_sink_costs_no_time_and_can_stop() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let mut sink = FirstOnly(0);
     let sql = "with recursive n(x) as (select 1 union all select x + 1 from n) select x from n";
     let query = ReadQuery::new(sql, std::time::Duration::from_secs(1));
@@ -213,7 +213,7 @@ fn a_slow_sink_costs_no_time_and_can_stop() {
 
 #[test]
 fn a_read_that_nobody_waits_for_ends() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
     let query = ReadQuery::new(endless, LONG);
     let began = std::time::Instant::now();
@@ -235,13 +235,13 @@ struct Strict {
     refused: AtomicU64,
 }
 
-impl Turns for Strict {
-    fn begin(&self, shape: u64, _: &Canceled) -> Flow {
+impl YieldHook for Strict {
+    fn begin(&self, shape: u64, _: &CancellationToken) -> Flow {
         self.shape.store(shape, Ordering::Relaxed);
         if self.refused.load(Ordering::Relaxed) == shape { Flow::Stop } else { Flow::Continue }
     }
 
-    fn go_on(&self, _: &Canceled) -> Flow {
+    fn go_on(&self, _: &CancellationToken) -> Flow {
         // Waiting for the answer does not count.
         thread::sleep(Duration::from_millis(1_000));
         if self.asked.fetch_add(1, Ordering::Relaxed) < 2 {
@@ -265,7 +265,7 @@ fn a_call_that_computes_for_long_asks_whether_it_may() {
     let strict = Arc::new(Strict::default());
     let asked = &strict.asked;
     let long = Long { every: Duration::from_millis(30), turns: strict.clone() };
-    let yard = Yard::with(Options { long: Some(long), ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
 
     yard.engine.read(id(1), &yard.base, &ReadQuery::new("select 1", LONG), &mut Taken::default()).unwrap();
     assert_eq!(asked.load(Ordering::Relaxed), 0);
@@ -300,12 +300,12 @@ impl WatchedCall for Silences {
     }
 }
 
-impl Turns for Counting {
-    fn begin(&self, _: u64, _: &Canceled) -> Flow {
+impl YieldHook for Counting {
+    fn begin(&self, _: u64, _: &CancellationToken) -> Flow {
         Flow::Continue
     }
 
-    fn go_on(&self, _: &Canceled) -> Flow {
+    fn go_on(&self, _: &CancellationToken) -> Flow {
         // Waiting for the answer is no silence.
         thread::sleep(Duration::from_millis(100));
         Flow::Continue
@@ -325,7 +325,7 @@ impl Turns for Counting {
 fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
     let counting = Arc::new(Counting::default());
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
-    let yard = Yard::with(Options { long: Some(long), ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { long: Some(long), ..EngineOptions::default() });
     let read = |sql: &str| yard.engine.read(id(1), &yard.base, &ReadQuery::new(sql, LONG), &mut Taken::default());
     // Each call of a function is longer than the one before, up to many times what is told of on any machine.
     let is_told = (18..=26).any(|power| {
@@ -341,8 +341,8 @@ fn a_call_within_something_that_cannot_be_stopped_is_told_of() {
 fn a_call_that_waits_for_memory_says_so_and_may_be_refused() {
     let counting = Arc::new(Counting::default());
     let long = Long { every: Duration::from_millis(5), turns: counting.clone() };
-    let options = Options { long: Some(long), total_memory: Some(64 << 20), ..Options::default() };
-    let yard = Yard::with(options);
+    let options = EngineOptions { long: Some(long), total_memory: Some(64 << 20), ..EngineOptions::default() };
+    let yard = EngineHarness::with(options);
     let large = |rows: u32| {
         let q = format!(
             "with recursive n(x) as (select 1 union all select x + 1 from n where x < {rows})
@@ -383,7 +383,7 @@ impl<F: FnMut()> RowSink for OnRow<F> {
 
 #[test]
 fn eight_writers_and_readers_get_along() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let first = yard.write(&yard.base, T);
     thread::scope(|scope| {
         for writer in 0..8 {
@@ -409,7 +409,7 @@ fn eight_writers_and_readers_get_along() {
 
 #[test]
 fn tables_are_described() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(
         &yard.base,
         "create table a(x text, y int not null default 7, primary key (y, x));
@@ -433,7 +433,7 @@ fn tables_are_described() {
 
 #[test]
 fn altering_after_changes_loses_nothing() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(
         &yard.base,
         "CREATE TABLE t(a TEXT PRIMARY KEY, b); INSERT INTO t VALUES('x', 1); DELETE FROM t WHERE a = 'x';
@@ -444,7 +444,7 @@ fn altering_after_changes_loses_nothing() {
 
 #[test]
 fn big_writes_leave_nothing_when_they_fail() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let rows = |from: u32| {
         format!(
@@ -465,13 +465,13 @@ fn big_writes_leave_nothing_when_they_fail() {
 #[test]
 fn the_engine_keeps_every_promise_of_the_port() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = DoltliteEngine::open(folder.path().join("databases"), Options::default()).unwrap();
+    let engine = DoltliteEngine::open(folder.path().join("databases"), EngineOptions::default()).unwrap();
     branchyard_domain_testing::suites::engine::run_all(&engine);
 }
 
 #[test]
 fn a_file_is_backed_up_under_writes_and_put_back() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     let to = yard.folder.path().join("copy.db");
     thread::scope(|scope| {
@@ -490,12 +490,12 @@ fn a_file_is_backed_up_under_writes_and_put_back() {
 
 #[test]
 fn what_a_killed_process_left_is_removed_when_asked() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let folder = yard.folder.path().join("databases");
     let left = folder.join("tmp/1-0.db");
     std::fs::write(&left, "half").unwrap();
     // A command beside a running server opens the folder, too.
-    let second = DoltliteEngine::open(folder, Options::default()).unwrap();
+    let second = DoltliteEngine::open(folder, EngineOptions::default()).unwrap();
     assert!(left.exists());
     second.clear_temporary().unwrap();
     assert!(!left.exists());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome, SqlFailure};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{LONG, Yard, id, text};
+use crate::support::{EngineHarness, LONG, id, text};
 
 const T: &str = "create table t(id integer primary key, v text); insert into t values (1, 'a'), (2, 'b');
     create table wide(a text primary key, b int)";
@@ -69,7 +69,7 @@ fn is_refusal(text: &str) -> bool {
 
 #[test]
 fn every_function_that_is_not_listed_is_refused() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let allowed: BTreeSet<&str> = FUNCTIONS.split_whitespace().collect();
     let before = files(yard.folder.path());
@@ -119,7 +119,7 @@ fn every_function_that_is_not_listed_is_refused() {
 
 #[test]
 fn every_module_that_is_not_listed_is_refused() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let allowed: BTreeSet<&str> = MODULES.split_whitespace().collect();
     let mut all = names("select lower(name) from pragma_module_list");
@@ -147,7 +147,7 @@ fn every_module_that_is_not_listed_is_refused() {
 
 #[test]
 fn every_pragma_that_is_not_listed_is_refused() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let allowed: BTreeSet<&str> = PRAGMAS.split_whitespace().collect();
     let all = names("select lower(name) from pragma_pragma_list");
@@ -170,7 +170,7 @@ fn every_pragma_that_is_not_listed_is_refused() {
 
 #[test]
 fn hostile_statements() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let out = yard.folder.path().join("out.db").display().to_string();
     let own = yard.folder.path().join("databases").display().to_string();
@@ -288,7 +288,7 @@ fn hostile_statements() {
 
 #[test]
 fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     for sql in ["select * from pragma_table_info(x'ff')", "select * from pragma_index_list(unhex('c328'))"] {
         assert!(yard.try_read(&at, sql, LONG).is_err(), "{sql}");
@@ -300,7 +300,7 @@ fn a_name_that_is_no_text_is_refused_and_the_next_statement_runs() {
 
 #[test]
 fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     // Each moves to where the one before was not.
     let ends =
@@ -318,7 +318,7 @@ fn a_write_whose_time_ends_before_its_first_statement_is_told_so() {
 
 #[test]
 fn texts_of_failures() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let syntax = |position: usize, near: &str| {
         format!("query error: Error parsing SQL: syntax error at position {position} near '{near}'.")
@@ -384,7 +384,7 @@ fn texts_of_failures() {
 
 #[test]
 fn writes_can_do_what_the_contract_allows() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let mut at = yard.write(&yard.base, T);
     for sql in [
         "replace into t values (1, 'r')",
@@ -422,7 +422,7 @@ const SOON: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The best of three: whoever else uses the machine may take time from any one.
-fn ends_in_time(yard: &Yard, at: &CommitHash, sql: &str) {
+fn ends_in_time(yard: &EngineHarness, at: &CommitHash, sql: &str) {
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
         let began = Instant::now();
@@ -444,7 +444,7 @@ fn ends_in_time(yard: &Yard, at: &CommitHash, sql: &str) {
 
 #[test]
 fn endless_statements_end() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let at = yard.write(&at, "insert into wide with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) select 'k' || x, x from n");
     for sql in [
@@ -477,7 +477,7 @@ fn endless_statements_end() {
 
 #[test]
 fn greedy_statements_fail() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, T);
     let many = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 1000000)";
     for sql in [

@@ -8,7 +8,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 
 use crate::guard::{FUNCTIONS, MODULES};
 use crate::hostile::Computing;
-use crate::support::{LONG, Taken, Yard, id};
+use crate::support::{EngineHarness, LONG, Taken, id};
 
 /// The commits that refs name.
 struct Heads(Mutex<Vec<CommitHash>>);
@@ -76,8 +76,8 @@ const QUESTIONS: &[&str] = &[
 /// What is allowed and takes no commit.
 const WITHOUT: &[&str] = &["dolt_version", "dolt_docs", "dolt_schemas", "dolt_status", "dolt_blame_t"];
 
-struct Scene {
-    yard: Yard,
+struct HiddenHarness {
+    yard: EngineHarness,
     /// Where it is read.
     at: CommitHash,
     /// Commits the database shows: one in the history that is read, one of another branch.
@@ -87,8 +87,8 @@ struct Scene {
     heads: Vec<CommitHash>,
 }
 
-fn scene() -> Scene {
-    let yard = Yard::new();
+fn scene() -> HiddenHarness {
+    let yard = EngineHarness::new();
     let first = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text); create index by_v on t(v); insert into t values (1, 'a')",
@@ -111,10 +111,10 @@ fn scene() -> Scene {
     absent.push("0123456789abcdef0123456789abcdef01234567".into());
     absent.push("0".repeat(40));
     let heads = vec![at.clone(), kept.clone()];
-    Scene { yard, at, shown: [first, kept], absent, heads }
+    HiddenHarness { yard, at, shown: [first, kept], absent, heads }
 }
 
-impl Scene {
+impl HiddenHarness {
     fn limit(&self) {
         self.yard.engine.limit_history(Arc::new(Heads(Mutex::new(self.heads.clone()))));
     }
@@ -327,7 +327,7 @@ fn what_is_read_elsewhere_ends_with_the_time_of_the_statement() {
 #[test]
 fn the_check_costs_little() {
     let length = std::env::var("HISTORY_COMMITS").map_or(1_000, |commits| commits.parse().unwrap());
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let mut at = yard.write(&yard.base, "create table t(id integer primary key)");
     let mut commits = vec![at.clone()];
     for n in 0..length {
@@ -381,7 +381,7 @@ fn a_view_over_a_hidden_commit_shows_no_name_of_a_column() {
         ),
     );
     scene.heads.push(scene.at.clone());
-    let columns = |scene: &Scene| -> Vec<(String, usize)> {
+    let columns = |scene: &HiddenHarness| -> Vec<(String, usize)> {
         let tables = scene.yard.engine.tables(id(1), &scene.at).unwrap();
         tables.into_iter().map(|table| (table.name, table.columns.len())).collect()
     };

@@ -4,7 +4,7 @@ use branchyard_domain::entities::{Cell, RowProblem};
 use branchyard_domain::ports::{Engine, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{LONG, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 struct Rows(std::vec::IntoIter<Vec<Cell>>, u64);
 
@@ -19,7 +19,7 @@ impl RowSource for Rows {
 }
 
 fn import(
-    yard: &Yard,
+    yard: &EngineHarness,
     base: &CommitHash,
     table: &str,
     target: &ImportTarget,
@@ -56,7 +56,7 @@ fn person(id: i64, name: &str) -> Vec<Cell> {
 
 #[test]
 fn new_tables() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let head =
         import(&yard, &yard.base, "pe\"ople", &new(&["id"], false), PEOPLE, vec![person(1, "A"), person(2, "B")])
             .unwrap();
@@ -98,7 +98,7 @@ fn new_tables() {
 
 #[test]
 fn updates_and_replacements() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(
         &yard.base,
         "create table t(id integer primary key, a text not null, b text default 'd', c text not null default 'e', check (a <> 'bad'));
@@ -150,7 +150,7 @@ fn updates_and_replacements() {
 
 #[test]
 fn references_are_checked_at_the_end() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(
         &yard.base,
         "create table p(id integer primary key, up int references p); insert into p values (1, null), (2, 1);
@@ -171,7 +171,7 @@ fn references_are_checked_at_the_end() {
 
 #[test]
 fn triggers_of_the_table_stay_guarded() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(
         &yard.base,
         "create table t(id integer primary key, v); create table log(x);
@@ -184,7 +184,7 @@ fn triggers_of_the_table_stay_guarded() {
 
 #[test]
 fn a_hundred_thousand_rows() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let rows = (0..100_000).map(|n| person(n, "some name or other")).collect();
     let head = import(&yard, &yard.base, "t", &new(&["id"], false), PEOPLE, rows).unwrap();
     assert_eq!(yard.read(&head, "select count(*) from t"), [[Cell::Integer(100_000)]]);

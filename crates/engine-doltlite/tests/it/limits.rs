@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::{Cell, Change};
 use branchyard_domain::ports::{
-    Arguments, Canceled, Column, Engine as _, EngineError, Flow, MergeJob, MergeOutcome, ReadQuery, RowPage, RowSink,
-    SessionCaller, SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, Flow, MergeJob, MergeOutcome, ReadQuery, RowPage,
+    RowSink, SessionCaller, SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds,
+    ValueRef,
 };
 use branchyard_domain::values::CommitHash;
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
-use crate::support::{LONG, Taken, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
 /// Far longer than what a limit allows takes, on a machine that is slow and busy.
 pub(crate) const AMPLE: Duration = Duration::from_secs(300);
@@ -34,7 +35,7 @@ const NESTED: &str = "query error: parentheses, subqueries and joins are nested 
 
 #[test]
 fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, "create table t(id integer primary key)");
     let reads = |sql: &str| yard.try_read(&at, sql, LONG);
     for make in [nested, subqueries] {
@@ -71,7 +72,7 @@ fn parentheses_subqueries_and_joins_nest_a_hundred_deep() {
 
 #[test]
 fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, "create table t(id integer primary key); insert into t values (1)");
     for (operator, expected) in [(" + ", 900), (" and ", 1), (" or ", 1), (" - ", -898), (" | ", 1)] {
         let sql = format!("select {}", vec!["1"; 900].join(operator));
@@ -83,7 +84,7 @@ fn an_expression_of_nine_hundred_parts_needs_no_parentheses() {
 
 #[test]
 fn the_time_of_preparing_counts() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     // Each view reads the one before twice.
     let views = (1..60).map(|n| format!("create view v{n} as select a.x from v{} a, v{} b", n - 1, n - 1));
     let views: Vec<String> = ["create view v0 as select 1 as x".to_owned()].into_iter().chain(views).collect();
@@ -117,7 +118,7 @@ const LARGE: &[&str] = &[
 
 #[test]
 fn calls_with_large_arguments_end() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     for sql in LARGE {
         let began = Instant::now();
         assert!(matches!(yard.read(&yard.base, sql)[0][0], Cell::Integer(n) if n >= 0), "{sql}");
@@ -126,10 +127,10 @@ fn calls_with_large_arguments_end() {
 }
 
 fn bounds(timeout: Duration) -> StatementBounds {
-    StatementBounds { timeout, canceled: Canceled::default(), has_turn: true, commits_transactions: false }
+    StatementBounds { timeout, canceled: CancellationToken::default(), has_turn: true, commits_transactions: false }
 }
 
-fn session(yard: &Yard) -> Box<dyn branchyard_domain::ports::Session> {
+fn session(yard: &EngineHarness) -> Box<dyn branchyard_domain::ports::Session> {
     yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
     let caller = SessionCaller { name: "bob".into(), email: "bob@example.test".into() };
     let request = SessionRequest { database: id(9), branch: None, power: SqlPower::Write, caller, foreign_keys: true };
@@ -138,7 +139,7 @@ fn session(yard: &Yard) -> Box<dyn branchyard_domain::ports::Session> {
 
 #[test]
 fn sessions_have_the_same_limits() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let mut session = session(&yard);
     for sql in LARGE {
         let began = Instant::now();
@@ -159,14 +160,14 @@ fn sessions_have_the_same_limits() {
 }
 
 /// Has what the engine does from now on take as long and hold as much as here.
-pub(crate) fn confine(yard: &mut Yard, time: Duration, memory: usize) {
-    let options = Options {
+pub(crate) fn confine(yard: &mut EngineHarness, time: Duration, memory: usize) {
+    let options = EngineOptions {
         statement_memory: memory,
         diff_timeout: time,
         count_timeout: time,
         trial_merge_timeout: time,
         verify_timeout: time,
-        ..Options::default()
+        ..EngineOptions::default()
     };
     yard.engine = DoltliteEngine::open(yard.folder.path().join("databases"), options).unwrap();
 }
@@ -188,7 +189,7 @@ fn page() -> RowPage {
 
 #[test]
 fn what_a_diff_computes_has_the_time_of_a_statement() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     // With a key on both sides the engine compares, and computes nothing.
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, slow as ({SLOW}))");
     let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
@@ -213,14 +214,14 @@ fn what_a_diff_computes_has_the_time_of_a_statement() {
 
 #[test]
 fn what_a_merge_computes_has_the_limits_of_the_merge() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let define = format!(
         "create table t(id integer primary key, a, slow as ({SLOW}), check ({GREEDY} > 0)); create index i on t({SLOW})"
     );
     let base = yard.write(&yard.base, &define);
     let ours = yard.write(&base, "insert into t(id, a) values (1, 1)");
     let theirs = yard.write(&base, &format!("insert into t(id, a) {}", rows(10, 30)));
-    let merge = |yard: &Yard, timeout: Duration| {
+    let merge = |yard: &EngineHarness, timeout: Duration| {
         let resolve = std::collections::BTreeMap::new();
         let author = ada();
         let job =
@@ -246,7 +247,7 @@ fn what_a_merge_computes_has_the_limits_of_the_merge() {
 
 #[test]
 fn what_a_schema_computes_has_the_memory_of_a_statement() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let define = |name: &str, key: &str| format!("create table {name}(id integer {key}, a, large as ({GREEDY}))");
     let base = yard.write(&yard.base, &format!("{}; {}", define("t", "primary key"), define("u", "")));
     let ours = yard.write(&base, "insert into t(id, a) values (1, 1), (2, 2); insert into u(id, a) values (1, 1)");
@@ -262,7 +263,7 @@ fn what_a_schema_computes_has_the_memory_of_a_statement() {
 
 #[test]
 fn counts_that_take_too_much_memory_are_left_out() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let base = yard
         .write(&yard.base, "create table t(id integer primary key, v); insert into t values (1, zeroblob(9000000))");
     let ours = yard.write(&base, "update t set v = zeroblob(9000001)");
@@ -293,14 +294,14 @@ impl RowSink for Paused {
 const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 40)
     select x, y from (select x, printf('%.*c%d', 1000000, 'a', x) as y from n) order by y";
 
-fn read(yard: &Yard, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
+fn read(yard: &EngineHarness, at: &CommitHash, sql: &str) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
     yard.engine.read(id(1), at, &ReadQuery::new(sql, LONG), &mut taken).map(|_| taken)
 }
 
 #[test]
 fn statements_share_their_memory_and_wait_for_it() {
-    let yard = Yard::with(Options { total_memory: Some(64 << 20), ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { total_memory: Some(64 << 20), ..EngineOptions::default() });
     let at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
     assert_eq!(read(&yard, &at, HOLDS).unwrap().rows.len(), 40);
     let ((begun, has_begun), (goes, go_on)) = (mpsc::channel(), mpsc::channel());
@@ -348,7 +349,7 @@ fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
     let mut failed = 0;
     for (kib, millis) in [200, 700, 1_500, 3_000].into_iter().flat_map(|kib| [3, 6, 12, 25, 60_000].map(|ms| (kib, ms)))
     {
-        let yard = Yard::with(Options { statement_memory: kib << 10, ..Options::default() });
+        let yard = EngineHarness::with(EngineOptions { statement_memory: kib << 10, ..EngineOptions::default() });
         let mut at = yard.write(&yard.base, "create table t(id integer primary key, v text)");
         for round in 0..3 {
             let script: String = (0..12).map(|n| insert(kib / 8 + n * 37)).collect();
@@ -365,7 +366,7 @@ fn after_a_write_that_found_no_memory_or_time_the_next_one_works() {
 #[test]
 fn idle_connections_hold_a_bounded_amount_of_memory() {
     let idle = |idle_memory: usize| {
-        let yard = Yard::with(Options { idle_memory, ..Options::default() });
+        let yard = EngineHarness::with(EngineOptions { idle_memory, ..EngineOptions::default() });
         let rows = "with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000)
             select x, 'value ' || x from n";
         let first =

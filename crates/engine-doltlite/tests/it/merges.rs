@@ -6,7 +6,7 @@ use branchyard_domain::entities::{Cell, Conflict, ConflictKind, Side};
 use branchyard_domain::ports::{Engine, EngineError, MergeJob, MergeOutcome, WriteJob};
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{LONG, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 const T: &str = "create table t(id integer primary key, v text, w text);
     insert into t values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z');
@@ -14,7 +14,7 @@ const T: &str = "create table t(id integer primary key, v text, w text);
     create table n(a)";
 
 fn merge(
-    yard: &Yard,
+    yard: &EngineHarness,
     ours: &CommitHash,
     theirs: &CommitHash,
     resolve: &[(&str, Side)],
@@ -27,13 +27,13 @@ fn merge(
     )
 }
 
-fn conflicts(yard: &Yard, ours: &CommitHash, theirs: &CommitHash) -> Vec<Conflict> {
+fn conflicts(yard: &EngineHarness, ours: &CommitHash, theirs: &CommitHash) -> Vec<Conflict> {
     yard.engine.conflicts(id(1), ours, theirs, None, 0, 100).unwrap()
 }
 
 #[test]
 fn clean_merges_have_two_parents_and_our_author() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "update t set v = 'o' where id = 1");
     let theirs = yard.write(&base, "update t set w = 't' where id = 1; insert into n values (5)");
@@ -56,7 +56,7 @@ fn clean_merges_have_two_parents_and_our_author() {
 
 #[test]
 fn row_conflicts_are_told_and_resolved() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "update t set v = 'o'; insert into t values (9, 'o', 'o')");
     let theirs = yard.write(
@@ -100,7 +100,7 @@ fn row_conflicts_are_told_and_resolved() {
 
 #[test]
 fn other_conflicts() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "insert into u values (1, 'e')");
     let theirs = yard.write(&base, "insert into u values (2, 'e')");
@@ -139,7 +139,7 @@ fn other_conflicts() {
 
 #[test]
 fn a_write_with_a_merge_is_all_or_nothing() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     let to = yard.write(&base, "update t set v = 'o' where id = 1");
     let from = yard.write(&base, "update t set v = 'f' where id = 2");
@@ -166,7 +166,7 @@ fn a_write_with_a_merge_is_all_or_nothing() {
 
 #[test]
 fn views_and_triggers_in_conflict_are_named_and_resolved() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(
         &yard.base,
         &format!(

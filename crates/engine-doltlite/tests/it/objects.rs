@@ -4,10 +4,10 @@ use branchyard_domain::entities::{Change, ObjectKind, TableChange};
 use branchyard_domain::ports::Engine as _;
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{Yard, id};
+use crate::support::{EngineHarness, id};
 
 /// Table, what happened to it, and of each object kind, name, what happened to it, and the beginnings of both statements.
-fn changes(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<String> {
+fn changes(yard: &EngineHarness, from: &CommitHash, to: &CommitHash) -> Vec<String> {
     let of_table = |table: TableChange| {
         let objects = table.objects.iter().map(|object| {
             let sides = [&object.from, &object.to].map(|side| side.as_ref().map_or("-", |_| "+"));
@@ -18,7 +18,7 @@ fn changes(yard: &Yard, from: &CommitHash, to: &CommitHash) -> Vec<String> {
     yard.engine.changed_tables(id(1), from, to).unwrap().into_iter().map(of_table).collect()
 }
 
-fn change_of(yard: &Yard, from: &CommitHash, to: &CommitHash, table: &str) -> TableChange {
+fn change_of(yard: &EngineHarness, from: &CommitHash, to: &CommitHash, table: &str) -> TableChange {
     let changed = yard.engine.changed_tables(id(1), from, to).unwrap();
     changed.into_iter().find(|change| change.table == table).unwrap()
 }
@@ -28,7 +28,7 @@ const PAY: &str = "create table pay(id integer primary key, name text unique, am
 
 #[test]
 fn a_trigger_beside_a_harmless_row_is_seen() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, PAY);
     let b = yard.write(
         &a,
@@ -54,7 +54,7 @@ fn a_trigger_beside_a_harmless_row_is_seen() {
 
 #[test]
 fn indexes_differ_by_their_statements_and_those_of_constraints_are_not_among_them() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, PAY);
     let b = yard.write(
         &a,
@@ -78,7 +78,7 @@ fn indexes_differ_by_their_statements_and_those_of_constraints_are_not_among_the
 
 #[test]
 fn views_stand_under_their_own_name_with_their_triggers() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, PAY);
     let b = yard.write(&a, "create view Rich as select name from pay where amount > 15");
     assert_eq!(changes(&yard, &a, &b), ["Rich Added: View Rich Added -+"]);
@@ -104,7 +104,7 @@ fn views_stand_under_their_own_name_with_their_triggers() {
 
 #[test]
 fn what_belongs_to_a_table_goes_and_moves_with_it() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(
         &yard.base,
         &format!("{PAY}; create index i on pay(amount); create trigger t after delete on pay begin select 1; end"),
@@ -121,7 +121,7 @@ fn what_belongs_to_a_table_goes_and_moves_with_it() {
 
 #[test]
 fn what_virtual_tables_are_made_of_is_left_out() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, PAY);
     let b = yard.write(&a, "create virtual table words using fts5(text); insert into words values ('one')");
     assert_eq!(yard.engine.objects(id(1), &b).unwrap(), []);
@@ -130,7 +130,7 @@ fn what_virtual_tables_are_made_of_is_left_out() {
 
 #[test]
 fn a_name_does_not_hide_an_object() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let a = yard.write(&yard.base, PAY);
     for (kind, name, sql) in [
         ("Trigger", "dolt_x", "create trigger dolt_x after insert on pay begin update pay set amount = 0; end"),

@@ -4,12 +4,12 @@ use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{Engine, EngineError, MergeOutcome};
 use branchyard_domain::values::DatabaseId;
 
-use crate::support::{LONG, Yard, id};
+use crate::support::{EngineHarness, LONG, id};
 
 const LATER: &str = "insert into t values (3, 'LATER'); create table hidden(x)";
 
 /// The name of the one branch of a file, as only somebody with the file can ask for it.
-fn branch(yard: &Yard, database: DatabaseId) -> String {
+fn branch(yard: &EngineHarness, database: DatabaseId) -> String {
     let name = database.to_string();
     let path = yard.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"));
     let file = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
@@ -26,7 +26,7 @@ fn branch(yard: &Yard, database: DatabaseId) -> String {
 
 #[test]
 fn every_file_has_a_branch_of_its_own_name() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(&yard.base, "create table t(id integer primary key)");
     yard.engine.create(id(2), &crate::support::ada(), "x").unwrap();
     yard.engine.copy(id(1), id(3)).unwrap();
@@ -130,7 +130,7 @@ fn told(rows: &[Vec<Cell>]) -> String {
 
 #[test]
 fn commits_beside_the_history_that_is_read_stay_unknown() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let old = yard.write(&yard.base, "create table t(id integer primary key, v text); insert into t values (1, 'a')");
     let at = yard.write(&old, "insert into t values (2, 'b')");
     let beside = yard.write(&old, "insert into t values (7, 'BESIDE')");

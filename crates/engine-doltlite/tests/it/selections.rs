@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Canceled, Engine as _, EngineError, RowOrder, RowTest, Selected, Selection, SqlFailure, Test,
+    CancellationToken, Engine as _, EngineError, RowOrder, RowTest, Selected, Selection, SqlFailure, Test,
 };
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{LONG, Taken, Yard, id};
+use crate::support::{EngineHarness, LONG, Taken, id};
 
 fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     Selection {
         table,
         tests: &[],
@@ -26,7 +26,7 @@ fn whole<'a>(table: &'a str, order: Option<RowOrder<'a>>) -> Selection<'a> {
     }
 }
 
-fn read(yard: &Yard, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>, Selected) {
+fn read(yard: &EngineHarness, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>, Selected) {
     let mut taken = Taken::default();
     let selected =
         yard.engine.rows(id(1), at, wanted, &mut taken).unwrap_or_else(|error| panic!("{wanted:?}: {error:?}"));
@@ -34,7 +34,7 @@ fn read(yard: &Yard, at: &CommitHash, wanted: &Selection<'_>) -> (Vec<Vec<Cell>>
 }
 
 /// All rows, walked to in steps.
-fn walked(yard: &Yard, at: &CommitHash, like: &Selection<'_>) -> Vec<Vec<Cell>> {
+fn walked(yard: &EngineHarness, at: &CommitHash, like: &Selection<'_>) -> Vec<Vec<Cell>> {
     let (mut rows, mut after): (Vec<Vec<Cell>>, Option<Vec<Cell>>) = (Vec::new(), None);
     loop {
         let (found, selected) = read(yard, at, &Selection { after: after.as_deref(), ..like.clone() });
@@ -86,7 +86,7 @@ const DEFINITIONS: &str = "
 
 #[test]
 fn every_row_of_every_table_comes_once_in_order_whichever_way() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let head = yard.write(&yard.base, DEFINITIONS);
     for (table, columns) in TABLES {
         let orders = columns.split(' ').flat_map(|column| [(column, false), (column, true)]);
@@ -121,7 +121,7 @@ fn every_row_of_every_table_comes_once_in_order_whichever_way() {
 
 #[test]
 fn rows_of_a_view_and_of_a_table_that_hides_the_row_id_are_counted() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let sql = "CREATE TABLE t(rowid, _rowid_, oid); INSERT INTO t VALUES (2, 1, 1), (1, 1, 1), (2, 1, 1);
                CREATE VIEW v AS SELECT rowid AS n FROM t";
     let head = yard.write(&yard.base, sql);
@@ -139,7 +139,7 @@ fn rows_of_a_view_and_of_a_table_that_hides_the_row_id_are_counted() {
 
 #[test]
 fn tests_hold_behind_a_place() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let head = yard.write(&yard.base, DEFINITIONS);
     let tests = [RowTest { column: "id".to_owned(), test: Test::More, value: "0".to_owned() }];
     let order = Some(RowOrder { column: "name", descending: true });
@@ -154,7 +154,7 @@ fn tests_hold_behind_a_place() {
 /// start, which a bound far under that of a scan shows.
 #[test]
 fn a_place_deep_in_a_large_table_is_found_by_an_index() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let head = yard.write(
         &yard.base,
         "CREATE TABLE t(id INTEGER PRIMARY KEY, kind TEXT, v INTEGER); CREATE INDEX by_kind ON t(kind);
@@ -183,7 +183,7 @@ fn a_place_deep_in_a_large_table_is_found_by_an_index() {
 
 #[test]
 fn sorting_for_too_long_is_ended() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let head = yard.write(
         &yard.base,
         "CREATE TABLE t(id INTEGER PRIMARY KEY, v INTEGER);

@@ -4,14 +4,19 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, BranchHead, Canceled, EngineError, Session, SessionCaller, SessionEngine, SessionError, SessionRequest,
-    SqlPower, StatementBounds, StatementReport,
+    Arguments, BranchHead, CancellationToken, EngineError, Session, SessionCaller, SessionEngine, SessionError,
+    SessionRequest, SqlPower, StatementBounds, StatementReport,
 };
 
-use crate::support::{LONG, Taken, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, Taken, ada, id, text};
 
 fn bounds() -> StatementBounds {
-    StatementBounds { timeout: LONG, canceled: Canceled::default(), has_turn: true, commits_transactions: false }
+    StatementBounds {
+        timeout: LONG,
+        canceled: CancellationToken::default(),
+        has_turn: true,
+        commits_transactions: false,
+    }
 }
 
 fn request(power: SqlPower) -> SessionRequest {
@@ -25,17 +30,17 @@ fn request(power: SqlPower) -> SessionRequest {
 }
 
 /// A yard with a served database.
-fn served() -> Yard {
-    let yard = Yard::new();
+fn served() -> EngineHarness {
+    let yard = EngineHarness::new();
     yard.engine.create_served(id(9), &ada(), "Create database").unwrap();
     yard
 }
 
-fn open(yard: &Yard, power: SqlPower) -> Box<dyn Session> {
+fn open(yard: &EngineHarness, power: SqlPower) -> Box<dyn Session> {
     yard.engine.session(&request(power)).unwrap()
 }
 
-fn on_branch(yard: &Yard, power: SqlPower, branch: &str) -> Result<Box<dyn Session>, SessionError> {
+fn on_branch(yard: &EngineHarness, power: SqlPower, branch: &str) -> Result<Box<dyn Session>, SessionError> {
     yard.engine.session(&SessionRequest { branch: Some(branch.into()), ..request(power) })
 }
 
@@ -456,7 +461,7 @@ fn one_statement_cannot_take_all_memory() {
 
 #[test]
 fn a_seeded_database_holds_one_branch_at_the_commit() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let first = yard.write(&yard.base, "create table t(a); insert into t values (1)");
     let second = yard.write(&first, "insert into t values (2)");
     let from = yard.folder.path().join("hub.db");
@@ -591,7 +596,7 @@ fn rows_changed_before_an_alter_of_the_same_transaction_are_as_they_should() {
 
 #[test]
 fn a_seeded_file_holds_only_what_its_branch_reaches() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let kept = yard.write(
         &yard.base,
         "create table t(id integer primary key, v text); insert into t values (1, 'kept-in-history')",

@@ -8,7 +8,7 @@ use branchyard_domain::ports::FormatError;
 use branchyard_engine_doltlite::SqliteTable;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::support::{LONG, Yard, text};
+use crate::support::{EngineHarness, LONG, text};
 
 /// A file in SQLite's own format, made by these statements.
 fn stock(sql: &str) -> Vec<u8> {
@@ -22,7 +22,7 @@ fn stock(sql: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-fn open(yard: &Yard, mut file: &[u8], table: &str) -> Result<SqliteTable, FormatError> {
+fn open(yard: &EngineHarness, mut file: &[u8], table: &str) -> Result<SqliteTable, FormatError> {
     yard.engine.open_sqlite(&mut file, table, LONG)
 }
 
@@ -42,13 +42,13 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, FormatError>) -> String {
     }
 }
 
-fn temporary_files(yard: &Yard) -> usize {
+fn temporary_files(yard: &EngineHarness) -> usize {
     std::fs::read_dir(yard.folder.path().join("databases/tmp")).unwrap().count()
 }
 
 #[test]
 fn storage_classes_keys_and_names_are_those_of_the_file() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let file = stock(
         "pragma journal_mode = wal;
          create table Mixed(b text, a, \"c d\" int, primary key (a, b)) without rowid;
@@ -79,7 +79,7 @@ fn storage_classes_keys_and_names_are_those_of_the_file() {
 
 #[test]
 fn many_rows_come_in_batches() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let file = stock(
         "create table t(n integer primary key, v);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 5000)
@@ -96,7 +96,7 @@ fn many_rows_come_in_batches() {
 
 #[test]
 fn other_files_are_refused() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let not = "not a SQLite 3 database file";
     assert_eq!(refusal(open(&yard, b"", "t")), not);
     assert_eq!(refusal(open(&yard, b"id,name\n1,Alice\n", "t")), not);
@@ -128,7 +128,7 @@ fn database_file(folder: &Path) -> std::path::PathBuf {
 
 #[test]
 fn what_the_schema_computes_is_bounded() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let file = stock("create table t(a, b as (length(a))); insert into t(a) values ('four')");
     assert_eq!(rows(&open(&yard, &file, "t").unwrap()), [[text("four"), Cell::Integer(4)]]);
     let file = stock(
@@ -140,7 +140,7 @@ fn what_the_schema_computes_is_bounded() {
 
 #[test]
 fn time_is_bounded() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let file = stock(
         "create table t(n integer primary key, v);
          with recursive c(n) as (values (1) union all select n + 1 from c where n < 5000) insert into t select n, n from c",

@@ -7,16 +7,20 @@ use std::time::Duration;
 
 use branchyard_domain::entities::{Cell, ImportMode};
 use branchyard_domain::ports::{
-    Canceled, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource, ScriptJob,
-    Selection, SqlFailure, TableScan,
+    CancellationToken, Engine as _, EngineError, FormatError, ImportColumn, ImportJob, ImportTarget, RowSource,
+    ScriptJob, Selection, SqlFailure, TableScan,
 };
 use branchyard_domain::values::CommitHash;
 
 use crate::limits::{AMPLE, GREEDY, SHORT, SLOW, confine, rows};
-use crate::support::{LONG, Taken, Yard, ada, id};
+use crate::support::{EngineHarness, LONG, Taken, ada, id};
 
 /// Runs what may never end if a limit does not hold.
-fn ends<T: Send + 'static>(what: &str, yard: &Arc<Yard>, call: impl FnOnce(&Yard) -> T + Send + 'static) -> T {
+fn ends<T: Send + 'static>(
+    what: &str,
+    yard: &Arc<EngineHarness>,
+    call: impl FnOnce(&EngineHarness) -> T + Send + 'static,
+) -> T {
     let (yard, (give, take)) = (Arc::clone(yard), mpsc::channel());
     thread::spawn(move || {
         let result = call(&yard);
@@ -73,7 +77,7 @@ impl RowSource for Numbers {
 }
 
 fn import(
-    yard: &Yard,
+    yard: &EngineHarness,
     base: &CommitHash,
     target: &ImportTarget,
     (rows, timeout): (i64, Duration),
@@ -85,7 +89,7 @@ fn import(
 }
 
 fn script(
-    yard: &Yard,
+    yard: &EngineHarness,
     base: &CommitHash,
     mode: ImportMode,
     text: &str,
@@ -97,16 +101,16 @@ fn script(
     yard.engine.run_script(id(1), &job, &mut text.as_bytes())
 }
 
-fn scan(yard: &Yard, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+fn scan(yard: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
-    let scan = TableScan { table, timeout, canceled: Canceled::default() };
+    let scan = TableScan { table, timeout, canceled: CancellationToken::default() };
     yard.engine.scan(id(1), at, &scan, &mut taken).map(|_| taken)
 }
 
-fn look(yard: &Yard, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
+fn look(yard: &EngineHarness, at: &CommitHash, table: &str, timeout: Duration) -> Result<Taken, EngineError> {
     let mut taken = Taken::default();
     let (tests, order, after) = (&[][..], None, None);
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let (backwards, skip, limit) = (false, 0, 1_000);
     let wanted = Selection { table, tests, order, backwards, after, skip, limit, timeout, canceled };
     yard.engine.rows(id(1), at, &wanted, &mut taken).map(|_| taken)
@@ -125,7 +129,7 @@ fn too_slow<T: std::fmt::Debug>(what: &str, ended: Result<T, EngineError>) {
 #[test]
 fn imports_and_scripts_have_the_time_of_the_job() {
     for (what, schema) in slow_schemas() {
-        let yard = Yard::new();
+        let yard = EngineHarness::new();
         let empty = yard.write(&yard.base, &schema);
         let yard = Arc::new(yard);
         let insert = format!("insert into t(id, a) {}", rows(1, 20));
@@ -140,7 +144,7 @@ fn imports_and_scripts_have_the_time_of_the_job() {
 
 #[test]
 fn what_is_replaced_has_the_time_of_the_job() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let nested = format!(
         "{}; create table t(id integer primary key, a); create table log(x);
          insert into t(id, a) {};
@@ -167,7 +171,7 @@ fn what_is_replaced_has_the_time_of_the_job() {
 
 #[test]
 fn reading_a_table_or_view_has_the_time_of_the_call() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, slow as ({SLOW})); insert into t(id, a) {};
          create view w as select slow from t where slow > 0; {}",
@@ -197,7 +201,7 @@ fn reading_a_table_or_view_has_the_time_of_the_call() {
 
 #[test]
 fn the_check_of_a_file_has_a_time_for_each_step() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, slow as ({SLOW}), check ({SLOW} > 0)); create index i on t(slow);
          insert into t(id, a) {}",
@@ -214,7 +218,7 @@ fn the_check_of_a_file_has_a_time_for_each_step() {
 
 #[test]
 fn conflicts_have_the_time_of_a_trial() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let base = yard.write(
         &yard.base,
         &format!(
@@ -225,7 +229,7 @@ fn conflicts_have_the_time_of_a_trial() {
     let theirs = yard.write(&base, &format!("update t set a = 3; insert into t(id, a) {}", rows(10, 30)));
     confine(&mut yard, SHORT, 256 << 20);
     let yard = Arc::new(yard);
-    let find = |yard: &Arc<Yard>| {
+    let find = |yard: &Arc<EngineHarness>| {
         let (ours, theirs) = (ours.clone(), theirs.clone());
         ends("a trial", yard, move |yard| yard.engine.conflicts(id(1), &ours, &theirs, None, 0, 10))
     };
@@ -240,7 +244,7 @@ fn conflicts_have_the_time_of_a_trial() {
 /// The tables in which a module keeps its content are no tables of a user; those with similar names are.
 #[test]
 fn tables_of_modules_are_left_out_without_a_look_at_the_views() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let schema = format!(
         "create virtual table words using fts5(text);
          create table words_of(id integer primary key); create table other_data(id integer primary key); {}",
@@ -289,7 +293,7 @@ fn what_is_stored_has_the_memory_of_a_statement() {
         ("an index", format!("create table t(id integer primary key, a); create index i on t({GREEDY})")),
         ("a trigger", trigger),
     ] {
-        let mut yard = Yard::new();
+        let mut yard = EngineHarness::new();
         let empty = yard.write(&yard.base, &schema);
         import(&yard, &empty, &ImportTarget::Replace, (2, LONG)).unwrap();
         confine(&mut yard, LONG, 24 << 20);
@@ -301,7 +305,7 @@ fn what_is_stored_has_the_memory_of_a_statement() {
 
 #[test]
 fn what_is_read_has_the_memory_of_a_statement() {
-    let mut yard = Yard::new();
+    let mut yard = EngineHarness::new();
     let schema = format!(
         "create table t(id integer primary key, a, large as ({GREEDY})); insert into t(id, a) {}; create view w as select large from t where large > 0",
         rows(1, 2)
@@ -325,7 +329,7 @@ fn what_is_read_has_the_memory_of_a_statement() {
 #[test]
 fn committing_computes_nothing_that_is_stored() {
     const OVERFLOWS: &str = "abs(-9223372036854775807 - 1 + a * 0)";
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = yard.write(
         &yard.base,
         &format!(

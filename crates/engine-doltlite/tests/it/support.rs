@@ -7,11 +7,11 @@ use branchyard_domain::ports::{
     Column, Engine, EngineError, Flow, MergeOutcome, ReadQuery, RowSink, SqlFailure, ValueRef, WriteJob,
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-pub(crate) struct Yard {
+pub(crate) struct EngineHarness {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) engine: DoltliteEngine,
     pub(crate) base: CommitHash,
@@ -58,12 +58,12 @@ pub(crate) fn text(text: &str) -> Cell {
     Cell::Text(text.into())
 }
 
-impl Yard {
+impl EngineHarness {
     pub(crate) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(EngineOptions::default())
     }
 
-    pub(crate) fn with(options: Options) -> Self {
+    pub(crate) fn with(options: EngineOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let engine = DoltliteEngine::open(folder.path().join("databases"), options).unwrap();
         let base = engine.create(id(1), &ada(), "Create database").unwrap();

@@ -8,9 +8,9 @@ use std::time::Duration;
 use branchyard_domain::entities::{Cell, Conflict};
 use branchyard_domain::ports::{Engine, EngineError, ScriptJob};
 use branchyard_domain::values::{CommitHash, DatabaseId};
-use branchyard_engine_doltlite::Options;
+use branchyard_engine_doltlite::EngineOptions;
 
-use crate::support::{LONG, Yard, ada, id, text};
+use crate::support::{EngineHarness, LONG, ada, id, text};
 
 const T: &str = "create table t(id integer primary key, v text);
     insert into t values (1, 'a'), (2, 'b'), (3, 'c')";
@@ -39,7 +39,7 @@ impl std::io::Read for Held {
 }
 
 /// Runs `work` while a script holds the write turn of a database.
-fn while_held<T>(yard: &Yard, database: DatabaseId, base: &CommitHash, work: impl FnOnce() -> T) -> T {
+fn while_held<T>(yard: &EngineHarness, database: DatabaseId, base: &CommitHash, work: impl FnOnce() -> T) -> T {
     let ((begun, has_begun), (let_go, wait)) = (channel(), channel());
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -67,29 +67,29 @@ fn in_time<T: Send>(work: impl FnOnce() -> T + Send, then: impl FnOnce()) -> T {
     })
 }
 
-fn conflicts(yard: &Yard, ours: &CommitHash, theirs: &CommitHash) -> Result<Vec<Conflict>, EngineError> {
+fn conflicts(yard: &EngineHarness, ours: &CommitHash, theirs: &CommitHash) -> Result<Vec<Conflict>, EngineError> {
     yard.engine.conflicts(id(1), ours, theirs, None, 0, 100)
 }
 
-fn temporary_files(yard: &Yard) -> Vec<PathBuf> {
+fn temporary_files(yard: &EngineHarness) -> Vec<PathBuf> {
     let folder = yard.folder.path().join("databases/tmp");
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 /// What the file of a database knows of remotes.
-fn remotes(yard: &Yard, database: DatabaseId) -> Vec<String> {
+fn remotes(yard: &EngineHarness, database: DatabaseId) -> Vec<String> {
     let file = rusqlite::Connection::open(file(yard, database)).unwrap();
     let sql = "select name from dolt_remotes union all select name from dolt_remote_branches";
     file.prepare(sql).unwrap().query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-fn file(yard: &Yard, database: DatabaseId) -> PathBuf {
+fn file(yard: &EngineHarness, database: DatabaseId) -> PathBuf {
     let name = database.to_string();
     yard.folder.path().join("databases").join(&name[name.len() - 2..]).join(format!("{name}.db"))
 }
 
 /// Base, ours and theirs in database 1, which differ in every row.
-fn sides(yard: &Yard) -> [CommitHash; 3] {
+fn sides(yard: &EngineHarness) -> [CommitHash; 3] {
     let base = yard.write(&yard.base, T);
     let ours = yard.write(&base, "update t set v = 'o'");
     let theirs = yard.write(&base, "update t set v = 't'");
@@ -98,7 +98,7 @@ fn sides(yard: &Yard) -> [CommitHash; 3] {
 
 #[test]
 fn trial_merges_do_not_wait_for_writers() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let [base, ours, theirs] = sides(&yard);
     let found = while_held(&yard, id(1), &base, || conflicts(&yard, &ours, &theirs).unwrap());
     assert_eq!(found.len(), 3);
@@ -110,7 +110,7 @@ fn trial_merges_do_not_wait_for_writers() {
 
 #[test]
 fn pages_of_a_trial_merge_need_no_other_one() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, &format!("{T}; create table u as select * from t"));
     let ours = yard.write(&base, "update t set v = 'o'; update u set v = 'o' where id < 3");
     let theirs = yard.write(&base, "update t set v = 't'; update u set v = 't' where id < 3");
@@ -130,7 +130,8 @@ fn pages_of_a_trial_merge_need_no_other_one() {
 
 #[test]
 fn long_files_are_merged_in_the_background() {
-    let yard = Yard::with(Options { trial_copy_bytes: 1, share_blocks: false, ..Options::default() });
+    let yard =
+        EngineHarness::with(EngineOptions { trial_copy_bytes: 1, share_blocks: false, ..EngineOptions::default() });
     // More than is remembered of a list beyond what was asked for.
     let base = yard.write(
         &yard.base,
@@ -167,7 +168,7 @@ fn long_files_are_merged_in_the_background() {
 
 #[test]
 fn a_trial_merge_that_takes_too_long_is_not_made_again_and_again() {
-    let yard = Yard::with(Options { trial_merge_timeout: Duration::ZERO, ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { trial_merge_timeout: Duration::ZERO, ..EngineOptions::default() });
     // Enough conflicts for the clock to be looked at while they are listed.
     let base = yard.write(
         &yard.base,
@@ -184,7 +185,7 @@ fn a_trial_merge_that_takes_too_long_is_not_made_again_and_again() {
 }
 
 /// Database 1 with a table, database 2 as its fork, and a commit that only the fork has.
-fn fork(yard: &Yard) -> [CommitHash; 2] {
+fn fork(yard: &EngineHarness) -> [CommitHash; 2] {
     let base = yard.write(&yard.base, T);
     yard.engine.copy(id(1), id(2)).unwrap();
     let head = yard.write_to(id(2), &base, "update t set v = 'fork' where id = 1");
@@ -193,7 +194,7 @@ fn fork(yard: &Yard) -> [CommitHash; 2] {
 
 #[test]
 fn a_fetch_does_not_wait_for_writers_of_the_source_nor_hold_up_those_of_the_target() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let [base, head] = fork(&yard);
     while_held(&yard, id(2), &base, || {
         yard.engine.fetch(id(1), id(2), &head).unwrap();
@@ -206,7 +207,7 @@ fn a_fetch_does_not_wait_for_writers_of_the_source_nor_hold_up_those_of_the_targ
 
 #[test]
 fn a_fetch_that_waits_for_writers_of_the_target_does_not_hold_up_those_of_the_source() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let base = yard.write(&yard.base, T);
     yard.engine.copy(id(1), id(2)).unwrap();
     // Queues used to be entered in the order of their ids: this direction held the source's turn first.
@@ -244,7 +245,7 @@ fn a_fetch_that_waits_for_writers_of_the_target_does_not_hold_up_those_of_the_so
 
 #[test]
 fn nothing_is_copied_for_a_commit_that_is_there() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let [base, head] = fork(&yard);
     yard.engine.fetch(id(1), id(2), &head).unwrap();
     std::fs::remove_file(file(&yard, id(2))).unwrap();
@@ -256,7 +257,7 @@ fn nothing_is_copied_for_a_commit_that_is_there() {
 #[test]
 fn a_long_history_is_fetched_in_steps_that_let_writers_in() {
     // Steps fall to one commit.
-    let yard = Yard::with(Options { fetch_step: Duration::ZERO, ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { fetch_step: Duration::ZERO, ..EngineOptions::default() });
     let [base, first] = fork(&yard);
     let mut log = vec![first];
     for n in 0..200 {
@@ -286,7 +287,7 @@ fn a_long_history_is_fetched_in_steps_that_let_writers_in() {
 
 #[test]
 fn histories_that_part_and_join_are_fetched_whole() {
-    let yard = Yard::with(Options { fetch_step: Duration::ZERO, ..Options::default() });
+    let yard = EngineHarness::with(EngineOptions { fetch_step: Duration::ZERO, ..EngineOptions::default() });
     let [base, first] = fork(&yard);
     let author = ada();
     let mut tip = first;
@@ -318,7 +319,7 @@ fn histories_that_part_and_join_are_fetched_whole() {
 
 #[test]
 fn what_a_killed_fetch_left_in_the_target_is_removed_by_the_next() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let [base, head] = fork(&yard);
     let add = |path: &Path| {
         let left = rusqlite::Connection::open(path).unwrap();

@@ -3,7 +3,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::ports::{CancellationToken, Flow};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Joining, SlowQueryLimits, SlowQueryScheduler, idle, run};
@@ -50,7 +50,7 @@ fn a_long_call_leaves_its_place_to_the_next() {
     let (lane, pool) = (lane(1, 1), pool());
     run(place(&pool), || {
         assert_eq!(pool.load().busy, 1);
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         assert_eq!(pool.load().busy, 0);
     });
     assert!(is_empty(&lane));
@@ -60,8 +60,8 @@ fn a_long_call_leaves_its_place_to_the_next() {
 fn calls_past_the_limit_are_refused_at_once() {
     let lane = lane(1, 1);
     call(|| {
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-        let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        let refused = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
         assert_eq!(refused.unwrap(), Flow::Stop);
     });
 }
@@ -70,10 +70,10 @@ fn calls_past_the_limit_are_refused_at_once() {
 fn a_first_turn_that_does_not_come_in_time_is_refused_and_an_unwanted_call_ends() {
     let lane = lane(1, 8);
     call(|| {
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
-        let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&Canceled::default()))).join());
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
+        let late = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&CancellationToken::default()))).join());
         assert_eq!(late.unwrap(), Flow::Stop);
-        let canceled = Canceled::default();
+        let canceled = CancellationToken::default();
         canceled.cancel();
         let unwanted = thread::scope(|scope| scope.spawn(|| call(|| lane.go_on(&canceled))).join());
         assert_eq!(unwanted.unwrap(), Flow::Stop);
@@ -87,20 +87,20 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
     let (entered, was_entered) = mpsc::channel();
     thread::scope(|scope| {
         call(|| {
-            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
             scope.spawn(|| {
                 call(|| {
-                    entered.send(lane.go_on(&Canceled::default())).unwrap();
+                    entered.send(lane.go_on(&CancellationToken::default())).unwrap();
                     // Keeps its turn only until the first one asks again.
                     while lane.lock().again.is_empty() {
                         thread::yield_now();
                     }
                     thread::sleep(Duration::from_millis(2));
-                    assert_eq!(idle(|| lane.go_on(&Canceled::default())), Flow::Continue);
+                    assert_eq!(idle(|| lane.go_on(&CancellationToken::default())), Flow::Continue);
                 });
             });
             idle(|| assert_eq!(was_entered.recv().unwrap(), Flow::Continue));
-            assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+            assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         });
     });
     assert!(is_empty(&lane));
@@ -108,7 +108,7 @@ fn long_calls_take_turns_and_one_that_waits_for_its_client_holds_up_nobody() {
 
 #[test]
 fn what_did_not_come_through_a_pool_goes_on() {
-    assert_eq!(lane(0, 0).go_on(&Canceled::default()), Flow::Continue);
+    assert_eq!(lane(0, 0).go_on(&CancellationToken::default()), Flow::Continue);
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn a_call_is_short_until_it_has_computed_for_so_long() {
     let (lane, pool) = (SlowQueryScheduler::new(sizes), pool());
     run(place(&pool), || {
         thread::sleep(Duration::from_millis(30));
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         assert_eq!(pool.load().busy, 1, "it slept");
         compute(Duration::from_millis(20));
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         assert_eq!(pool.load().busy, 0);
     });
 }
@@ -137,7 +137,7 @@ fn calls_with_statements_alike_become_long_ones_together() {
     const SLOW: u64 = 1;
     let after = Duration::from_millis(40);
     let lane = SlowQueryScheduler::new(SlowQueryLimits { after, ..SlowQueryLimits::default() });
-    let nobody = Canceled::default();
+    let nobody = CancellationToken::default();
     let (begun, go_on, seen) = (Barrier::new(2), Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -170,7 +170,7 @@ fn calls_with_statements_alike_become_long_ones_together() {
 fn a_statement_like_one_that_took_long_is_a_long_one_from_its_beginning() {
     const SLOW: u64 = 1;
     const OTHER: u64 = 2;
-    let (lane, nobody) = (lane(1, 1), Canceled::default());
+    let (lane, nobody) = (lane(1, 1), CancellationToken::default());
     let begin = |shape| call(|| lane.begin(shape, &nobody));
     assert_eq!(begin(SLOW), Flow::Continue);
     call(|| {
@@ -190,7 +190,7 @@ fn who_would_wait_too_long_for_a_first_turn_is_refused_at_once() {
     let turn = Duration::from_secs(60);
     let let_in = |wait| {
         let lane = SlowQueryScheduler::new(SlowQueryLimits { after: Duration::ZERO, places: 2, calls: 64, wait, turn });
-        let canceled = Canceled::default();
+        let canceled = CancellationToken::default();
         let computing = [lane.join(Joining::InTurn), lane.join(Joining::InTurn)].map(|stay| {
             let mut stay = stay.expect("a place is free");
             assert_eq!(stay.take_turn(&canceled), Flow::Continue);
@@ -243,7 +243,7 @@ fn a_long_call_gives_way_to_short_ones_at_the_processor_and_the_next_call_does_n
     let priority = || rustix::process::getpriority_process(None).unwrap();
     let long = pool.run(CALLER, move || {
         let before = priority();
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         (before, priority())
     });
     let (before, during) = runtime().block_on(long).unwrap();
@@ -266,7 +266,7 @@ fn a_call_that_does_not_ask_is_made_a_long_one() {
             assert_eq!(lane.lock().calls, 1, "there are as many as there may be");
         });
         call.make_long();
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue, "it has its turn");
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue, "it has its turn");
         watched = Some(call);
     });
     assert!(is_empty(&lane));
@@ -288,7 +288,7 @@ fn a_call_that_waits_for_memory_leaves_its_place_and_asks_for_a_turn_afterwards(
         assert_eq!(pool.load().busy, 0);
         assert_eq!(counts(&lane), (1, 0));
         run_beside(|| assert_eq!(lane.pause(), Flow::Stop, "too many wait"));
-        assert_eq!(lane.go_on(&Canceled::default()), Flow::Continue);
+        assert_eq!(lane.go_on(&CancellationToken::default()), Flow::Continue);
         assert_eq!(lane.lock().computing, 1);
         assert_eq!(lane.pause(), Flow::Continue, "it ends its turn");
         assert_eq!(lane.lock().computing, 0);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver as Inbox};
 use std::time::Duration;
 
 use branchyard_domain::entities::{EventName, HookSecret};
-use branchyard_domain::ports::{Canceled, Parcel};
+use branchyard_domain::ports::{CancellationToken, WebhookRequest};
 use branchyard_domain::values::{AttemptId, DeliveryId, Timestamp};
 use branchyard_hooks::{AddressPolicy, HttpSender, SenderOptions};
 use uuid::Uuid;
@@ -95,9 +95,9 @@ pub(crate) const BODY: &str = r#"{"event_name":"ping","ü":"☂"}"#;
 pub(crate) const SECRETS: [&str; 2] =
     ["whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "whsec_ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="];
 
-pub(crate) fn parcel(url: &str) -> Parcel {
+pub(crate) fn parcel(url: &str) -> WebhookRequest {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    Parcel {
+    WebhookRequest {
         url: url.to_owned(),
         delivery: DeliveryId::from_uuid(Uuid::from_u128(1)),
         attempt: AttemptId::from_uuid(Uuid::from_u128(2)),
@@ -105,6 +105,6 @@ pub(crate) fn parcel(url: &str) -> Parcel {
         event: EventName::Ping,
         body: BODY.to_owned(),
         secrets: vec![HookSecret::from_text(SECRETS[0].to_owned())],
-        canceled: Canceled::default(),
+        canceled: CancellationToken::default(),
     }
 }

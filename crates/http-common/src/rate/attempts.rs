@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use branchyard_domain::values::Timestamp;
 
-use super::{key, table::Table};
+use super::{key, table::WindowTable};
 
 /// How often somebody may try to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,14 @@ impl Default for SignInLimits {
 
 /// The counters of all accounts and addresses.
 pub struct Attempts {
-    accounts: Option<Table>,
-    addresses: Option<Table>,
+    accounts: Option<WindowTable>,
+    addresses: Option<WindowTable>,
 }
 
 impl Attempts {
     /// Nothing counted so far.
     pub fn new(limits: SignInLimits) -> Self {
-        let table = |quota: u32| (quota > 0).then(|| Table::new(quota, limits.window_seconds));
+        let table = |quota: u32| (quota > 0).then(|| WindowTable::new(quota, limits.window_seconds));
         Self { accounts: table(limits.per_account), addresses: table(limits.per_address) }
     }
 
@@ -42,7 +42,7 @@ impl Attempts {
         let digest: [u8; 32] = Sha256::digest(account.to_ascii_lowercase()).into();
         let account = digest.iter().take(16).fold(0_u128, |key, byte| key << 8 | u128::from(*byte));
         let now = now.as_seconds();
-        let count = |table: &Option<Table>, key| table.as_ref().map(|table| table.count(key, now));
+        let count = |table: &Option<WindowTable>, key| table.as_ref().map(|table| table.count(key, now));
         // The address first: once it may not try any more, it does not use up what the account has left.
         let address = count(&self.addresses, key(address)).filter(|standing| standing.over);
         let standing = address.or_else(|| count(&self.accounts, account).filter(|standing| standing.over));

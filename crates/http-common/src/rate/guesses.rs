@@ -4,18 +4,18 @@ use std::net::IpAddr;
 
 use branchyard_domain::values::Timestamp;
 
-use super::{accepted::Accepted, key, table::Table};
+use super::{accepted::Accepted, key, table::WindowTable};
 
 /// Counts rejected credentials. One per process, also when there are many workers.
 pub struct Guesses {
-    rejected: Table,
+    rejected: WindowTable,
     accepted: Accepted,
 }
 
 impl Guesses {
     /// So many rejected credentials of an address (IPv6: of a /64) in so many seconds; both at least 1.
     pub fn new(quota: u32, window_seconds: i64) -> Self {
-        Self { rejected: Table::new(quota, window_seconds), accepted: Accepted::default() }
+        Self { rejected: WindowTable::new(quota, window_seconds), accepted: Accepted::default() }
     }
 
     /// The seconds that whoever sends this credential has to wait; `hash` = that of the token, if it is one. A token that was good

@@ -14,7 +14,7 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use crate::config::RateLimits;
 use accepted::Accepted;
 use branchyard_executor::address_group;
-use table::{Standing, Table};
+use table::{QuotaState, WindowTable};
 
 pub use attempts::{Attempts, SignInLimits};
 pub use guesses::Guesses;
@@ -28,32 +28,32 @@ enum Policy {
 
 /// What the headers of a response say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct QuotaHeaders {
     policy: Policy,
     quota: u32,
     window: i64,
-    standing: Standing,
+    standing: QuotaState,
 }
 
 /// What was done about the quota of a request before its response; kept with the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum QuotaCharge {
     /// Counted; where there is no limit, there is nothing to show.
-    As(Option<Shown>),
+    As(Option<QuotaHeaders>),
     /// Not to be counted.
     Free,
 }
 
 /// The counters of all callers.
 pub(crate) struct Rates {
-    users: Option<Table>,
-    addresses: Option<Table>,
+    users: Option<WindowTable>,
+    addresses: Option<WindowTable>,
     accepted: Accepted,
 }
 
 impl Rates {
     pub(crate) fn new(limits: Option<&RateLimits>) -> Self {
-        let table = |quota: u32, window: i64| (quota > 0).then(|| Table::new(quota, window));
+        let table = |quota: u32, window: i64| (quota > 0).then(|| WindowTable::new(quota, window));
         Self {
             users: limits.and_then(|limits| table(limits.user_per_hour, 3_600)),
             addresses: limits.and_then(|limits| table(limits.anonymous_per_minute, 60)),
@@ -62,19 +62,19 @@ impl Rates {
     }
 
     /// Counts a request of a user.
-    pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<Shown> {
+    pub(crate) fn count_user(&self, user: AccountId, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.users.as_ref()?;
         Some(shown(Policy::User, table, table.count(user.as_uuid().as_u128(), now.as_seconds())))
     }
 
     /// Counts a request of an address.
-    pub(crate) fn count_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<Shown> {
+    pub(crate) fn count_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.addresses.as_ref()?;
         Some(shown(Policy::Anonymous, table, table.count(key(address), now.as_seconds())))
     }
 
     /// Where an address stands.
-    pub(crate) fn look_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<Shown> {
+    pub(crate) fn look_address(&self, address: Option<IpAddr>, now: Timestamp) -> Option<QuotaHeaders> {
         let table = self.addresses.as_ref()?;
         Some(shown(Policy::Anonymous, table, table.look(key(address), now.as_seconds())))
     }
@@ -98,15 +98,15 @@ fn key(address: Option<IpAddr>) -> u128 {
     address.map_or(0, address_group)
 }
 
-fn shown(policy: Policy, table: &Table, standing: Standing) -> Shown {
-    Shown { policy, quota: table.quota(), window: table.window(), standing }
+fn shown(policy: Policy, table: &WindowTable, standing: QuotaState) -> QuotaHeaders {
+    QuotaHeaders { policy, quota: table.quota(), window: table.window(), standing }
 }
 
-impl Shown {
+impl QuotaHeaders {
     /// 429 when the request was one too many.
     pub(crate) fn refusal(&self) -> Option<Problem> {
         self.standing.over.then(|| {
-            let Self { quota, window, standing: Standing { reset, .. }, .. } = self;
+            let Self { quota, window, standing: QuotaState { reset, .. }, .. } = self;
             let detail = format!("{quota} requests per {window} seconds are used up; try again in {reset} seconds");
             Problem::new(ErrorCode::RateLimited, detail).retry_after(u32::try_from(*reset).unwrap_or(1))
         })
@@ -118,7 +118,7 @@ impl Shown {
             Policy::User => "user",
             Policy::Anonymous => "anonymous",
         };
-        let Self { quota, window, standing: Standing { left, reset, .. }, .. } = self;
+        let Self { quota, window, standing: QuotaState { left, reset, .. }, .. } = self;
         let values = [
             ("ratelimit-policy", format!("\"{name}\";q={quota};w={window}")),
             ("ratelimit", format!("\"{name}\";r={left};t={reset}")),

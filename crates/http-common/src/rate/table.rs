@@ -10,7 +10,7 @@ const WAYS: usize = 16;
 const BUCKETS: usize = 8_192;
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct WindowEntry {
     key: u128,
     began: i64,
     count: u32,
@@ -18,7 +18,7 @@ struct Entry {
 
 /// Where a caller stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct QuotaState {
     /// Requests left in the window.
     pub(crate) left: u32,
     /// Seconds until the window ends.
@@ -28,14 +28,14 @@ pub(crate) struct Standing {
 }
 
 /// How many requests each caller made in its window, which begins with its first request.
-pub(crate) struct Table {
+pub(crate) struct WindowTable {
     quota: u32,
     window: i64,
     hasher: RandomState,
-    buckets: Vec<Mutex<Vec<Entry>>>,
+    buckets: Vec<Mutex<Vec<WindowEntry>>>,
 }
 
-impl Table {
+impl WindowTable {
     pub(crate) fn new(quota: u32, window: i64) -> Self {
         let buckets = (0..BUCKETS).map(|_| Mutex::default()).collect();
         Self { quota, window, hasher: RandomState::new(), buckets }
@@ -50,28 +50,30 @@ impl Table {
     }
 
     /// Where a caller stands, without counting.
-    pub(crate) fn look(&self, key: u128, now: i64) -> Standing {
+    pub(crate) fn look(&self, key: u128, now: i64) -> QuotaState {
         self.with(key, |entries| {
             let entry = entries.iter().find(|entry| entry.key == key && self.lasts(entry, now));
             let (count, began) = entry.map_or((0, now), |entry| (entry.count, entry.began));
-            Standing { left: self.quota - count, reset: began + self.window - now, over: count >= self.quota }
+            QuotaState { left: self.quota - count, reset: began + self.window - now, over: count >= self.quota }
         })
     }
 
     /// Counts a request.
-    pub(crate) fn count(&self, key: u128, now: i64) -> Standing {
+    pub(crate) fn count(&self, key: u128, now: i64) -> QuotaState {
         self.with(key, |entries| {
             let at = self.place(entries, key, now);
-            let Some(entry) = entries.get_mut(at) else { return Standing { left: 0, reset: self.window, over: false } };
+            let Some(entry) = entries.get_mut(at) else {
+                return QuotaState { left: 0, reset: self.window, over: false };
+            };
             let over = entry.count >= self.quota;
             entry.count = entry.count.saturating_add(1).min(self.quota);
-            Standing { left: self.quota - entry.count, reset: entry.began + self.window - now, over }
+            QuotaState { left: self.quota - entry.count, reset: entry.began + self.window - now, over }
         })
     }
 
     /// The index of the caller's entry, made fresh where it has none in force.
-    fn place(&self, entries: &mut Vec<Entry>, key: u128, now: i64) -> usize {
-        let fresh = Entry { key, began: now, count: 0 };
+    fn place(&self, entries: &mut Vec<WindowEntry>, key: u128, now: i64) -> usize {
+        let fresh = WindowEntry { key, began: now, count: 0 };
         if let Some(at) = entries.iter().position(|entry| entry.key == key) {
             if !self.lasts(&entries[at], now) {
                 entries[at] = fresh;
@@ -83,18 +85,18 @@ impl Table {
             return entries.len() - 1;
         }
         // Those whose window has ended first, then those who used least: whoever is near the quota stays counted.
-        let weight = |entry: &Entry| if self.lasts(entry, now) { entry.count.saturating_add(1) } else { 0 };
+        let weight = |entry: &WindowEntry| if self.lasts(entry, now) { entry.count.saturating_add(1) } else { 0 };
         let least = (0..entries.len()).min_by_key(|at| weight(&entries[*at])).unwrap_or_default();
         entries[least] = fresh;
         least
     }
 
-    fn lasts(&self, entry: &Entry, now: i64) -> bool {
+    fn lasts(&self, entry: &WindowEntry, now: i64) -> bool {
         // A clock that was set back does not make a window longer.
         (entry.began..entry.began + self.window).contains(&now)
     }
 
-    fn with<T>(&self, key: u128, work: impl FnOnce(&mut Vec<Entry>) -> T) -> T {
+    fn with<T>(&self, key: u128, work: impl FnOnce(&mut Vec<WindowEntry>) -> T) -> T {
         // The hash is keyed, so nobody can choose addresses that fall together.
         let hash = self.hasher.hash_one(key) % BUCKETS as u64;
         let bucket = &self.buckets[usize::try_from(hash).unwrap_or_default()];
@@ -104,30 +106,30 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUCKETS, Standing, Table, WAYS};
+    use super::{BUCKETS, QuotaState, WAYS, WindowTable};
 
     #[test]
     fn a_window_begins_with_the_first_request_and_ends() {
-        let table = Table::new(2, 60);
-        assert_eq!(table.look(1, 100), Standing { left: 2, reset: 60, over: false });
-        assert_eq!(table.count(1, 100), Standing { left: 1, reset: 60, over: false });
-        assert_eq!(table.count(1, 130), Standing { left: 0, reset: 30, over: false });
-        assert_eq!(table.count(1, 159), Standing { left: 0, reset: 1, over: true });
-        assert_eq!(table.look(1, 159), Standing { left: 0, reset: 1, over: true });
+        let table = WindowTable::new(2, 60);
+        assert_eq!(table.look(1, 100), QuotaState { left: 2, reset: 60, over: false });
+        assert_eq!(table.count(1, 100), QuotaState { left: 1, reset: 60, over: false });
+        assert_eq!(table.count(1, 130), QuotaState { left: 0, reset: 30, over: false });
+        assert_eq!(table.count(1, 159), QuotaState { left: 0, reset: 1, over: true });
+        assert_eq!(table.look(1, 159), QuotaState { left: 0, reset: 1, over: true });
         assert_eq!(table.count(2, 159).left, 1);
-        assert_eq!(table.count(1, 160), Standing { left: 1, reset: 60, over: false });
+        assert_eq!(table.count(1, 160), QuotaState { left: 1, reset: 60, over: false });
     }
 
     #[test]
     fn a_clock_set_back_begins_anew() {
-        let table = Table::new(1, 60);
+        let table = WindowTable::new(1, 60);
         table.count(1, 1_000);
-        assert_eq!(table.count(1, 10), Standing { left: 0, reset: 60, over: false });
+        assert_eq!(table.count(1, 10), QuotaState { left: 0, reset: 60, over: false });
     }
 
     #[test]
     fn memory_is_bounded_and_whoever_uses_most_stays_counted() {
-        let table = Table::new(10, 60);
+        let table = WindowTable::new(10, 60);
         for _ in 0..10 {
             table.count(7, 0);
         }

@@ -2,12 +2,12 @@
 //!
 //! Every byte that means something is ASCII, so pieces can be cut at any of them.
 
-use super::record::Record;
+use super::record::DelimitedRecord;
 use crate::format::Limits;
 
 /// A defect in one field. The first of a record counts, but for [`FaultKind::NeverClosed`], which explains the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct FieldDefect {
     /// Position of the field, from 0.
     pub(super) field: usize,
     pub(super) kind: FaultKind,
@@ -21,7 +21,7 @@ pub(super) enum FaultKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum MachineState {
     /// At the beginning of a line; no record yet.
     LineStart,
     /// After a CR at the beginning of a line: an empty line if LF follows, else data.
@@ -43,10 +43,10 @@ pub(super) struct Machine {
     delimiter: u8,
     value_bytes: usize,
     kept_fields: usize,
-    state: State,
+    state: MachineState,
     line: u64,
     fields: usize,
-    fault: Option<Fault>,
+    fault: Option<FieldDefect>,
 }
 
 impl Machine {
@@ -55,7 +55,7 @@ impl Machine {
             delimiter,
             value_bytes: limits.value_bytes,
             kept_fields: limits.columns,
-            state: State::LineStart,
+            state: MachineState::LineStart,
             line: 1,
             fields: 0,
             fault: None,
@@ -77,24 +77,24 @@ impl Machine {
         self.fields
     }
 
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) fn fault(&self) -> Option<FieldDefect> {
         self.fault
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == MachineState::Ended
     }
 
     /// Makes ready for the next record.
-    pub(super) fn begin(&mut self, record: &mut Record) {
+    pub(super) fn begin(&mut self, record: &mut DelimitedRecord) {
         record.clear();
-        self.state = State::LineStart;
+        self.state = MachineState::LineStart;
         self.fields = 0;
         self.fault = None;
     }
 
     /// Reads `text` up to the end of the record or of `text`; returns how many bytes were read.
-    pub(super) fn feed(&mut self, text: &str, record: &mut Record) -> usize {
+    pub(super) fn feed(&mut self, text: &str, record: &mut DelimitedRecord) -> usize {
         let mut read = 0;
         while let Some(byte) = text.as_bytes().get(read)
             && !self.has_ended()
@@ -105,71 +105,71 @@ impl Machine {
     }
 
     /// Takes the end of the file; `false` if it comes between two records.
-    pub(super) fn finish(&mut self, record: &mut Record) -> bool {
+    pub(super) fn finish(&mut self, record: &mut DelimitedRecord) -> bool {
         match self.state {
-            State::LineStart => return false,
-            State::LineStartCr | State::UnquotedCr => self.keep("\r", record),
-            State::QuotedCr => self.blame(FaultKind::AfterQuote),
-            State::Quoted => {
+            MachineState::LineStart => return false,
+            MachineState::LineStartCr | MachineState::UnquotedCr => self.keep("\r", record),
+            MachineState::QuotedCr => self.blame(FaultKind::AfterQuote),
+            MachineState::Quoted => {
                 self.fault = None;
                 self.blame(FaultKind::NeverClosed);
             }
-            State::FieldStart | State::Unquoted | State::QuotedQuote | State::Ended => {}
+            MachineState::FieldStart | MachineState::Unquoted | MachineState::QuotedQuote | MachineState::Ended => {}
         }
         self.end_field(record);
-        self.state = State::Ended;
+        self.state = MachineState::Ended;
         true
     }
 
     /// One transition. Returns how many bytes of `rest`, which begins with `byte`, it took: none if only the state
     /// changed.
-    fn step(&mut self, rest: &str, byte: u8, record: &mut Record) -> usize {
+    fn step(&mut self, rest: &str, byte: u8, record: &mut DelimitedRecord) -> usize {
         match self.state {
-            State::LineStart => self.start_line(byte, record),
-            State::LineStartCr if byte == b'\n' => self.skip_line(),
-            State::UnquotedCr | State::QuotedCr if byte == b'\n' => self.end_record(record),
-            State::LineStartCr | State::UnquotedCr => self.keep_lone_cr(record),
-            State::QuotedCr => self.go_on_after_quote(),
-            State::FieldStart if byte == b'"' => self.enter(State::Quoted, 1),
-            State::FieldStart => self.enter(State::Unquoted, 0),
-            State::Unquoted => self.read_unquoted(rest, record),
-            State::Quoted => self.read_quoted(rest, record),
-            State::QuotedQuote => self.leave_quotes(byte, record),
-            State::Ended => 0,
+            MachineState::LineStart => self.start_line(byte, record),
+            MachineState::LineStartCr if byte == b'\n' => self.skip_line(),
+            MachineState::UnquotedCr | MachineState::QuotedCr if byte == b'\n' => self.end_record(record),
+            MachineState::LineStartCr | MachineState::UnquotedCr => self.keep_lone_cr(record),
+            MachineState::QuotedCr => self.go_on_after_quote(),
+            MachineState::FieldStart if byte == b'"' => self.enter(MachineState::Quoted, 1),
+            MachineState::FieldStart => self.enter(MachineState::Unquoted, 0),
+            MachineState::Unquoted => self.read_unquoted(rest, record),
+            MachineState::Quoted => self.read_quoted(rest, record),
+            MachineState::QuotedQuote => self.leave_quotes(byte, record),
+            MachineState::Ended => 0,
         }
     }
 
-    fn enter(&mut self, state: State, read: usize) -> usize {
+    fn enter(&mut self, state: MachineState, read: usize) -> usize {
         self.state = state;
         read
     }
 
-    fn start_line(&mut self, byte: u8, record: &mut Record) -> usize {
+    fn start_line(&mut self, byte: u8, record: &mut DelimitedRecord) -> usize {
         record.begin_on(self.line);
         match byte {
             b'\n' => self.skip_line(),
-            b'\r' => self.enter(State::LineStartCr, 1),
-            _ => self.enter(State::FieldStart, 0),
+            b'\r' => self.enter(MachineState::LineStartCr, 1),
+            _ => self.enter(MachineState::FieldStart, 0),
         }
     }
 
     fn skip_line(&mut self) -> usize {
         self.line += 1;
-        self.enter(State::LineStart, 1)
+        self.enter(MachineState::LineStart, 1)
     }
 
-    fn end_record(&mut self, record: &mut Record) -> usize {
+    fn end_record(&mut self, record: &mut DelimitedRecord) -> usize {
         self.end_field(record);
         self.line += 1;
-        self.enter(State::Ended, 1)
+        self.enter(MachineState::Ended, 1)
     }
 
-    fn keep_lone_cr(&mut self, record: &mut Record) -> usize {
+    fn keep_lone_cr(&mut self, record: &mut DelimitedRecord) -> usize {
         self.keep("\r", record);
-        self.enter(State::Unquoted, 0)
+        self.enter(MachineState::Unquoted, 0)
     }
 
-    fn read_unquoted(&mut self, rest: &str, record: &mut Record) -> usize {
+    fn read_unquoted(&mut self, rest: &str, record: &mut DelimitedRecord) -> usize {
         let delimiter = self.delimiter;
         let stop = |byte: u8| byte == delimiter || byte == b'\n' || byte == b'\r';
         let Some(end) = rest.bytes().position(stop) else {
@@ -177,26 +177,26 @@ impl Machine {
             return rest.len();
         };
         self.keep(&rest[..end], record);
-        end + self.separate(rest.as_bytes()[end], State::UnquotedCr, record)
+        end + self.separate(rest.as_bytes()[end], MachineState::UnquotedCr, record)
     }
 
-    fn read_quoted(&mut self, rest: &str, record: &mut Record) -> usize {
+    fn read_quoted(&mut self, rest: &str, record: &mut DelimitedRecord) -> usize {
         let end = rest.bytes().position(|byte| byte == b'"');
         let data = &rest[..end.unwrap_or(rest.len())];
         self.line += data.bytes().map(|byte| u64::from(byte == b'\n')).sum::<u64>();
         self.keep(data, record);
         match end {
-            Some(end) => self.enter(State::QuotedQuote, end + 1),
+            Some(end) => self.enter(MachineState::QuotedQuote, end + 1),
             None => rest.len(),
         }
     }
 
-    fn leave_quotes(&mut self, byte: u8, record: &mut Record) -> usize {
+    fn leave_quotes(&mut self, byte: u8, record: &mut DelimitedRecord) -> usize {
         if byte == b'"' {
             self.keep("\"", record);
-            self.enter(State::Quoted, 1)
+            self.enter(MachineState::Quoted, 1)
         } else if byte == self.delimiter || byte == b'\n' || byte == b'\r' {
-            self.separate(byte, State::QuotedCr, record)
+            self.separate(byte, MachineState::QuotedCr, record)
         } else {
             self.go_on_after_quote()
         }
@@ -206,29 +206,29 @@ impl Machine {
     /// is found.
     fn go_on_after_quote(&mut self) -> usize {
         self.blame(FaultKind::AfterQuote);
-        self.enter(State::Unquoted, 0)
+        self.enter(MachineState::Unquoted, 0)
     }
 
     /// Takes a delimiter, LF or CR after a field; a CR only leads to the state that awaits its LF.
-    fn separate(&mut self, byte: u8, after_cr: State, record: &mut Record) -> usize {
+    fn separate(&mut self, byte: u8, after_cr: MachineState, record: &mut DelimitedRecord) -> usize {
         match byte {
             b'\r' => self.enter(after_cr, 1),
             b'\n' => self.end_record(record),
             _ => {
                 self.end_field(record);
-                self.enter(State::FieldStart, 1)
+                self.enter(MachineState::FieldStart, 1)
             }
         }
     }
 
-    fn end_field(&mut self, record: &mut Record) {
+    fn end_field(&mut self, record: &mut DelimitedRecord) {
         if self.keeps_field() {
             record.end_field();
         }
         self.fields += 1;
     }
 
-    fn keep(&mut self, part: &str, record: &mut Record) {
+    fn keep(&mut self, part: &str, record: &mut DelimitedRecord) {
         if !self.keeps_field() {
             return;
         }
@@ -246,6 +246,6 @@ impl Machine {
 
     fn blame(&mut self, kind: FaultKind) {
         let field = self.fields;
-        self.fault.get_or_insert(Fault { field, kind });
+        self.fault.get_or_insert(FieldDefect { field, kind });
     }
 }

@@ -2,14 +2,14 @@
 
 /// The fields of a record, in one text that is used again for the next record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct DelimitedRecord {
     line: u64,
     text: String,
     /// Where each field ends in `text`.
     ends: Vec<usize>,
 }
 
-impl Record {
+impl DelimitedRecord {
     /// Physical line, from 1, on which the record begins.
     pub fn line(&self) -> u64 {
         self.line

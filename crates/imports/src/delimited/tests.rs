@@ -6,7 +6,7 @@ use super::*;
 type Outcome = (Vec<(u64, Vec<String>)>, Vec<String>);
 
 fn read_with(file: &[u8], delimiter: Delimiter, limits: Limits) -> Result<Outcome, ImportError> {
-    let mut reader = Reader::new(file, delimiter, limits)?;
+    let mut reader = DelimitedReader::new(file, delimiter, limits)?;
     let mut errors = RowErrors::default();
     let mut records = Vec::new();
     while let Some(record) = reader.next_record(&mut errors)? {
@@ -132,7 +132,7 @@ fn names_are_given_and_distinct() {
     for (file, expected) in cases {
         assert_eq!(refusal(file.as_bytes()), expected, "{file:?}");
     }
-    let reader = Reader::new("\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(), Delimiter::Comma, Limits::default());
+    let reader = DelimitedReader::new("\u{feff}\"a\"\"b\", a,É,é\r\n".as_bytes(), Delimiter::Comma, Limits::default());
     assert_eq!(reader.unwrap().columns(), ["a\"b", " a", "É", "é"]);
 }
 
@@ -184,7 +184,7 @@ fn columns_have_a_limit() {
         names.join(",")
     };
     let file = header(2_000);
-    let reader = Reader::new(file.as_bytes(), Delimiter::Comma, Limits::default());
+    let reader = DelimitedReader::new(file.as_bytes(), Delimiter::Comma, Limits::default());
     assert_eq!(reader.unwrap().columns().len(), 2_000);
     assert_eq!(refusal(header(2_001).as_bytes()), "line 1: more than 2000 columns");
     assert_eq!(refusal(&[b','; 100_000]), "line 1: more than 2000 columns");
@@ -199,7 +199,7 @@ fn a_failing_input_is_not_the_files_fault() {
         }
     }
     let input = b"a\n1\n".chain(Failing);
-    let mut reader = Reader::new(input, Delimiter::Comma, Limits::default()).unwrap();
+    let mut reader = DelimitedReader::new(input, Delimiter::Comma, Limits::default()).unwrap();
     let mut errors = RowErrors::default();
     assert!(reader.next_record(&mut errors).unwrap().is_some());
     assert!(matches!(reader.next_record(&mut errors), Err(ImportError::Io(_))));

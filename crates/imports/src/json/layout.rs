@@ -7,7 +7,7 @@ use crate::source::{Chunk, Source};
 
 /// How the records stand in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum RecordLayout {
     /// In an array.
     Array,
     /// In an array under the only key of an object, `rows`.
@@ -19,13 +19,13 @@ pub(crate) enum Shape {
 /// What has to be known of a JSON file before its first record is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(crate) shape: Shape,
+    pub(crate) shape: RecordLayout,
     /// Whether an array stands on a single line.
     pub(crate) one_line: bool,
 }
 
 impl Layout {
-    pub(crate) const LINES: Self = Self { shape: Shape::Lines, one_line: false };
+    pub(crate) const LINES: Self = Self { shape: RecordLayout::Lines, one_line: false };
 }
 
 /// Looks at a file. An array is read as far as its first line goes; an object whose first key is `rows` to the end of the
@@ -52,7 +52,7 @@ pub(crate) fn layout(input: impl Read) -> Result<Layout, ImportError> {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum LayoutState {
     /// Before anything.
     #[default]
     Start,
@@ -78,7 +78,7 @@ const KEY: &[u8] = b"rows\"";
 
 #[derive(Debug, Default)]
 struct Probe {
-    state: State,
+    state: LayoutState,
     line: u64,
     first_line: u64,
     many_lines: bool,
@@ -94,43 +94,43 @@ impl Probe {
             self.line += 1;
         }
         let blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        if blank && !self.in_string && !matches!(self.state, State::Key(_)) {
+        if blank && !self.in_string && !matches!(self.state, LayoutState::Key(_)) {
             return Ok(None);
         }
-        self.many_lines |= self.state != State::Start && self.line > self.first_line;
+        self.many_lines |= self.state != LayoutState::Start && self.line > self.first_line;
         self.state = match (self.state, byte) {
-            (State::Start, b'[') => {
+            (LayoutState::Start, b'[') => {
                 self.first_line = self.line;
-                State::Array
+                LayoutState::Array
             }
-            (State::Start, b'{') => {
+            (LayoutState::Start, b'{') => {
                 self.first_line = self.line;
-                State::Object
+                LayoutState::Object
             }
-            (State::Start, _) => {
+            (LayoutState::Start, _) => {
                 let detail = "the file holds neither an array of objects nor objects";
                 return Err(ImportError::at(self.line + 1, detail));
             }
-            (State::Array, _) if self.many_lines => return Ok(Some(self.array(Shape::Array))),
-            (State::Array, _) => State::Array,
-            (State::Object, b'"') => State::Key(0),
-            (State::Key(read), byte) if KEY.get(read) == Some(&byte) => {
+            (LayoutState::Array, _) if self.many_lines => return Ok(Some(self.array(RecordLayout::Array))),
+            (LayoutState::Array, _) => LayoutState::Array,
+            (LayoutState::Object, b'"') => LayoutState::Key(0),
+            (LayoutState::Key(read), byte) if KEY.get(read) == Some(&byte) => {
                 if read + 1 == KEY.len() {
-                    State::AfterKey
+                    LayoutState::AfterKey
                 } else {
-                    State::Key(read + 1)
+                    LayoutState::Key(read + 1)
                 }
             }
-            (State::AfterKey, b':') => State::AfterColon,
-            (State::AfterColon, b'[') => {
+            (LayoutState::AfterKey, b':') => LayoutState::AfterColon,
+            (LayoutState::AfterColon, b'[') => {
                 self.depth = 1;
-                State::Rows
+                LayoutState::Rows
             }
-            (State::Rows, byte) => {
+            (LayoutState::Rows, byte) => {
                 self.within(byte);
-                if self.depth == 0 { State::AfterRows } else { State::Rows }
+                if self.depth == 0 { LayoutState::AfterRows } else { LayoutState::Rows }
             }
-            (State::AfterRows, b'}') => State::AfterObject,
+            (LayoutState::AfterRows, b'}') => LayoutState::AfterObject,
             _ => return Ok(Some(Layout::LINES)),
         };
         Ok(None)
@@ -148,14 +148,14 @@ impl Probe {
         }
     }
 
-    fn array(&self, shape: Shape) -> Layout {
+    fn array(&self, shape: RecordLayout) -> Layout {
         Layout { shape, one_line: !self.many_lines }
     }
 
     fn end(&self) -> Layout {
         match self.state {
-            State::Array => self.array(Shape::Array),
-            State::Rows | State::AfterRows | State::AfterObject => self.array(Shape::Wrapped),
+            LayoutState::Array => self.array(RecordLayout::Array),
+            LayoutState::Rows | LayoutState::AfterRows | LayoutState::AfterObject => self.array(RecordLayout::Wrapped),
             _ => Layout::LINES,
         }
     }
@@ -169,13 +169,13 @@ mod tests {
     fn layouts() {
         let is = |shape, one_line| Layout { shape, one_line };
         let cases = [
-            ("[]", is(Shape::Array, true)),
-            ("\n [{\"a\":1},{}]\n\n", is(Shape::Array, true)),
-            ("[\n{\"a\":1}]", is(Shape::Array, false)),
-            ("[{\"a\":1},\n{}]", is(Shape::Array, false)),
-            ("{\"rows\":[{\"a\":\"]}\\\"\"}]}", is(Shape::Wrapped, true)),
-            ("{ \"rows\" : [\n] }", is(Shape::Wrapped, false)),
-            ("{\"rows\":[", is(Shape::Wrapped, true)),
+            ("[]", is(RecordLayout::Array, true)),
+            ("\n [{\"a\":1},{}]\n\n", is(RecordLayout::Array, true)),
+            ("[\n{\"a\":1}]", is(RecordLayout::Array, false)),
+            ("[{\"a\":1},\n{}]", is(RecordLayout::Array, false)),
+            ("{\"rows\":[{\"a\":\"]}\\\"\"}]}", is(RecordLayout::Wrapped, true)),
+            ("{ \"rows\" : [\n] }", is(RecordLayout::Wrapped, false)),
+            ("{\"rows\":[", is(RecordLayout::Wrapped, true)),
             ("{\"rows\":[],\"a\":1}", Layout::LINES),
             ("{\"rows\":[]}{\"rows\":[]}", Layout::LINES),
             ("{\"rows\":1}", Layout::LINES),
@@ -183,7 +183,7 @@ mod tests {
             ("{\"rowset\":[]}", Layout::LINES),
             ("{}", Layout::LINES),
             ("", Layout::LINES),
-            ("\u{feff}[]", is(Shape::Array, true)),
+            ("\u{feff}[]", is(RecordLayout::Array, true)),
         ];
         for (file, expected) in cases {
             assert_eq!(layout(file.as_bytes()).unwrap(), expected, "{file}");

@@ -16,12 +16,12 @@ use crate::value::Value;
 
 /// Reads records into the columns found so far.
 #[derive(Debug, Default)]
-pub(super) struct Parser {
+pub(super) struct RecordParser {
     pub(super) columns: Columns,
     pub(super) limits: Limits,
 }
 
-impl Parser {
+impl RecordParser {
     /// Reads a record; `false` if it has defects, which go to `errors`.
     pub(super) fn parse(
         &mut self,
@@ -56,7 +56,7 @@ fn without_place(error: &serde_json::Error) -> String {
 }
 
 struct Filling<'a> {
-    parser: &'a mut Parser,
+    parser: &'a mut RecordParser,
     record: &'a mut Record,
     errors: &'a mut RowErrors,
     /// Set when the file is beyond a limit.
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for &mut Filling<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let line = self.record.line;
-        while let Some(place) = map.next_key_seed(Key(self.parser))? {
+        while let Some(place) = map.next_key_seed(KeyLookup(self.parser))? {
             let raw: &RawValue = map.next_value()?;
             let place = match place {
                 Ok(place) => place,
@@ -104,9 +104,9 @@ impl<'de> Visitor<'de> for &mut Filling<'_> {
 }
 
 /// Looks up a key without copying it.
-struct Key<'a>(&'a mut Parser);
+struct KeyLookup<'a>(&'a mut RecordParser);
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for KeyLookup<'_> {
     type Value = Result<usize, NameFault>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -114,7 +114,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for KeyLookup<'_> {
     type Value = Result<usize, NameFault>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,7 +153,7 @@ fn number(raw: &str) -> Result<Value, String> {
 /// Valid JSON without the white space between its tokens. Held to the same as a record: each key of an object once, numbers that are numbers here.
 fn compact(raw: &str, limits: Limits) -> Result<String, String> {
     let mut text = String::with_capacity(raw.len().min(limits.value_bytes));
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenContainer<'_>> = Vec::new();
     let mut rest = raw.trim_start_matches(is_blank);
     while let Some(first) = rest.bytes().next() {
         let token = &rest[..token_length(rest, first)];
@@ -162,18 +162,22 @@ fn compact(raw: &str, limits: Limits) -> Result<String, String> {
                 if open.len() == Limits::NESTING {
                     return Err(too_deep());
                 }
-                open.push(if first == b'{' { Open::Object(HashSet::new(), true) } else { Open::Array });
+                open.push(if first == b'{' {
+                    OpenContainer::Object(HashSet::new(), true)
+                } else {
+                    OpenContainer::Array
+                });
             }
             b']' | b'}' => {
                 open.pop();
             }
             b',' => {
-                if let Some(Open::Object(_, key_follows)) = open.last_mut() {
+                if let Some(OpenContainer::Object(_, key_follows)) = open.last_mut() {
                     *key_follows = true;
                 }
             }
             b'"' => {
-                if let Some(Open::Object(keys, key_follows @ true)) = open.last_mut() {
+                if let Some(OpenContainer::Object(keys, key_follows @ true)) = open.last_mut() {
                     *key_follows = false;
                     let key: Cow<'_, str> = serde_json::from_str(token).map_err(|error| without_place(&error))?;
                     if keys.contains(&key) {
@@ -194,7 +198,7 @@ fn compact(raw: &str, limits: Limits) -> Result<String, String> {
 }
 
 /// An array or object that is open.
-enum Open<'a> {
+enum OpenContainer<'a> {
     Array,
     /// Its keys so far, and whether another may be next.
     Object(HashSet<Cow<'a, str>>, bool),

@@ -2,13 +2,13 @@
 
 use std::io::Read;
 
-use super::layout::Shape;
+use super::layout::RecordLayout;
 use crate::error::ImportError;
 use crate::source::{Chunk, Source};
 
 /// A record, not yet read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece<'a> {
+pub(super) struct RecordText<'a> {
     /// Physical line, from 1, on which it begins.
     pub(super) line: u64,
     /// Its text; `None` if it is too long to be kept.
@@ -36,7 +36,7 @@ enum Expect {
 
 /// How much of a record is read.
 #[derive(Debug, Default)]
-struct Progress {
+struct SplitProgress {
     depth: u64,
     in_string: bool,
     escaped: bool,
@@ -48,7 +48,7 @@ struct Progress {
 #[derive(Debug)]
 pub(super) struct Splitter<R> {
     source: Source<R>,
-    shape: Shape,
+    shape: RecordLayout,
     expect: Expect,
     line: u64,
     text: String,
@@ -56,20 +56,20 @@ pub(super) struct Splitter<R> {
 }
 
 impl<R: Read> Splitter<R> {
-    pub(super) fn new(input: R, shape: Shape, limit: usize) -> Self {
-        let expect = if shape == Shape::Lines { Expect::Line } else { Expect::Open };
+    pub(super) fn new(input: R, shape: RecordLayout, limit: usize) -> Self {
+        let expect = if shape == RecordLayout::Lines { Expect::Line } else { Expect::Open };
         Self { source: Source::new(input), shape, expect, line: 1, text: String::new(), limit }
     }
 
     /// The next record, `None` after the last.
-    pub(super) fn next_piece(&mut self) -> Result<Option<Piece<'_>>, ImportError> {
+    pub(super) fn next_piece(&mut self) -> Result<Option<RecordText<'_>>, ImportError> {
         if !self.find_record()? {
             return Ok(None);
         }
         let line = self.line;
         let whole = self.read_record(line)?;
-        self.expect = if self.shape == Shape::Lines { Expect::Line } else { Expect::Comma };
-        Ok(Some(Piece { line, text: whole.then_some(&self.text) }))
+        self.expect = if self.shape == RecordLayout::Lines { Expect::Line } else { Expect::Comma };
+        Ok(Some(RecordText { line, text: whole.then_some(&self.text) }))
     }
 
     /// Reads up to the first character of a record; `false` at the end of the file.
@@ -96,7 +96,7 @@ impl<R: Read> Splitter<R> {
                 (Expect::Open, _) => Some(Expect::Open),
                 (Expect::Comma, b',') => Some(Expect::Record),
                 (Expect::First | Expect::Comma, b']') => {
-                    Some(if self.shape == Shape::Wrapped { Expect::Close } else { Expect::End })
+                    Some(if self.shape == RecordLayout::Wrapped { Expect::Close } else { Expect::End })
                 }
                 (Expect::Close, b'}') => Some(Expect::End),
                 _ => None,
@@ -125,7 +125,7 @@ impl<R: Read> Splitter<R> {
     /// Reads a record from its first character to its last; `false` if it is too long to be kept.
     fn read_record(&mut self, line: u64) -> Result<bool, ImportError> {
         self.text.clear();
-        let mut progress = Progress::default();
+        let mut progress = SplitProgress::default();
         let mut whole = true;
         loop {
             let Some(text) = text_in(&mut self.source, self.line)? else {
@@ -164,7 +164,7 @@ fn lines_in(text: &str) -> u64 {
     text.bytes().map(|byte| u64::from(byte == b'\n')).sum()
 }
 
-impl Progress {
+impl SplitProgress {
     /// Where the record ends in these bytes, which may be one after its last.
     fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
@@ -210,7 +210,7 @@ impl Progress {
 mod tests {
     use super::*;
 
-    fn pieces(file: &str, shape: Shape, limit: usize) -> (Vec<(u64, Option<String>)>, Option<String>) {
+    fn pieces(file: &str, shape: RecordLayout, limit: usize) -> (Vec<(u64, Option<String>)>, Option<String>) {
         let mut splitter = Splitter::new(file.as_bytes(), shape, limit);
         let mut found = Vec::new();
         loop {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    fn whole(file: &str, shape: Shape) -> Vec<(u64, String)> {
+    fn whole(file: &str, shape: RecordLayout) -> Vec<(u64, String)> {
         let (found, error) = pieces(file, shape, 1_000);
         assert_eq!(error, None, "{file}");
         found.into_iter().map(|(line, text)| (line, text.unwrap())).collect()
@@ -232,28 +232,28 @@ mod tests {
     fn records_are_cut_out_with_their_lines() {
         let is =
             |parts: &[(u64, &str)]| parts.iter().map(|(line, text)| (*line, (*text).to_owned())).collect::<Vec<_>>();
-        assert_eq!(whole("[]", Shape::Array), is(&[]));
-        assert_eq!(whole(" [ {} ] \n", Shape::Array), is(&[(1, "{}")]));
+        assert_eq!(whole("[]", RecordLayout::Array), is(&[]));
+        assert_eq!(whole(" [ {} ] \n", RecordLayout::Array), is(&[(1, "{}")]));
         assert_eq!(
-            whole("[\n{\"a\":\n1},{\"b\":\"}]\\\"\"}\n, 12,\"s\",[{}]]", Shape::Array),
+            whole("[\n{\"a\":\n1},{\"b\":\"}]\\\"\"}\n, 12,\"s\",[{}]]", RecordLayout::Array),
             is(&[(2, "{\"a\":\n1}"), (3, "{\"b\":\"}]\\\"\"}"), (4, "12"), (4, "\"s\""), (4, "[{}]")])
         );
-        assert_eq!(whole("{ \"rows\" :\n[{}] }", Shape::Wrapped), is(&[(2, "{}")]));
-        assert_eq!(whole("{}\n\n{\"a\":1}\r\n", Shape::Lines), is(&[(1, "{}"), (3, "{\"a\":1}")]));
-        assert_eq!(whole("{\"a\":1}", Shape::Lines), is(&[(1, "{\"a\":1}")]));
+        assert_eq!(whole("{ \"rows\" :\n[{}] }", RecordLayout::Wrapped), is(&[(2, "{}")]));
+        assert_eq!(whole("{}\n\n{\"a\":1}\r\n", RecordLayout::Lines), is(&[(1, "{}"), (3, "{\"a\":1}")]));
+        assert_eq!(whole("{\"a\":1}", RecordLayout::Lines), is(&[(1, "{\"a\":1}")]));
     }
 
     #[test]
     fn faults_between_records_are_named() {
         for (file, shape, told) in [
-            ("[{}", Shape::Array, "line 1: the file ends before its array does"),
-            ("[{}\n{}]", Shape::Array, "line 2: a comma or the end of the array is missing after a record"),
-            ("[{},]", Shape::Array, "line 1: a record is missing"),
-            ("[,{}]", Shape::Array, "line 1: a record is missing"),
-            ("[]\n\n]", Shape::Array, "line 3: there is something after the end"),
-            ("{\"rows\":[]", Shape::Wrapped, "line 1: the file ends before its array does"),
-            ("[\n{\"a\":", Shape::Array, "line 2: the file ends within the record"),
-            ("{}\n}", Shape::Lines, "line 2: a record is missing"),
+            ("[{}", RecordLayout::Array, "line 1: the file ends before its array does"),
+            ("[{}\n{}]", RecordLayout::Array, "line 2: a comma or the end of the array is missing after a record"),
+            ("[{},]", RecordLayout::Array, "line 1: a record is missing"),
+            ("[,{}]", RecordLayout::Array, "line 1: a record is missing"),
+            ("[]\n\n]", RecordLayout::Array, "line 3: there is something after the end"),
+            ("{\"rows\":[]", RecordLayout::Wrapped, "line 1: the file ends before its array does"),
+            ("[\n{\"a\":", RecordLayout::Array, "line 2: the file ends within the record"),
+            ("{}\n}", RecordLayout::Lines, "line 2: a record is missing"),
         ] {
             assert_eq!(pieces(file, shape, 100).1.as_deref(), Some(told), "{file}");
         }
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_read_over() {
-        let (found, error) = pieces("{\"a\":1}\n{\"a\":12}\n{\"a\":1}", Shape::Lines, 7);
+        let (found, error) = pieces("{\"a\":1}\n{\"a\":12}\n{\"a\":1}", RecordLayout::Lines, 7);
         let short = Some("{\"a\":1}".to_owned());
         assert_eq!((found, error), (vec![(1, short.clone()), (2, None), (3, short)], None));
     }

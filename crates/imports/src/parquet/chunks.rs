@@ -7,7 +7,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::error::ImportError;
-use crate::failure::{Failure, Watched};
+use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::ReadSeek;
 
 /// What the crate reads ahead where it looks for the header of a page.
@@ -18,13 +18,13 @@ const MOST_FOOTER_BYTES: u32 = 64 << 20;
 /// One open file for all readers.
 #[derive(Clone)]
 pub(super) struct Chunks {
-    file: Arc<Mutex<Watched>>,
+    file: Arc<Mutex<WatchedReader>>,
     length: u64,
 }
 
 impl Chunks {
-    pub(super) fn open(file: Box<dyn ReadSeek>, failure: &Failure) -> std::result::Result<Self, ImportError> {
-        let mut file = Watched::new(file, failure);
+    pub(super) fn open(file: Box<dyn ReadSeek>, failure: &FirstFailure) -> std::result::Result<Self, ImportError> {
+        let mut file = WatchedReader::new(file, failure);
         let mut end = [0; 8];
         let length = file.seek(SeekFrom::End(0)).map_err(|error| failure.or_file(error))?;
         if length >= 8 {
@@ -52,10 +52,10 @@ impl Length for Chunks {
 }
 
 impl ChunkReader for Chunks {
-    type T = BufReader<At>;
+    type T = BufReader<PositionedReader>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(BufReader::with_capacity(BUFFER_BYTES, At { file: Arc::clone(&self.file), position: start }))
+        Ok(BufReader::with_capacity(BUFFER_BYTES, PositionedReader { file: Arc::clone(&self.file), position: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
@@ -64,18 +64,18 @@ impl ChunkReader for Chunks {
             return Err(ParquetError::EOF(format!("{length} bytes at {start} are beyond the end")));
         }
         let mut bytes = vec![0; length];
-        At { file: Arc::clone(&self.file), position: start }.read_exact(&mut bytes)?;
+        PositionedReader { file: Arc::clone(&self.file), position: start }.read_exact(&mut bytes)?;
         Ok(bytes.into())
     }
 }
 
 /// A reader with a position of its own.
-pub(super) struct At {
-    file: Arc<Mutex<Watched>>,
+pub(super) struct PositionedReader {
+    file: Arc<Mutex<WatchedReader>>,
     position: u64,
 }
 
-impl Read for At {
+impl Read for PositionedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.seek(SeekFrom::Start(self.position))?;

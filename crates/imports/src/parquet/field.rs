@@ -12,12 +12,12 @@ use crate::value::Value;
 
 /// What a field does not say itself: what the numbers of its column count, and the same of those within.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Meaning {
+pub(super) struct FieldMeaning {
     /// Whether a moment is one in UTC.
     utc: bool,
     /// Whether a number counts nanoseconds, which the fields have no kind for.
     nanos: Option<Nanos>,
-    within: Vec<(String, Meaning)>,
+    within: Vec<(String, FieldMeaning)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ enum Nanos {
     OfEpoch,
 }
 
-impl Meaning {
+impl FieldMeaning {
     pub(super) fn of(field: &Type) -> Self {
         if field.is_group() {
             let within = field.get_fields().iter().map(|inner| (inner.name().to_owned(), Self::of(inner))).collect();
@@ -58,7 +58,7 @@ impl Meaning {
 }
 
 /// A field as the value of a column.
-pub(super) fn value(field: Field, meaning: &Meaning, limits: Limits) -> Result<Value, String> {
+pub(super) fn value(field: Field, meaning: &FieldMeaning, limits: Limits) -> Result<Value, String> {
     Ok(match field {
         Field::Str(text) => Value::Text(text),
         Field::Bytes(bytes) => Value::Blob(bytes.data().to_vec()),
@@ -71,7 +71,7 @@ pub(super) fn value(field: Field, meaning: &Meaning, limits: Limits) -> Result<V
     })
 }
 
-fn scalar(field: &Field, meaning: &Meaning) -> Value {
+fn scalar(field: &Field, meaning: &FieldMeaning) -> Value {
     let moment = |nanos: i128| {
         let utc = if meaning.utc { "Z" } else { "" };
         Value::Text(format!("{}{utc}", calendar::timestamp(nanos)))
@@ -113,7 +113,7 @@ fn real(number: f64) -> Value {
 /// Writes a field as compact JSON; what cannot be told is written as the plain kind of its number.
 fn write(
     field: &Field,
-    meaning: Option<&Meaning>,
+    meaning: Option<&FieldMeaning>,
     limits: Limits,
     depth: usize,
     text: &mut String,
@@ -147,8 +147,11 @@ fn write(
             text.push('{');
             for (at, (key, inner)) in map.entries().iter().enumerate() {
                 separate(at, text);
-                let key =
-                    value(key.clone(), meaning.and_then(|m| m.repeated(0)).unwrap_or(&Meaning::default()), limits)?;
+                let key = value(
+                    key.clone(),
+                    meaning.and_then(|m| m.repeated(0)).unwrap_or(&FieldMeaning::default()),
+                    limits,
+                )?;
                 quote(&as_text(&key), text);
                 text.push(':');
                 write(inner, meaning.and_then(|meaning| meaning.repeated(1)), limits, depth + 1, text)?;
@@ -158,7 +161,7 @@ fn write(
         Field::Str(string) => quote(string, text),
         Field::Bytes(bytes) => quote(&hex(bytes.data()), text),
         Field::Bool(truth) => text.push_str(if *truth { "true" } else { "false" }),
-        flat => match scalar(flat, meaning.unwrap_or(&Meaning::default())) {
+        flat => match scalar(flat, meaning.unwrap_or(&FieldMeaning::default())) {
             Value::Text(string) if matches!(flat, Field::ULong(_)) => text.push_str(&string),
             Value::Text(string) => quote(&string, text),
             Value::Real(number) if number.is_finite() => text.push_str(&number::shown(number)),

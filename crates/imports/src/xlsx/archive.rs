@@ -9,7 +9,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::xml::Xml;
 use crate::error::ImportError;
-use crate::failure::{Failure, Watched};
+use crate::failure::{FirstFailure, WatchedReader};
 use crate::format::Input;
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -21,17 +21,17 @@ const END_MARK: &[u8] = b"PK\x05\x06";
 const END64_MARK: &[u8] = b"PK\x06\x07";
 
 /// A workbook whose directory is read.
-pub(super) struct Archive<'a> {
+pub(super) struct WorkbookArchive<'a> {
     input: &'a Input<'a>,
-    zip: ZipArchive<Watched>,
-    failure: Failure,
+    zip: ZipArchive<WatchedReader>,
+    failure: FirstFailure,
     expanded: Rc<Cell<u64>>,
 }
 
-impl<'a> Archive<'a> {
+impl<'a> WorkbookArchive<'a> {
     pub(super) fn open(input: &'a Input<'a>) -> Result<Self, ImportError> {
-        let failure = Failure::default();
-        let mut file = Watched::new((input.open)().map_err(ImportError::Io)?, &failure);
+        let failure = FirstFailure::default();
+        let mut file = WatchedReader::new((input.open)().map_err(ImportError::Io)?, &failure);
         check_end(&mut file).map_err(|error| failure.or_file(format!("not a workbook: {error}")))?;
         let zip = ZipArchive::new(file).map_err(|error| failure.or_file(format!("not a workbook: {error}")))?;
         Ok(Self { input, zip, failure, expanded: Rc::default() })
@@ -64,7 +64,7 @@ impl<'a> Archive<'a> {
             let start = file.data_start().ok_or_else(|| wrong(&"it has no place in the file"))?;
             (start, file.compressed_size(), file.compression())
         };
-        let mut file = Watched::new((self.input.open)().map_err(ImportError::Io)?, &self.failure);
+        let mut file = WatchedReader::new((self.input.open)().map_err(ImportError::Io)?, &self.failure);
         file.seek(SeekFrom::Start(start)).map_err(|error| wrong(&error))?;
         let compressed = BufReader::with_capacity(BUFFER_BYTES, file.take(size));
         let expanding: Box<dyn Read> = match method {
@@ -73,13 +73,13 @@ impl<'a> Archive<'a> {
             other => return Err(ImportError::whole(format!("part {name} is compressed by {other}, not by deflate"))),
         };
         let (expanded, all) = (Rc::clone(&self.expanded), self.input.limits.expanded_bytes);
-        Ok(Some(Box::new(Counted { expanding, expanded, all, own: 0, limit, failure: self.failure.clone() })))
+        Ok(Some(Box::new(CountedReader { expanding, expanded, all, own: 0, limit, failure: self.failure.clone() })))
     }
 }
 
 /// The directory is kept in memory, so its length must be known before it is read. Only archives beyond what an upload may be,
 /// or with more than 65,534 parts, need the 64-bit form.
-fn check_end(file: &mut Watched) -> io::Result<()> {
+fn check_end(file: &mut WatchedReader) -> io::Result<()> {
     let length = file.seek(SeekFrom::End(0))?;
     let tail = length.min(END_BYTES + 20 + u64::from(u16::MAX));
     file.seek(SeekFrom::Start(length - tail))?;
@@ -97,16 +97,16 @@ fn check_end(file: &mut Watched) -> io::Result<()> {
 }
 
 /// Counts what is expanded, in this part and in all.
-struct Counted {
+struct CountedReader {
     expanding: Box<dyn Read>,
     expanded: Rc<Cell<u64>>,
     all: u64,
     own: u64,
     limit: u64,
-    failure: Failure,
+    failure: FirstFailure,
 }
 
-impl Read for Counted {
+impl Read for CountedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.expanding.read(buffer)?;
         let more = u64::try_from(read).unwrap_or(u64::MAX);

@@ -3,7 +3,7 @@
 use quick_xml::events::Event;
 
 use super::strings::{Strings, text_until};
-use super::styles::{self, Shown};
+use super::styles::{self, NumberStyle};
 use super::xml::{Xml, attribute, reference};
 use crate::error::{ImportError, shortened};
 use crate::format::Limits;
@@ -14,7 +14,7 @@ const MOST_COLUMNS: usize = 16_384;
 
 /// What is in a cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Cell {
+pub(super) enum SheetCell {
     /// A value; NULL in an empty cell.
     Value(Value),
     /// Nothing that can be imported, and why.
@@ -25,13 +25,13 @@ pub(super) enum Cell {
 struct Described {
     at: usize,
     kind: String,
-    shown: Shown,
+    shown: NumberStyle,
 }
 
 /// Reads a sheet.
 pub(super) struct Sheet {
     xml: Xml,
-    styles: Vec<Shown>,
+    styles: Vec<NumberStyle>,
     strings: Strings,
     since_1904: bool,
     limits: Limits,
@@ -40,12 +40,12 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn new(xml: Xml, styles: Vec<Shown>, strings: Strings, since_1904: bool, limits: Limits) -> Self {
+    pub(super) fn new(xml: Xml, styles: Vec<NumberStyle>, strings: Strings, since_1904: bool, limits: Limits) -> Self {
         Self { xml, styles, strings, since_1904, limits, row: 0, ended: false }
     }
 
     /// Replaces `cells` by those of the next row, and gives its number, from 1.
-    pub(super) fn next_row(&mut self, cells: &mut Vec<(usize, Cell)>) -> Result<Option<u64>, ImportError> {
+    pub(super) fn next_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<Option<u64>, ImportError> {
         cells.clear();
         while !self.ended {
             match self.xml.next()? {
@@ -63,7 +63,7 @@ impl Sheet {
         Ok(None)
     }
 
-    fn read_row(&mut self, cells: &mut Vec<(usize, Cell)>) -> Result<(), ImportError> {
+    fn read_row(&mut self, cells: &mut Vec<(usize, SheetCell)>) -> Result<(), ImportError> {
         let (row, mut next, mut bytes) = (self.row, 0, 0);
         loop {
             let described = match self.xml.next()? {
@@ -85,7 +85,7 @@ impl Sheet {
             next = described.at + 1;
             let at = described.at;
             let cell = self.read_cell(&described)?;
-            if let Cell::Value(value) = &cell {
+            if let SheetCell::Value(value) = &cell {
                 bytes += value.len();
             }
             if bytes > self.limits.record_bytes() {
@@ -96,7 +96,7 @@ impl Sheet {
         }
     }
 
-    fn read_cell(&mut self, cell: &Described) -> Result<Cell, ImportError> {
+    fn read_cell(&mut self, cell: &Described) -> Result<SheetCell, ImportError> {
         let mut text = String::new();
         let mut in_value = false;
         loop {
@@ -141,29 +141,29 @@ impl Sheet {
         }
     }
 
-    fn value(&self, cell: &Described, text: String) -> Cell {
-        let wrong = |what: &str| Cell::Wrong(format!("'{}' is not {what}", shortened(&text)));
+    fn value(&self, cell: &Described, text: String) -> SheetCell {
+        let wrong = |what: &str| SheetCell::Wrong(format!("'{}' is not {what}", shortened(&text)));
         match cell.kind.as_str() {
-            "s" if text.is_empty() => Cell::Value(Value::Null),
+            "s" if text.is_empty() => SheetCell::Value(Value::Null),
             "s" => match text.trim().parse().ok().and_then(|number| self.strings.get(number)) {
-                Some("") => Cell::Value(Value::Null),
-                Some(shared) => Cell::Value(Value::Text(shared.to_owned())),
+                Some("") => SheetCell::Value(Value::Null),
+                Some(shared) => SheetCell::Value(Value::Text(shared.to_owned())),
                 None => wrong("the number of a shared text"),
             },
-            "str" | "inlineStr" | "d" if text.is_empty() => Cell::Value(Value::Null),
-            "str" | "inlineStr" | "d" => Cell::Value(Value::Text(text)),
-            "e" => Cell::Wrong(format!("the cell holds the error {}", shortened(&text))),
-            _ if text.is_empty() => Cell::Value(Value::Null),
+            "str" | "inlineStr" | "d" if text.is_empty() => SheetCell::Value(Value::Null),
+            "str" | "inlineStr" | "d" => SheetCell::Value(Value::Text(text)),
+            "e" => SheetCell::Wrong(format!("the cell holds the error {}", shortened(&text))),
+            _ if text.is_empty() => SheetCell::Value(Value::Null),
             "b" => match text.trim() {
-                "1" | "true" => Cell::Value(Value::Integer(1)),
-                "0" | "false" => Cell::Value(Value::Integer(0)),
+                "1" | "true" => SheetCell::Value(Value::Integer(1)),
+                "0" | "false" => SheetCell::Value(Value::Integer(0)),
                 _ => wrong("a boolean"),
             },
             _ => match text.trim().parse::<f64>() {
                 Ok(number) if number.is_finite() => {
                     // Whole numbers are read as such, so that none loses digits.
-                    let whole = text.trim().parse::<i64>().ok().filter(|_| cell.shown == Shown::Number);
-                    Cell::Value(
+                    let whole = text.trim().parse::<i64>().ok().filter(|_| cell.shown == NumberStyle::Number);
+                    SheetCell::Value(
                         whole.map_or_else(|| styles::value(number, cell.shown, self.since_1904), Value::Integer),
                     )
                 }

@@ -2,7 +2,7 @@
 
 use quick_xml::events::Event;
 
-use super::archive::Archive;
+use super::archive::WorkbookArchive;
 use super::xml::{Xml, reference};
 use crate::error::ImportError;
 
@@ -33,7 +33,7 @@ impl Strings {
     }
 }
 
-pub(super) fn read(archive: &mut Archive<'_>, part: Option<&str>) -> Result<Strings, ImportError> {
+pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Strings, ImportError> {
     let mut strings = Strings::default();
     let Some(part) = part else { return Ok(strings) };
     let mut xml = archive.xml(part)?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use quick_xml::events::Event;
 
-use super::archive::Archive;
+use super::archive::WorkbookArchive;
 use super::xml::attribute;
 use crate::calendar;
 use crate::error::ImportError;
@@ -21,7 +21,7 @@ const MILLIS_PER_DAY: f64 = 86_400_000.0;
 
 /// What a number is shown as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Shown {
+pub(super) enum NumberStyle {
     #[default]
     Number,
     Date,
@@ -32,7 +32,7 @@ pub(super) enum Shown {
 }
 
 /// The format of each style of the workbook.
-pub(super) fn read(archive: &mut Archive<'_>, part: Option<&str>) -> Result<Vec<Shown>, ImportError> {
+pub(super) fn read(archive: &mut WorkbookArchive<'_>, part: Option<&str>) -> Result<Vec<NumberStyle>, ImportError> {
     let mut styles = Vec::new();
     let xml = match part {
         Some(part) => archive.small_xml(part)?,
@@ -65,19 +65,19 @@ pub(super) fn read(archive: &mut Archive<'_>, part: Option<&str>) -> Result<Vec<
 }
 
 /// The formats every workbook has (ECMA-376, 18.8.30).
-fn built_in(id: u32) -> Shown {
+fn built_in(id: u32) -> NumberStyle {
     match id {
-        14..=17 | 27..=31 | 36 | 50..=54 | 57..=58 => Shown::Date,
-        18..=21 | 32..=35 | 45 | 47 | 55..=56 => Shown::Time,
-        22 => Shown::DateTime,
-        46 => Shown::Elapsed,
-        _ => Shown::Number,
+        14..=17 | 27..=31 | 36 | 50..=54 | 57..=58 => NumberStyle::Date,
+        18..=21 | 32..=35 | 45 | 47 | 55..=56 => NumberStyle::Time,
+        22 => NumberStyle::DateTime,
+        46 => NumberStyle::Elapsed,
+        _ => NumberStyle::Number,
     }
 }
 
 /// What a format code shows: the letters outside of quotes, escapes and brackets tell. Only the first section counts, which
 /// is that of positive numbers.
-fn of_code(code: &str) -> Shown {
+fn of_code(code: &str) -> NumberStyle {
     let (mut date, mut time, mut month) = (false, false, false);
     let mut characters = code.chars();
     while let Some(c) = characters.next() {
@@ -89,11 +89,11 @@ fn of_code(code: &str) -> Shown {
                 let inside = inside.to_ascii_lowercase();
                 if !inside.is_empty() && ["h", "m", "s"].iter().any(|unit| inside.chars().all(|c| unit.starts_with(c)))
                 {
-                    return Shown::Elapsed;
+                    return NumberStyle::Elapsed;
                 }
             }
             ';' => break,
-            'g' if characters.as_str().to_ascii_lowercase().starts_with("eneral") => return Shown::Number,
+            'g' if characters.as_str().to_ascii_lowercase().starts_with("eneral") => return NumberStyle::Number,
             'y' | 'd' => date = true,
             'h' | 's' => time = true,
             'm' => month = true,
@@ -101,35 +101,35 @@ fn of_code(code: &str) -> Shown {
         }
     }
     match (date, time) {
-        (true, true) => Shown::DateTime,
-        (true, false) => Shown::Date,
-        (false, true) => Shown::Time,
+        (true, true) => NumberStyle::DateTime,
+        (true, false) => NumberStyle::Date,
+        (false, true) => NumberStyle::Time,
         // Without hours and seconds, m is for months.
-        (false, false) if month => Shown::Date,
-        (false, false) => Shown::Number,
+        (false, false) if month => NumberStyle::Date,
+        (false, false) => NumberStyle::Number,
     }
 }
 
 /// A number as the value it is shown as: dates and times as ISO 8601 text.
-pub(super) fn value(number: f64, shown: Shown, since_1904: bool) -> Value {
-    let serial = if since_1904 && shown != Shown::Elapsed { number + FROM_1900_TO_1904 } else { number };
+pub(super) fn value(number: f64, shown: NumberStyle, since_1904: bool) -> Value {
+    let serial = if since_1904 && shown != NumberStyle::Elapsed { number + FROM_1900_TO_1904 } else { number };
     let outside = !(0.0..BEYOND).contains(&serial);
-    if shown == Shown::Number || outside || number.is_nan() {
+    if shown == NumberStyle::Number || outside || number.is_nan() {
         return match number::exact_integer(number) {
             Some(integer) => Value::Integer(integer),
             None => Value::Real(number),
         };
     }
     // There is a 29th of February 1900 in this calendar: it is number 60, and all before it are a day off.
-    let days = if serial < 60.0 && !since_1904 && shown != Shown::Time { serial + 1.0 } else { serial };
+    let days = if serial < 60.0 && !since_1904 && shown != NumberStyle::Time { serial + 1.0 } else { serial };
     let millis = number::exact_integer((days * MILLIS_PER_DAY).round()).unwrap_or_default();
     let (day, of_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
     let nanos = i128::from(of_day) * 1_000_000;
     let moment = i128::from(day - EPOCH) * calendar::NANOS_PER_DAY + nanos;
     Value::Text(match shown {
-        Shown::Date if of_day == 0 => calendar::date(day - EPOCH),
-        Shown::Time if serial < 1.0 => calendar::time(nanos),
-        Shown::Elapsed => duration(number),
+        NumberStyle::Date if of_day == 0 => calendar::date(day - EPOCH),
+        NumberStyle::Time if serial < 1.0 => calendar::time(nanos),
+        NumberStyle::Elapsed => duration(number),
         _ => calendar::timestamp(moment),
     })
 }
@@ -154,20 +154,20 @@ mod tests {
     #[test]
     fn codes() {
         for (code, shown) in [
-            ("General", Shown::Number),
-            ("0.00", Shown::Number),
-            ("#,##0;[Red]-#,##0", Shown::Number),
-            ("yyyy-mm-dd", Shown::Date),
-            ("mmm", Shown::Date),
-            ("hh:mm", Shown::Time),
-            ("mm:ss.0", Shown::Time),
-            ("d/m/yy h:mm AM/PM", Shown::DateTime),
-            ("[h]:mm:ss", Shown::Elapsed),
-            ("[mm]:ss", Shown::Elapsed),
-            ("0 \"days\"", Shown::Number),
-            ("0\\d", Shown::Number),
-            ("[$-409]dd.mm.yyyy", Shown::Date),
-            ("0;yyyy", Shown::Number),
+            ("General", NumberStyle::Number),
+            ("0.00", NumberStyle::Number),
+            ("#,##0;[Red]-#,##0", NumberStyle::Number),
+            ("yyyy-mm-dd", NumberStyle::Date),
+            ("mmm", NumberStyle::Date),
+            ("hh:mm", NumberStyle::Time),
+            ("mm:ss.0", NumberStyle::Time),
+            ("d/m/yy h:mm AM/PM", NumberStyle::DateTime),
+            ("[h]:mm:ss", NumberStyle::Elapsed),
+            ("[mm]:ss", NumberStyle::Elapsed),
+            ("0 \"days\"", NumberStyle::Number),
+            ("0\\d", NumberStyle::Number),
+            ("[$-409]dd.mm.yyyy", NumberStyle::Date),
+            ("0;yyyy", NumberStyle::Number),
         ] {
             assert_eq!(of_code(code), shown, "{code}");
         }
@@ -179,19 +179,19 @@ mod tests {
             Value::Text(text) => text,
             other => panic!("{other:?}"),
         };
-        assert_eq!(text(46_269.0, Shown::Date), "2026-09-04");
-        assert_eq!(text(46_269.5, Shown::Date), "2026-09-04T12:00:00");
-        assert_eq!(text(46_269.0, Shown::DateTime), "2026-09-04T00:00:00");
-        assert_eq!(text(46_269.520_833_333, Shown::DateTime), "2026-09-04T12:30:00");
-        assert_eq!(text(0.520_833_333, Shown::Time), "12:30:00");
-        assert_eq!(text(1.0, Shown::Date), "1900-01-01");
-        assert_eq!(text(59.0, Shown::Date), "1900-02-28");
-        assert_eq!(text(61.0, Shown::Date), "1900-03-01");
-        assert_eq!(text(1.104_166_667, Shown::Elapsed), "PT26H30M0S");
-        assert_eq!(value(44_807.0, Shown::Date, true), Value::Text("2026-09-04".to_owned()));
-        assert_eq!(value(-1.0, Shown::Date, false), Value::Integer(-1));
-        assert_eq!(value(3.0, Shown::Number, false), Value::Integer(3));
-        assert_eq!(value(3.5, Shown::Number, false), Value::Real(3.5));
-        assert_eq!(value(1e300, Shown::Number, false), Value::Real(1e300));
+        assert_eq!(text(46_269.0, NumberStyle::Date), "2026-09-04");
+        assert_eq!(text(46_269.5, NumberStyle::Date), "2026-09-04T12:00:00");
+        assert_eq!(text(46_269.0, NumberStyle::DateTime), "2026-09-04T00:00:00");
+        assert_eq!(text(46_269.520_833_333, NumberStyle::DateTime), "2026-09-04T12:30:00");
+        assert_eq!(text(0.520_833_333, NumberStyle::Time), "12:30:00");
+        assert_eq!(text(1.0, NumberStyle::Date), "1900-01-01");
+        assert_eq!(text(59.0, NumberStyle::Date), "1900-02-28");
+        assert_eq!(text(61.0, NumberStyle::Date), "1900-03-01");
+        assert_eq!(text(1.104_166_667, NumberStyle::Elapsed), "PT26H30M0S");
+        assert_eq!(value(44_807.0, NumberStyle::Date, true), Value::Text("2026-09-04".to_owned()));
+        assert_eq!(value(-1.0, NumberStyle::Date, false), Value::Integer(-1));
+        assert_eq!(value(3.0, NumberStyle::Number, false), Value::Integer(3));
+        assert_eq!(value(3.5, NumberStyle::Number, false), Value::Real(3.5));
+        assert_eq!(value(1e300, NumberStyle::Number, false), Value::Real(1e300));
     }
 }

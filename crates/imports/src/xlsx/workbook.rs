@@ -2,13 +2,13 @@
 
 use quick_xml::events::Event;
 
-use super::archive::Archive;
+use super::archive::WorkbookArchive;
 use super::xml::{attribute, flag};
 use crate::error::ImportError;
 
 /// The parts an import needs.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct WorkbookParts {
     pub(super) sheet: String,
     pub(super) styles: Option<String>,
     pub(super) strings: Option<String>,
@@ -24,7 +24,7 @@ struct Relation {
 }
 
 /// Finds the sheet named like `table`, else the first.
-pub(super) fn parts(archive: &mut Archive<'_>, table: &str) -> Result<Parts, ImportError> {
+pub(super) fn parts(archive: &mut WorkbookArchive<'_>, table: &str) -> Result<WorkbookParts, ImportError> {
     let workbook =
         find(&relations(archive, "", "_rels/.rels")?, "/officeDocument").unwrap_or("xl/workbook.xml".to_owned());
     let (folder, file) = workbook.rsplit_once('/').unwrap_or(("", &workbook));
@@ -59,7 +59,7 @@ pub(super) fn parts(archive: &mut Archive<'_>, table: &str) -> Result<Parts, Imp
     }
     let sheet = named.or(first).ok_or_else(|| ImportError::whole("the workbook has no sheet"))?;
     let (styles, strings) = (find(&relations, "/styles"), find(&relations, "/sharedStrings"));
-    Ok(Parts { sheet, styles, strings, since_1904 })
+    Ok(WorkbookParts { sheet, styles, strings, since_1904 })
 }
 
 fn find(relations: &[Relation], kind: &str) -> Option<String> {
@@ -67,7 +67,7 @@ fn find(relations: &[Relation], kind: &str) -> Option<String> {
 }
 
 /// What the part with this list of relations names; paths in it are relative to `folder`. External ones are ignored.
-fn relations(archive: &mut Archive<'_>, folder: &str, list: &str) -> Result<Vec<Relation>, ImportError> {
+fn relations(archive: &mut WorkbookArchive<'_>, folder: &str, list: &str) -> Result<Vec<Relation>, ImportError> {
     let mut relations = Vec::new();
     let Some(mut xml) = archive.small_xml(list)? else { return Ok(relations) };
     loop {

@@ -6,7 +6,7 @@ use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 
 use crate::error::ImportError;
-use crate::failure::Failure;
+use crate::failure::FirstFailure;
 use crate::format::Limits;
 
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -16,11 +16,11 @@ pub(super) struct Xml {
     reader: Reader<Bounded>,
     buffer: Vec<u8>,
     room: usize,
-    failure: Failure,
+    failure: FirstFailure,
 }
 
 impl Xml {
-    pub(super) fn new(part: Box<dyn Read>, limits: Limits, failure: Failure) -> Self {
+    pub(super) fn new(part: Box<dyn Read>, limits: Limits, failure: FirstFailure) -> Self {
         let room = limits.record_bytes();
         let bounded =
             Bounded { part: BufReader::with_capacity(BUFFER_BYTES, part), room, limit: room, failure: failure.clone() };
@@ -50,7 +50,7 @@ struct Bounded {
     part: BufReader<Box<dyn Read>>,
     room: usize,
     limit: usize,
-    failure: Failure,
+    failure: FirstFailure,
 }
 
 impl Read for Bounded {

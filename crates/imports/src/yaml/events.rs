@@ -13,14 +13,14 @@ use crate::source::{Chunk, Source};
 
 /// An event and the line, from 1, on which it begins.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct PlacedEvent {
     pub(super) event: Event<'static>,
     pub(super) line: u64,
 }
 
 /// What the parser, which takes characters that cannot fail, and its reader have to tell each other.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedInput {
     /// Bytes that may still be read before the next event.
     room: Cell<usize>,
     line: Cell<u64>,
@@ -30,7 +30,7 @@ struct Shared {
 
 struct Characters<R> {
     source: Source<R>,
-    shared: Rc<Shared>,
+    shared: Rc<SharedInput>,
     limits: Limits,
 }
 
@@ -77,20 +77,20 @@ impl<R: Read> Iterator for Characters<R> {
 /// The events of a file.
 pub(super) struct Events<R: Read + 'static> {
     parser: Parser<'static, BufferedInput<Characters<R>>>,
-    shared: Rc<Shared>,
+    shared: Rc<SharedInput>,
     limits: Limits,
 }
 
 impl<R: Read + 'static> Events<R> {
     pub(super) fn new(input: R, limits: Limits) -> Self {
-        let shared = Rc::new(Shared::default());
+        let shared = Rc::new(SharedInput::default());
         shared.line.set(1);
         let characters = Characters { source: Source::new(input), shared: Rc::clone(&shared), limits };
         Self { parser: Parser::new_from_iter(characters), shared, limits }
     }
 
     /// The next event; after the last, the end of the stream again.
-    pub(super) fn next(&mut self) -> Result<Placed, ImportError> {
+    pub(super) fn next(&mut self) -> Result<PlacedEvent, ImportError> {
         // A value with its escapes, and the white space and comments around it.
         self.shared.room.set(self.limits.record_bytes());
         let next = self.parser.next_event();
@@ -120,6 +120,6 @@ impl<R: Read + 'static> Events<R> {
         {
             return Err(ImportError::at(line, format!("the tag {tag} is not one of the core schema")));
         }
-        Ok(Placed { event, line })
+        Ok(PlacedEvent { event, line })
     }
 }

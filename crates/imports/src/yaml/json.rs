@@ -5,7 +5,7 @@ use std::io::Read;
 
 use saphyr_parser::Event;
 
-use super::events::{Events, Placed};
+use super::events::{Events, PlacedEvent};
 use super::scalar::{self, Scalar};
 use crate::error::ImportError;
 use crate::format::Limits;
@@ -14,7 +14,7 @@ use crate::number;
 use crate::value::Value;
 
 /// A list or mapping that is open.
-struct Open {
+struct OpenCollection {
     mapping: bool,
     /// Keys of the mapping.
     keys: HashSet<String>,
@@ -26,11 +26,11 @@ struct Open {
 /// error; one that is nested too deeply ends the file, since the parser remembers every level.
 pub(super) fn text<R: Read + 'static>(
     events: &mut Events<R>,
-    first: Placed,
+    first: PlacedEvent,
     limits: Limits,
 ) -> Result<Result<Value, String>, ImportError> {
     let mut text = String::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenCollection> = Vec::new();
     let mut fault = None;
     let mut next = first;
     loop {
@@ -42,7 +42,7 @@ pub(super) fn text<R: Read + 'static>(
                 }
                 let mapping = matches!(next.event, Event::MappingStart(..));
                 text.push(if mapping { '{' } else { '[' });
-                open.push(Open { mapping, keys: HashSet::new(), written: 0 });
+                open.push(OpenCollection { mapping, keys: HashSet::new(), written: 0 });
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let mapping = open.pop().is_some_and(|open| open.mapping);
@@ -78,7 +78,7 @@ pub(super) fn text<R: Read + 'static>(
 }
 
 /// Writes what stands before the next key or value; says whether it is a key.
-fn separate(text: &mut String, open: &mut [Open], line: u64, scalar: bool) -> Result<bool, ImportError> {
+fn separate(text: &mut String, open: &mut [OpenCollection], line: u64, scalar: bool) -> Result<bool, ImportError> {
     let Some(open) = open.last_mut() else { return Ok(false) };
     let key = open.mapping && open.written % 2 == 0;
     if key && !scalar {

@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 
 /// What is behind a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Endpoint {
+pub(crate) enum ChildEndpoint {
     Health,
     Version,
     Pipeline,
@@ -14,22 +14,22 @@ pub(crate) enum Endpoint {
 
 /// Behind which database and branch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Target {
+pub(crate) struct SqlTarget {
     pub(crate) database: Option<String>,
     pub(crate) branch: Option<String>,
 }
 
-const ENDPOINTS: &[(&str, Endpoint)] = &[
-    ("v2/pipeline", Endpoint::Pipeline),
-    ("v3/pipeline", Endpoint::Pipeline),
-    ("v3/cursor", Endpoint::Cursor),
-    ("v2", Endpoint::Version),
-    ("v3", Endpoint::Version),
-    ("health", Endpoint::Health),
-    ("metrics", Endpoint::Metrics),
+const ENDPOINTS: &[(&str, ChildEndpoint)] = &[
+    ("v2/pipeline", ChildEndpoint::Pipeline),
+    ("v3/pipeline", ChildEndpoint::Pipeline),
+    ("v3/cursor", ChildEndpoint::Cursor),
+    ("v2", ChildEndpoint::Version),
+    ("v3", ChildEndpoint::Version),
+    ("health", ChildEndpoint::Health),
+    ("metrics", ChildEndpoint::Metrics),
 ];
 
-impl Endpoint {
+impl ChildEndpoint {
     /// Its one method.
     pub(crate) fn method(self) -> &'static str {
         match self {
@@ -40,9 +40,9 @@ impl Endpoint {
 }
 
 /// What a path names, as it came: `[db/{database}/][branch/{branch}/]{endpoint}`. Doubled slashes come from clients whose URL ends in one.
-pub(crate) fn parse(path: &str) -> Option<(Target, Endpoint)> {
+pub(crate) fn parse(path: &str) -> Option<(SqlTarget, ChildEndpoint)> {
     let mut rest = path.trim_start_matches('/');
-    let mut target = Target::default();
+    let mut target = SqlTarget::default();
     if let Some(after) = rest.strip_prefix("db/") {
         let (name, after) = after.split_once('/')?;
         target.database = Some(decoded(name)?);
@@ -53,7 +53,7 @@ pub(crate) fn parse(path: &str) -> Option<(Target, Endpoint)> {
         return ENDPOINTS.iter().find_map(|(name, endpoint)| {
             let branch = after.strip_suffix(name)?.strip_suffix('/')?.trim_end_matches('/');
             let branch = decoded(branch).filter(|branch| !branch.is_empty())?;
-            Some((Target { branch: Some(branch), ..target.clone() }, *endpoint))
+            Some((SqlTarget { branch: Some(branch), ..target.clone() }, *endpoint))
         });
     }
     ENDPOINTS.iter().find(|(name, _)| *name == rest).map(|(_, endpoint)| (target, *endpoint))
@@ -69,20 +69,23 @@ mod tests {
 
     #[test]
     fn paths_name_database_branch_and_endpoint() {
-        let named = |database: Option<&str>, branch: Option<&str>| Target {
+        let named = |database: Option<&str>, branch: Option<&str>| SqlTarget {
             database: database.map(str::to_owned),
             branch: branch.map(str::to_owned),
         };
         for (path, expected) in [
-            ("/v2/pipeline", Some((named(None, None), Endpoint::Pipeline))),
-            ("//v3/pipeline", Some((named(None, None), Endpoint::Pipeline))),
-            ("/health", Some((named(None, None), Endpoint::Health))),
-            ("/db/rivers/v3/cursor", Some((named(Some("rivers"), None), Endpoint::Cursor))),
-            ("/db/rivers//v3", Some((named(Some("rivers"), None), Endpoint::Version))),
-            ("/branch/work/v2/pipeline", Some((named(None, Some("work")), Endpoint::Pipeline))),
-            ("/db/a/branch/feature/x/v2/pipeline", Some((named(Some("a"), Some("feature/x")), Endpoint::Pipeline))),
-            ("/branch/feature%2Fx/v2/pipeline", Some((named(None, Some("feature/x")), Endpoint::Pipeline))),
-            ("/branch/v2/v2/pipeline", Some((named(None, Some("v2")), Endpoint::Pipeline))),
+            ("/v2/pipeline", Some((named(None, None), ChildEndpoint::Pipeline))),
+            ("//v3/pipeline", Some((named(None, None), ChildEndpoint::Pipeline))),
+            ("/health", Some((named(None, None), ChildEndpoint::Health))),
+            ("/db/rivers/v3/cursor", Some((named(Some("rivers"), None), ChildEndpoint::Cursor))),
+            ("/db/rivers//v3", Some((named(Some("rivers"), None), ChildEndpoint::Version))),
+            ("/branch/work/v2/pipeline", Some((named(None, Some("work")), ChildEndpoint::Pipeline))),
+            (
+                "/db/a/branch/feature/x/v2/pipeline",
+                Some((named(Some("a"), Some("feature/x")), ChildEndpoint::Pipeline)),
+            ),
+            ("/branch/feature%2Fx/v2/pipeline", Some((named(None, Some("feature/x")), ChildEndpoint::Pipeline))),
+            ("/branch/v2/v2/pipeline", Some((named(None, Some("v2")), ChildEndpoint::Pipeline))),
             ("/branch/v2/pipeline", None),
             ("/branch//v2/pipeline", None),
             ("/v3-protobuf", None),

@@ -10,7 +10,7 @@ use branchyard_deployments::ports::{Authorized, SqlCaller};
 use branchyard_domain::values::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::control::Outcome;
+use crate::control::CallerOutcome;
 use crate::hrana::errors::HttpError;
 
 /// How long a caller is remembered.
@@ -22,33 +22,33 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MOST_REJECTED: u32 = 10;
 
 /// A question for the server.
-pub(crate) struct Question {
+pub(crate) struct CallerQuestion {
     pub(crate) token: [u8; 32],
     pub(crate) address: Option<IpAddr>,
-    pub(crate) answer: oneshot::Sender<Outcome>,
+    pub(crate) answer: oneshot::Sender<CallerOutcome>,
 }
 
 #[derive(Default)]
-struct State {
+struct CallersState {
     /// Towards the server, while it is there.
-    server: Option<mpsc::Sender<Question>>,
+    server: Option<mpsc::Sender<CallerQuestion>>,
     remembered: HashMap<[u8; 32], (SqlCaller, Instant)>,
     rejected: HashMap<IpAddr, (Instant, u32)>,
 }
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Callers {
-    state: Mutex<State>,
+pub(crate) struct CallerCache {
+    state: Mutex<CallersState>,
 }
 
-impl Callers {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl CallerCache {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CallersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server is there: from now on it is asked, and nothing is remembered from before.
-    pub(crate) fn connect(&self, server: mpsc::Sender<Question>) {
+    pub(crate) fn connect(&self, server: mpsc::Sender<CallerQuestion>) {
         let mut state = self.lock();
         state.server = Some(server);
         state.remembered.clear();
@@ -64,7 +64,7 @@ impl Callers {
     }
 
     /// Towards the server, unless its channel has broken off.
-    fn server(&self) -> Option<mpsc::Sender<Question>> {
+    fn server(&self) -> Option<mpsc::Sender<CallerQuestion>> {
         self.lock().server.clone().filter(|server| !server.is_closed())
     }
 
@@ -106,10 +106,10 @@ impl Callers {
                 break self.recall(hash, Instant::now()).map(Authorized::Caller);
             };
             match ask(&server, hash, address).await {
-                Reply::Said(outcome) => break outcome.authorized(),
-                Reply::Late => break None,
+                CallerReply::Said(outcome) => break outcome.authorized(),
+                CallerReply::Late => break None,
                 // The server went while it was asked: it is away, or another one took its place.
-                Reply::Gone => server.closed().await,
+                CallerReply::Gone => server.closed().await,
             }
         };
         match authorized {
@@ -178,24 +178,24 @@ fn token_of(header: &str) -> Option<[u8; 32]> {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What became of a question.
-enum Reply {
-    Said(Outcome),
+enum CallerReply {
+    Said(CallerOutcome),
     /// No answer in time.
     Late,
     /// The channel broke off.
     Gone,
 }
 
-async fn ask(server: &mpsc::Sender<Question>, token: [u8; 32], address: Option<IpAddr>) -> Reply {
+async fn ask(server: &mpsc::Sender<CallerQuestion>, token: [u8; 32], address: Option<IpAddr>) -> CallerReply {
     let (answer, answered) = oneshot::channel();
     let asked = async {
-        server.send(Question { token, address, answer }).await.ok()?;
+        server.send(CallerQuestion { token, address, answer }).await.ok()?;
         answered.await.ok()
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Some(outcome)) => Reply::Said(outcome),
-        Ok(None) => Reply::Gone,
-        Err(_) => Reply::Late,
+        Ok(Some(outcome)) => CallerReply::Said(outcome),
+        Ok(None) => CallerReply::Gone,
+        Err(_) => CallerReply::Late,
     }
 }
 
@@ -208,8 +208,8 @@ mod tests {
         format!("Bearer hsat.v1.{}3mhf8X", "A".repeat(43))
     }
 
-    fn ada(expires_at: Option<i64>) -> Outcome {
-        Outcome::Caller {
+    fn ada(expires_at: Option<i64>) -> CallerOutcome {
+        CallerOutcome::Caller {
             user: "0199c3a7-1111-7222-8333-444455556666".into(),
             name: "ada".into(),
             email: "ada@example.test".into(),
@@ -219,8 +219,8 @@ mod tests {
     }
 
     /// A server that gives one answer.
-    fn serve(callers: &Callers, outcome: Outcome) {
-        let (sender, mut questions) = mpsc::channel::<Question>(8);
+    fn serve(callers: &CallerCache, outcome: CallerOutcome) {
+        let (sender, mut questions) = mpsc::channel::<CallerQuestion>(8);
         callers.connect(sender);
         tokio::spawn(async move {
             while let Some(question) = questions.recv().await {
@@ -229,24 +229,24 @@ mod tests {
         });
     }
 
-    async fn check(callers: &Callers) -> Result<String, HttpError> {
+    async fn check(callers: &CallerCache) -> Result<String, HttpError> {
         let now = Timestamp::from_seconds(100);
         callers.check(Some(&header()), None, now).await.map(|caller| caller.name)
     }
 
     #[tokio::test]
     async fn each_answer_of_the_server_has_its_outcome() {
-        let callers = Callers::default();
+        let callers = CallerCache::default();
         let rejected = Err(HttpError::Unauthenticated { sent: true });
         serve(&callers, ada(None));
         assert_eq!(check(&callers).await, Ok("ada".into()));
         serve(&callers, ada(Some(100_000_000)));
         assert_eq!(check(&callers).await, rejected);
-        serve(&callers, Outcome::BadToken);
+        serve(&callers, CallerOutcome::BadToken);
         assert_eq!(check(&callers).await, rejected);
-        serve(&callers, Outcome::NoRole);
+        serve(&callers, CallerOutcome::NoRole);
         assert!(matches!(check(&callers).await, Err(HttpError::NotFound(_))));
-        serve(&callers, Outcome::Unknown);
+        serve(&callers, CallerOutcome::Unknown);
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
         let now = Timestamp::from_seconds(100);
         assert_eq!(callers.check(None, None, now).await, Err(HttpError::Unauthenticated { sent: false }));
@@ -261,7 +261,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_server_away_only_recent_callers_are_served() {
-        let callers = Callers::default();
+        let callers = CallerCache::default();
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
         serve(&callers, ada(None));
         check(&callers).await.unwrap();
@@ -270,7 +270,7 @@ mod tests {
         let PlainTokenHash(hash) = hash();
         assert!(callers.recall(hash, Instant::now() + REMEMBERED).is_none());
         // Back again, it alone decides, and what was remembered is gone.
-        serve(&callers, Outcome::BadToken);
+        serve(&callers, CallerOutcome::BadToken);
         callers.disconnect();
         assert!(matches!(check(&callers).await, Err(HttpError::Unavailable(_))));
     }
@@ -278,10 +278,10 @@ mod tests {
     /// A busy machine has the request reach the channel just before it breaks off.
     #[tokio::test]
     async fn a_server_that_goes_while_it_is_asked_is_away() {
-        let callers = Callers::default();
+        let callers = CallerCache::default();
         serve(&callers, ada(None));
         check(&callers).await.unwrap();
-        let (sender, mut questions) = mpsc::channel::<Question>(8);
+        let (sender, mut questions) = mpsc::channel::<CallerQuestion>(8);
         callers.lock().server = Some(sender);
         let breaks = async {
             let question = questions.recv().await;
@@ -296,8 +296,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_takes_the_place_of_another_is_asked() {
-        let callers = Callers::default();
-        let (sender, mut questions) = mpsc::channel::<Question>(8);
+        let callers = CallerCache::default();
+        let (sender, mut questions) = mpsc::channel::<CallerQuestion>(8);
         callers.connect(sender);
         let replaced = async {
             drop(questions.recv().await);
@@ -317,8 +317,8 @@ mod tests {
 
     #[tokio::test]
     async fn guessing_is_limited_by_address() {
-        let callers = Callers::default();
-        serve(&callers, Outcome::BadToken);
+        let callers = CallerCache::default();
+        serve(&callers, CallerOutcome::BadToken);
         let (one, other) = (Some(IpAddr::from([127, 0, 0, 1])), Some(IpAddr::from([127, 0, 0, 2])));
         let now = Timestamp::from_seconds(100);
         for _ in 0..MOST_REJECTED {
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn addresses_that_guess_are_remembered_within_bounds() {
-        let (callers, now) = (Callers::default(), Instant::now());
+        let (callers, now) = (CallerCache::default(), Instant::now());
         for number in 0..u32::try_from(MOST_REMEMBERED).unwrap() + 5 {
             callers.note_rejected(IpAddr::from(number.to_be_bytes()), now);
         }

@@ -13,11 +13,12 @@ use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
-use super::callers::Question;
-use super::databases::Named;
+use super::callers::CallerQuestion;
+use super::databases::NamedDatabase;
 use super::state::Child;
 use crate::control::{
-    Answer, Ask, FromProcess, FromServer, Hello, LONGEST_LINE, Outcome, Proof, Side, Welcome, proof, proves, to_line,
+    CallerOutcome, ControlReply, ControlRequest, ControlSide, FromProcess, FromServer, Hello, LONGEST_LINE, Proof,
+    Welcome, proof, proves, to_line,
 };
 use crate::folder::SOCKET;
 use crate::spec::{self, Secret, hex};
@@ -78,7 +79,7 @@ async fn greet(child: &Child, reader: &mut BufReader<OwnedReadHalf>, writer: &mu
     let nonce = hex(&Secret::fresh().bytes()?);
     let welcome = Welcome {
         nonce: nonce.clone(),
-        proof: proof(&secret, Side::Process, &hello.nonce),
+        proof: proof(&secret, ControlSide::Process, &hello.nonce),
         instance: child.spec.instance.clone(),
         process: std::process::id(),
         port: child.spec.port,
@@ -86,13 +87,13 @@ async fn greet(child: &Child, reader: &mut BufReader<OwnedReadHalf>, writer: &mu
     };
     writer.write_all(&to_line(&welcome)).await.ok()?;
     let shown: Proof = serde_json::from_slice(&line(reader).await?).ok()?;
-    proves(&secret, Side::Server, &nonce, &shown.proof).then_some(())
+    proves(&secret, ControlSide::Server, &nonce, &shown.proof).then_some(())
 }
 
 /// Gone when the server is.
-struct Connected(Arc<Child>);
+struct ServerConnection(Arc<Child>);
 
-impl Drop for Connected {
+impl Drop for ServerConnection {
     fn drop(&mut self) {
         self.0.reach(None);
         self.0.callers.disconnect();
@@ -101,17 +102,17 @@ impl Drop for Connected {
 
 async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut writer: OwnedWriteHalf) {
     let (messages, mut to_write) = mpsc::channel::<FromProcess>(WAITING);
-    let (questions, mut asked) = mpsc::channel::<Question>(WAITING);
+    let (questions, mut asked) = mpsc::channel::<CallerQuestion>(WAITING);
     child.reach(Some(messages.clone()));
     child.callers.connect(questions);
-    let _connected = Connected(Arc::clone(&child));
+    let _connected = ServerConnection(Arc::clone(&child));
     if child.is_ready.load(Ordering::Acquire) {
         child.tell(FromProcess::Ready);
     }
     if child.counters.volume_full.load(Ordering::Relaxed) {
         child.tell(FromProcess::VolumeFull { full: true });
     }
-    let mut waiting: HashMap<u64, oneshot::Sender<Outcome>> = HashMap::new();
+    let mut waiting: HashMap<u64, oneshot::Sender<CallerOutcome>> = HashMap::new();
     let mut next = 0_u64;
     // Reading is not given up in the middle of a line.
     let (lines, mut said) = mpsc::channel::<Vec<u8>>(WAITING);
@@ -150,7 +151,7 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
                             let _ = answer.send(outcome);
                         }
                     }
-                    Ok(FromServer::Ask { id, ask }) => {
+                    Ok(FromServer::ControlRequest { id, ask }) => {
                         let (child, messages) = (Arc::clone(&child), messages.clone());
                         actix_web::rt::spawn(async move {
                             let answer = answer(&child, ask).await;
@@ -168,43 +169,45 @@ async fn converse(child: Arc<Child>, mut reader: BufReader<OwnedReadHalf>, mut w
     read.abort();
 }
 
-async fn answer(child: &Arc<Child>, ask: Ask) -> Answer {
-    let refused = |why: String| Answer::Refused { why };
+async fn answer(child: &Arc<Child>, ask: ControlRequest) -> ControlReply {
+    let refused = |why: String| ControlReply::Refused { why };
     match ask {
-        Ask::Ping => Answer::Fine,
-        Ask::Apply { settings } => {
+        ControlRequest::Ping => ControlReply::Fine,
+        ControlRequest::Apply { settings } => {
             child.apply(spec::settings(&settings));
-            Answer::Fine
+            ControlReply::Fine
         }
-        Ask::ForgetCallers => {
+        ControlRequest::ForgetCallers => {
             child.callers.forget();
-            Answer::Fine
+            ControlReply::Fine
         }
-        Ask::Sample => {
+        ControlRequest::Sample => {
             let (memory, volume) =
                 (super::resources::memory(child.spec.memory_gb), super::resources::volume(child.spec.volume_gb));
-            Answer::Sample { sample: child.counters.sample(child.streams.count(), child.spec.cpus, memory, volume) }
+            ControlReply::Sample {
+                sample: child.counters.sample(child.streams.count(), child.spec.cpus, memory, volume),
+            }
         }
-        Ask::Drain => {
+        ControlRequest::Drain => {
             child.drained.notify_one();
-            Answer::Fine
+            ControlReply::Fine
         }
-        Ask::CreateDatabase { operation, name, database, file } => {
+        ControlRequest::CreateDatabase { operation, name, database, file } => {
             let on = Arc::clone(child);
             let made = actix_web::rt::task::spawn_blocking(move || create(&on, &name, &database, &file)).await;
             tracing::info!(operation, "a database was asked for");
             match made {
-                Ok(Ok(())) => Answer::Fine,
+                Ok(Ok(())) => ControlReply::Fine,
                 Ok(Err(why)) => refused(why),
                 Err(error) => refused(error.to_string()),
             }
         }
-        Ask::DropDatabase { operation, name } => {
+        ControlRequest::DropDatabase { operation, name } => {
             let on = Arc::clone(child);
             let dropped = actix_web::rt::task::spawn_blocking(move || drop_database(&on, &name)).await;
             tracing::info!(operation, "a database was dropped");
             match dropped {
-                Ok(Ok(())) => Answer::Fine,
+                Ok(Ok(())) => ControlReply::Fine,
                 Ok(Err(why)) => refused(why),
                 Err(error) => refused(error.to_string()),
             }
@@ -227,7 +230,7 @@ fn create(child: &Child, name: &str, database: &str, file: &str) -> Result<(), S
     let file = DatabaseId::parse(file).map_err(|error| say(&error))?;
     let from = child.folder.path().join("incoming").join(file.to_string());
     child.engine.put_back(id, &from).map_err(|error| say(&error))?;
-    child.databases.add(Named { name, id }).map_err(|error| say(&error))
+    child.databases.add(NamedDatabase { name, id }).map_err(|error| say(&error))
 }
 
 fn drop_database(child: &Child, name: &str) -> Result<(), String> {

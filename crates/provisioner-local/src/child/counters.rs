@@ -22,13 +22,13 @@ pub(crate) struct Counters {
     pub(crate) volume_full: AtomicBool,
     /// How much is on the volume.
     pub(crate) disk_used: AtomicU64,
-    last: Mutex<Last>,
+    last: Mutex<LastSample>,
     latency: Mutex<Histogram>,
 }
 
 /// As of the last sample.
 #[derive(Default)]
-struct Last {
+struct LastSample {
     at: Option<Instant>,
     totals: BTreeMap<&'static str, f64>,
 }

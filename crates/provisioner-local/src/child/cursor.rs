@@ -6,23 +6,23 @@ use std::time::{Duration, Instant};
 use actix_web::rt::task::spawn_blocking;
 use branchyard_deployments::ports::SqlCaller;
 use branchyard_deployments::values::Setting;
-use branchyard_domain::ports::{Canceled, Flow};
+use branchyard_domain::ports::{CancellationToken, Flow};
 use branchyard_domain::values::DatabaseId;
 use bytes::Bytes;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::address::Target;
+use super::address::SqlTarget;
 use super::pipeline::{WithBaton, malformed};
-use super::slots::{Slot, Slots};
+use super::slots::{RunPermit, Slots};
 use super::state::Child;
-use crate::hrana::answer::{Lines, line};
+use crate::hrana::answer::{LineSink, line};
 use crate::hrana::check;
 use crate::hrana::errors::HttpError;
-use crate::hrana::run::{self, Around, CursorRun, Progress};
+use crate::hrana::run::{self, Around, CursorRun, RunProgress};
 use crate::hrana::streams::Stream;
-use crate::hrana::wire::{Batch, Cursor};
+use crate::hrana::wire::{Cursor, HranaBatch};
 
 /// Bytes sent at once.
 const PIECE: usize = 16 << 10;
@@ -32,12 +32,12 @@ const SOON: Duration = Duration::from_millis(100);
 const PIECES: usize = 4;
 
 /// The answer's lines on their way, with what stops the work when nobody takes them.
-pub(super) struct Answer {
+pub(super) struct CursorAnswer {
     pub(super) pieces: mpsc::Receiver<Bytes>,
-    canceled: Canceled,
+    canceled: CancellationToken,
 }
 
-impl Drop for Answer {
+impl Drop for CursorAnswer {
     fn drop(&mut self) {
         self.canceled.cancel();
     }
@@ -48,7 +48,7 @@ const LEAVING: &[&str] =
     &["begin", "savepoint", "pragma", "temp", "dolt_branch", "dolt_checkout", "dolt_rebase", "commit", "rollback"];
 
 /// Whether a batch surely leaves a clean stream clean.
-fn stays_clean(batch: &Batch) -> bool {
+fn stays_clean(batch: &HranaBatch) -> bool {
     batch.steps.iter().all(|step| {
         let sql = step.stmt.sql.as_deref().map(str::to_ascii_lowercase);
         sql.is_some_and(|sql| !LEAVING.iter().any(|word| sql.contains(word)))
@@ -57,11 +57,11 @@ fn stays_clean(batch: &Batch) -> bool {
 
 /// Gathers lines to pieces. The first line is the baton, which says whether the stream ends clean: it waits for the end, unless
 /// that takes too long.
-struct Pieces {
+struct LinePieces {
     sender: mpsc::Sender<Bytes>,
     runtime: Handle,
     slots: Arc<Slots>,
-    slot: Option<Slot>,
+    slot: Option<RunPermit>,
     patience: Duration,
     /// The first line, should it have to go before the end.
     early: Option<Vec<u8>>,
@@ -70,7 +70,7 @@ struct Pieces {
     is_gone: bool,
 }
 
-impl Pieces {
+impl LinePieces {
     fn send(&mut self) -> Flow {
         self.sent_at = Instant::now();
         if self.is_gone {
@@ -100,7 +100,7 @@ impl Pieces {
     }
 }
 
-impl Lines for Pieces {
+impl LineSink for LinePieces {
     fn line(&mut self, line: Vec<u8>) -> Flow {
         let is_row = line.starts_with(br#"{"type":"row""#);
         self.gathered.extend_from_slice(&line);
@@ -119,9 +119,9 @@ pub(super) async fn answer(
     child: Arc<Child>,
     caller: SqlCaller,
     database: DatabaseId,
-    target: Target,
+    target: SqlTarget,
     body: Bytes,
-) -> Result<Answer, HttpError> {
+) -> Result<CursorAnswer, HttpError> {
     let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
     let stream = child.enter(&caller, database, &target, head.baton.as_deref())?;
     let stored = stream.stored.keys().copied().collect();
@@ -136,7 +136,7 @@ pub(super) async fn answer(
     let Some(slot) = child.slots.enter().await else {
         return Err(child.give_up(stream, HttpError::Unavailable("too many requests are waiting; try again")));
     };
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let (on, id, cancel) = (Arc::clone(&child), stream.id, canceled.clone());
     let opened = spawn_blocking(move || {
         let mut stream = stream;
@@ -161,7 +161,7 @@ pub(super) async fn answer(
         && stays_clean(&batch)
         && stream.session.as_ref().is_some_and(|session| session.is_clean());
     let first = |baton: String| line(&json!({"baton": baton, "base_url": null}));
-    let pieces_out = Pieces {
+    let pieces_out = LinePieces {
         sender,
         runtime: Handle::current(),
         slots: Arc::clone(&child.slots),
@@ -173,10 +173,16 @@ pub(super) async fn answer(
         is_gone: false,
     };
     actix_web::rt::spawn(run_on(child, stream, CursorRun::new(batch), pieces_out, canceled.clone()));
-    Ok(Answer { pieces, canceled })
+    Ok(CursorAnswer { pieces, canceled })
 }
 
-async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut pieces: Pieces, canceled: Canceled) {
+async fn run_on(
+    child: Arc<Child>,
+    mut stream: Stream,
+    mut run: CursorRun,
+    mut pieces: LinePieces,
+    canceled: CancellationToken,
+) {
     let _running = child.count_running();
     let id = stream.id;
     loop {
@@ -185,10 +191,10 @@ async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut p
             let limits = on.limits();
             let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &cancel };
             let mut progress = run.advance(&mut stream, &around, &mut pieces);
-            while progress == Progress::NeedsTurn && on.take_free_turn(&mut stream) {
+            while progress == RunProgress::NeedsTurn && on.take_free_turn(&mut stream) {
                 progress = run.advance(&mut stream, &around, &mut pieces);
             }
-            let clean = progress == Progress::Done && stream.settle();
+            let clean = progress == RunProgress::Done && stream.settle();
             (stream, run, pieces, progress, clean)
         })
         .await;
@@ -197,7 +203,7 @@ async fn run_on(child: Arc<Child>, mut stream: Stream, mut run: CursorRun, mut p
             return;
         };
         (stream, run, pieces) = (back, ran, lines);
-        if progress == Progress::Done {
+        if progress == RunProgress::Done {
             stream.sequence += 1;
             let baton = child.baton(&stream, stream.sequence, clean);
             child.streams.put_back(stream, Instant::now());
@@ -218,7 +224,7 @@ mod tests {
 
     #[test]
     fn only_what_surely_leaves_nothing_behind_is_clean() {
-        let batch = |sql: &str| -> Batch {
+        let batch = |sql: &str| -> HranaBatch {
             serde_json::from_str(&json!({"steps": [{"stmt": {"sql": sql}}]}).to_string()).unwrap()
         };
         assert!(stays_clean(&batch("select * from t")));
@@ -226,7 +232,7 @@ mod tests {
         {
             assert!(!stays_clean(&batch(sql)), "{sql}");
         }
-        let stored: Batch = serde_json::from_str(r#"{"steps": [{"stmt": {"sql_id": 1}}]}"#).unwrap();
+        let stored: HranaBatch = serde_json::from_str(r#"{"steps": [{"stmt": {"sql_id": 1}}]}"#).unwrap();
         assert!(!stays_clean(&stored));
     }
 }

@@ -12,13 +12,13 @@ use crate::folder;
 
 /// A database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedDatabase {
     pub(crate) name: ServedName,
     pub(crate) id: DatabaseId,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct DatabaseEntry {
     name: String,
     id: String,
 }
@@ -27,24 +27,24 @@ struct Entry {
 pub(crate) const LIST: &str = "databases.json";
 
 /// The databases of a folder; the first is the default one.
-pub(crate) fn read(db: &ConfinedDir) -> io::Result<Vec<Named>> {
+pub(crate) fn read(db: &ConfinedDir) -> io::Result<Vec<NamedDatabase>> {
     let unreadable = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, why.to_string());
     let bytes = db.read(LIST, folder::MOST_BYTES)?;
-    let entries: Vec<Entry> = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
+    let entries: Vec<DatabaseEntry> = serde_json::from_slice(&bytes).map_err(|error| unreadable(&error))?;
     entries
         .into_iter()
         .map(|entry| {
             let name = ServedName::parse(&entry.name).map_err(|error| unreadable(&error))?;
-            Ok(Named { name, id: DatabaseId::parse(&entry.id).map_err(|error| unreadable(&error))? })
+            Ok(NamedDatabase { name, id: DatabaseId::parse(&entry.id).map_err(|error| unreadable(&error))? })
         })
         .collect()
 }
 
 /// Writes them, all or none.
-pub(crate) fn write(db: &ConfinedDir, databases: &[Named]) -> io::Result<()> {
-    let entries: Vec<Entry> = databases
+pub(crate) fn write(db: &ConfinedDir, databases: &[NamedDatabase]) -> io::Result<()> {
+    let entries: Vec<DatabaseEntry> = databases
         .iter()
-        .map(|database| Entry { name: database.name.to_string(), id: database.id.to_string() })
+        .map(|database| DatabaseEntry { name: database.name.to_string(), id: database.id.to_string() })
         .collect();
     let mut bytes = Vec::new();
     crate::hrana::values::append(&mut bytes, &entries);
@@ -52,18 +52,18 @@ pub(crate) fn write(db: &ConfinedDir, databases: &[Named]) -> io::Result<()> {
 }
 
 /// The databases a process serves.
-pub(crate) struct Databases {
+pub(crate) struct ServedDatabases {
     db: ConfinedDir,
-    all: Mutex<Vec<Named>>,
+    all: Mutex<Vec<NamedDatabase>>,
 }
 
-impl Databases {
+impl ServedDatabases {
     pub(crate) fn open(db: ConfinedDir) -> io::Result<Self> {
         let all = read(&db)?;
         Ok(Self { db, all: Mutex::new(all) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Named>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<NamedDatabase>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -77,12 +77,12 @@ impl Databases {
         .map(|database| database.id)
     }
 
-    pub(crate) fn all(&self) -> Vec<Named> {
+    pub(crate) fn all(&self) -> Vec<NamedDatabase> {
         self.lock().clone()
     }
 
     /// Adds one whose file is in its place.
-    pub(crate) fn add(&self, database: Named) -> io::Result<()> {
+    pub(crate) fn add(&self, database: NamedDatabase) -> io::Result<()> {
         let mut all = self.lock();
         let mut more = all.clone();
         more.push(database);
@@ -112,15 +112,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let db = || ConfinedDir::open(folder.path()).unwrap();
         write(&db(), &[]).unwrap();
-        let databases = Databases::open(db()).unwrap();
+        let databases = ServedDatabases::open(db()).unwrap();
         assert_eq!(databases.find(None), None);
         let id = |n: u8| DatabaseId::parse(&format!("0199c3a7-1111-7222-8333-4444555566{n:02x}")).unwrap();
         for (name, n) in [("rivers", 1), ("Lakes", 2)] {
-            databases.add(Named { name: ServedName::parse(name).unwrap(), id: id(n) }).unwrap();
+            databases.add(NamedDatabase { name: ServedName::parse(name).unwrap(), id: id(n) }).unwrap();
         }
         assert_eq!((databases.find(None), databases.find(Some("LAKES"))), (Some(id(1)), Some(id(2))));
         assert_eq!(databases.find(Some("../rivers")), None);
-        let again = Databases::open(db()).unwrap();
+        let again = ServedDatabases::open(db()).unwrap();
         assert_eq!(again.all(), databases.all());
         assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), Some(id(2)));
         assert_eq!(databases.take_away(&ServedName::parse("lakes").unwrap()).unwrap(), None);

@@ -17,7 +17,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
-use super::address::{self, Endpoint, Target};
+use super::address::{self, ChildEndpoint, SqlTarget};
 use super::counters::Counters;
 use super::state::Child;
 use super::{cursor, pipeline};
@@ -29,27 +29,27 @@ const SPARE_THREADS: usize = 8;
 const CONNECTIONS: usize = 512;
 
 /// Counts an open connection.
-struct Connected(Arc<Counters>);
+struct OpenConnection(Arc<Counters>);
 
-impl Drop for Connected {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// A request that runs, while it is there.
-pub(super) struct Running(Arc<Child>);
+pub(super) struct RunningRequest(Arc<Child>);
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Child {
-    pub(super) fn count_running(self: &Arc<Self>) -> Running {
+    pub(super) fn count_running(self: &Arc<Self>) -> RunningRequest {
         self.running.fetch_add(1, Ordering::AcqRel);
-        Running(Arc::clone(self))
+        RunningRequest(Arc::clone(self))
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn server(child: Arc<Child>, address: (IpAddr, u16), threads: usize) 
         .on_connect(move |_, extensions| {
             let connections: &AtomicI64 = &counters.connections;
             connections.fetch_add(1, Ordering::Relaxed);
-            extensions.insert(Connected(Arc::clone(&counters)));
+            extensions.insert(OpenConnection(Arc::clone(&counters)));
         })
         .bind(address)?
         .run();
@@ -104,12 +104,12 @@ async fn answer(request: &HttpRequest, payload: web::Payload, child: &Arc<Child>
         return Err(HttpError::MethodNotAllowed { allow: endpoint.method() });
     }
     match endpoint {
-        Endpoint::Health => {
+        ChildEndpoint::Health => {
             child.check_open()?;
             Ok(HttpResponse::Ok().json(json!({"status": "ok"})))
         }
-        Endpoint::Version => Ok(HttpResponse::Ok().content_type("text/plain").body("supported\n")),
-        Endpoint::Metrics => {
+        ChildEndpoint::Version => Ok(HttpResponse::Ok().content_type("text/plain").body("supported\n")),
+        ChildEndpoint::Metrics => {
             let (_, _) = called(request, child, &target).await?;
             if !child.spec.expose_stats {
                 return Err(HttpError::NotFound("there is nothing at this path".into()));
@@ -117,13 +117,13 @@ async fn answer(request: &HttpRequest, payload: web::Payload, child: &Arc<Child>
             let text = child.counters.prometheus(child.streams.count());
             Ok(HttpResponse::Ok().content_type("text/plain; version=0.0.4").body(text))
         }
-        Endpoint::Pipeline | Endpoint::Cursor => {
+        ChildEndpoint::Pipeline | ChildEndpoint::Cursor => {
             let running = child.count_running();
             child.check_open()?;
             let (caller, database) = called(request, child, &target).await?;
             let body = read(request, payload, child).await?;
             let child = Arc::clone(child);
-            if endpoint == Endpoint::Cursor {
+            if endpoint == ChildEndpoint::Cursor {
                 return cursor::answer(child, caller, database, target, body).await.map(rows);
             }
             // In a task of its own: it ends in good order, whether or not the client waits for it.
@@ -140,7 +140,7 @@ async fn answer(request: &HttpRequest, payload: web::Payload, child: &Arc<Child>
     }
 }
 
-fn rows(answer: cursor::Answer) -> HttpResponse {
+fn rows(answer: cursor::CursorAnswer) -> HttpResponse {
     let pieces = stream::unfold(answer, |mut answer| async move {
         let piece = answer.pieces.recv().await?;
         Some((Ok::<Bytes, actix_web::Error>(piece), answer))
@@ -149,7 +149,11 @@ fn rows(answer: cursor::Answer) -> HttpResponse {
 }
 
 /// Who calls, and which database.
-async fn called(request: &HttpRequest, child: &Child, target: &Target) -> Result<(SqlCaller, DatabaseId), HttpError> {
+async fn called(
+    request: &HttpRequest,
+    child: &Child,
+    target: &SqlTarget,
+) -> Result<(SqlCaller, DatabaseId), HttpError> {
     let mut sent = request.headers().get_all(header::AUTHORIZATION);
     let header = match (sent.next(), sent.next()) {
         (None, _) => None,

@@ -23,7 +23,7 @@ const COLLECT_AT_MOST: Duration = Duration::from_secs(3600);
 /// Samples in a row above the memory of the instance.
 const TOO_OFTEN: u32 = 3;
 
-struct Collected {
+struct CollectedRows {
     /// Size after the last time.
     size: u64,
     at: Option<Instant>,
@@ -34,7 +34,7 @@ pub(super) async fn house(child: Arc<Child>) {
     let grace = Duration::from_secs(child.spec.orphan_grace);
     let mut server_seen = Instant::now();
     let mut measured: Option<Instant> = None;
-    let mut collected: HashMap<DatabaseId, Collected> = HashMap::new();
+    let mut collected: HashMap<DatabaseId, CollectedRows> = HashMap::new();
     let mut above = 0;
     loop {
         tokio::time::sleep(TICK).await;
@@ -100,9 +100,9 @@ fn memory_is_above(child: &Child) -> bool {
 }
 
 /// Collects garbage of a database that nobody writes to, once its file has doubled, or the volume fills up.
-async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, Collected>) {
+async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashMap<DatabaseId, CollectedRows>) {
     let Ok(size) = child.engine.served_size_bytes(database) else { return };
-    let last = collected.entry(database).or_insert(Collected { size, at: None });
+    let last = collected.entry(database).or_insert(CollectedRows { size, at: None });
     let used = child.counters.disk_used.load(Ordering::Relaxed);
     let fills = used >= resources::volume(child.spec.volume_gb) / 5 * 4;
     let rested = last.at.is_none_or(|at| at.elapsed() >= COLLECT_AT_MOST);
@@ -119,7 +119,7 @@ async fn collect(child: &Arc<Child>, database: DatabaseId, collected: &mut HashM
         Ok(Ok(())) => {
             let after = child.engine.served_size_bytes(database).unwrap_or(size);
             tracing::info!(before = size, after, "collected garbage");
-            *last = Collected { size: after, at: Some(Instant::now()) };
+            *last = CollectedRows { size: after, at: Some(Instant::now()) };
         }
         // Somebody is reading; later.
         Ok(Err(error)) => tracing::debug!(%error, "garbage was not collected"),

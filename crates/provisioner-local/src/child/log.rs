@@ -72,14 +72,14 @@ struct Current {
 }
 
 /// Writes the log.
-pub(crate) struct Log {
+pub(crate) struct ChildLog {
     folder: PathBuf,
     clock: Arc<dyn Clock>,
     full: u64,
     current: Mutex<Option<Current>>,
 }
 
-impl Log {
+impl ChildLog {
     /// Goes on with the newest file, or begins the first.
     pub(crate) fn open(folder: PathBuf, clock: Arc<dyn Clock>) -> io::Result<Self> {
         Self::open_with(folder, clock, FULL)
@@ -147,15 +147,15 @@ impl Log {
 
 /// The least severity that is written: 1 error, 2 warn, 3 info, 4 debug.
 #[derive(Debug)]
-pub(crate) struct Level(AtomicU8);
+pub(crate) struct LogLevel(AtomicU8);
 
-impl Default for Level {
+impl Default for LogLevel {
     fn default() -> Self {
         Self(AtomicU8::new(3))
     }
 }
 
-impl Level {
+impl LogLevel {
     pub(crate) fn set(&self, word: &str) {
         let level = match word {
             "error" => 1,
@@ -179,12 +179,12 @@ impl Level {
 
 /// One event, collected until it is whole.
 pub(crate) struct LineWriter {
-    log: Arc<Log>,
+    log: Arc<ChildLog>,
     bytes: Vec<u8>,
 }
 
 impl LineWriter {
-    pub(crate) fn new(log: Arc<Log>) -> Self {
+    pub(crate) fn new(log: Arc<ChildLog>) -> Self {
         Self { log, bytes: Vec::new() }
     }
 }
@@ -227,7 +227,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = Arc::new(FixedClock::default());
         let full = 100_000;
-        let log = Log::open_with(folder.path().to_owned(), clock.clone(), full).unwrap();
+        let log = ChildLog::open_with(folder.path().to_owned(), clock.clone(), full).unwrap();
         let long = "x".repeat(LONGEST + 100);
         for _ in 0..(7 * full / u64::try_from(LONGEST).unwrap()) {
             log.line(&long);
@@ -238,7 +238,7 @@ mod tests {
         let line = first.lines().next().unwrap();
         assert_eq!(line.len(), time_text(clock.now()).len() + 1 + LONGEST);
         drop(log);
-        let log = Log::open(folder.path().to_owned(), clock).unwrap();
+        let log = ChildLog::open(folder.path().to_owned(), clock).unwrap();
         log.line("two\nlines");
         let newest = *segments(folder.path()).unwrap().last().unwrap();
         assert_eq!(newest, *kept.last().unwrap());

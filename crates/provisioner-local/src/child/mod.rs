@@ -31,7 +31,7 @@ use tracing_subscriber::{Layer as _, Registry};
 use crate::confined_dir::ConfinedDir;
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{self, Spec};
-use log::{Level, LineWriter, Log};
+use log::{ChildLog, LineWriter, LogLevel};
 use state::Child;
 
 /// Number of the signal that a too long file raises; ended by it, the process could not say that the volume is full.
@@ -123,8 +123,8 @@ pub fn serve(run: &Path, tools: Tools) -> Result<(), ServeError> {
     // The control socket is reached by a short name: paths of sockets have to be.
     std::env::set_current_dir(&run).map_err(io_error("enter the folder"))?;
 
-    let log = Log::open(folder.log(), Arc::clone(&tools.clock)).map_err(io_error("open the log"))?;
-    let level = Arc::new(Level::default());
+    let log = ChildLog::open(folder.log(), Arc::clone(&tools.clock)).map_err(io_error("open the log"))?;
+    let level = Arc::new(LogLevel::default());
     tell_log(Arc::new(log), &level);
     tracing::info!(pid = std::process::id(), confined, "starting");
 
@@ -153,7 +153,7 @@ fn chain(error: &ServeError) -> String {
 }
 
 /// Sends events to the log, panics among them.
-fn tell_log(log: Arc<Log>, level: &Arc<Level>) {
+fn tell_log(log: Arc<ChildLog>, level: &Arc<LogLevel>) {
     let least = Arc::clone(level);
     let writer = tracing_subscriber::fmt::layer()
         .without_time()
@@ -176,7 +176,7 @@ async fn begin(
     spec: Spec,
     folder: InstanceFolder,
     tools: Tools,
-    level: Arc<Level>,
+    level: Arc<LogLevel>,
     threads: usize,
 ) -> Result<(), ServeError> {
     let settings = spec::settings(&spec.settings);
@@ -184,7 +184,7 @@ async fn begin(
     let size = engine_size(&spec, &settings);
     let engine = (tools.open_engine)(folder.db(), size).map_err(ServeError::Engine)?;
     let db = ConfinedDir::open(&folder.db()).map_err(io_error("open the folder of the databases"))?;
-    let databases = databases::Databases::open(db).map_err(io_error("read the list of databases"))?;
+    let databases = databases::ServedDatabases::open(db).map_err(io_error("read the list of databases"))?;
     for database in databases.all() {
         // What cannot be opened is found out now, not by the first client.
         engine.heads(database.id).map_err(ServeError::Engine)?;

@@ -8,11 +8,11 @@ use branchyard_deployments::ports::SqlCaller;
 use branchyard_domain::values::DatabaseId;
 use serde::Deserialize;
 
-use super::address::Target;
+use super::address::SqlTarget;
 use super::state::Child;
 use crate::hrana::check;
 use crate::hrana::errors::HttpError;
-use crate::hrana::run::{self, Around, PipelineRun, Progress};
+use crate::hrana::run::{self, Around, PipelineRun, RunProgress};
 use crate::hrana::streams::Stream;
 use crate::hrana::wire::Pipeline;
 
@@ -56,7 +56,7 @@ pub(super) async fn answer(
     child: Arc<Child>,
     caller: SqlCaller,
     database: DatabaseId,
-    target: Target,
+    target: SqlTarget,
     body: bytes::Bytes,
 ) -> Result<Vec<u8>, HttpError> {
     let head: WithBaton = serde_json::from_slice(&body).map_err(|error| malformed(&error))?;
@@ -81,13 +81,13 @@ pub(super) async fn answer(
             let around = Around { engine: &*on.engine, limits: &limits, observer: &*on, canceled: &on.canceled };
             let progress = run::open(&mut stream, &around).map(|()| {
                 let mut progress = run.advance(&mut stream, &around);
-                while progress == Progress::NeedsTurn && on.take_free_turn(&mut stream) {
+                while progress == RunProgress::NeedsTurn && on.take_free_turn(&mut stream) {
                     progress = run.advance(&mut stream, &around);
                 }
                 progress
             });
-            let clean = matches!(progress, Ok(Progress::Done)) && stream.settle();
-            if run.is_closed && matches!(progress, Ok(Progress::Done)) {
+            let clean = matches!(progress, Ok(RunProgress::Done)) && stream.settle();
+            if run.is_closed && matches!(progress, Ok(RunProgress::Done)) {
                 stream.session = None;
                 stream.turn = None;
             }
@@ -106,12 +106,12 @@ pub(super) async fn answer(
                 child.streams.close(stream.id);
                 return Err(error);
             }
-            Ok(Progress::NeedsTurn) => run.was_denied = child.wait_for_turn(&mut stream).await,
-            Ok(Progress::Done) if run.is_closed => {
+            Ok(RunProgress::NeedsTurn) => run.was_denied = child.wait_for_turn(&mut stream).await,
+            Ok(RunProgress::Done) if run.is_closed => {
                 child.streams.close(stream.id);
                 return Ok(run.answer(None));
             }
-            Ok(Progress::Done) => {
+            Ok(RunProgress::Done) => {
                 stream.sequence += 1;
                 let baton = child.baton(&stream, stream.sequence, clean);
                 child.streams.put_back(stream, Instant::now());

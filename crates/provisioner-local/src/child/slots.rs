@@ -18,7 +18,7 @@ pub(crate) struct Slots {
 }
 
 /// The right to run statements, until dropped.
-pub(crate) struct Slot {
+pub(crate) struct RunPermit {
     _permit: OwnedSemaphorePermit,
 }
 
@@ -32,7 +32,7 @@ impl Slots {
     }
 
     /// Waits for a slot; `None` when too many wait already, or for too long.
-    pub(crate) async fn enter(&self) -> Option<Slot> {
+    pub(crate) async fn enter(&self) -> Option<RunPermit> {
         struct Leave<'a>(&'a AtomicUsize);
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
@@ -40,7 +40,7 @@ impl Slots {
             }
         }
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-            return Some(Slot { _permit: permit });
+            return Some(RunPermit { _permit: permit });
         }
         if self.waiting.fetch_add(1, Ordering::AcqRel) >= self.most_waiting {
             self.waiting.fetch_sub(1, Ordering::AcqRel);
@@ -51,9 +51,9 @@ impl Slots {
     }
 
     /// Waits for a slot however long it takes: the request is under way.
-    pub(crate) async fn enter_again(&self) -> Option<Slot> {
+    pub(crate) async fn enter_again(&self) -> Option<RunPermit> {
         // It is never closed.
-        Arc::clone(&self.free).acquire_owned().await.ok().map(|permit| Slot { _permit: permit })
+        Arc::clone(&self.free).acquire_owned().await.ok().map(|permit| RunPermit { _permit: permit })
     }
 }
 

@@ -7,41 +7,43 @@ use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::SqlCaller;
 use branchyard_deployments::values::{Setting, Settings};
-use branchyard_domain::ports::{Canceled, Clock, Ids, SessionCaller, SessionEngine, SqlPower, StatementReport};
+use branchyard_domain::ports::{
+    CancellationToken, Clock, Ids, SessionCaller, SessionEngine, SqlPower, StatementReport,
+};
 use branchyard_domain::values::DatabaseId;
 use branchyard_sqlite_lexer::redact;
 use tokio::sync::{Notify, mpsc};
 
 use super::Tools;
-use super::address::Target;
-use super::callers::Callers;
+use super::address::SqlTarget;
+use super::callers::CallerCache;
 use super::counters::Counters;
-use super::databases::Databases;
-use super::log::Level;
+use super::databases::ServedDatabases;
+use super::log::LogLevel;
 use super::slots::Slots;
 use crate::control::FromProcess;
 use crate::folder::InstanceFolder;
 use crate::hrana::batons::{Baton, BatonKey};
 use crate::hrana::errors::{HttpError, StatementError};
-use crate::hrana::run::{Limits, Observer};
+use crate::hrana::run::{Observer, RunLimits};
 use crate::hrana::streams::{NoStream, Stream, StreamOf, Streams};
 use crate::spec::Spec;
 
-type Turns = HashMap<DatabaseId, Arc<tokio::sync::Mutex<()>>>;
+type WriteTurns = HashMap<DatabaseId, Arc<tokio::sync::Mutex<()>>>;
 
 pub(crate) struct Child {
     pub(super) spec: Spec,
     pub(super) folder: InstanceFolder,
     pub(super) engine: Arc<dyn SessionEngine>,
-    pub(super) databases: Databases,
-    pub(super) callers: Callers,
+    pub(super) databases: ServedDatabases,
+    pub(super) callers: CallerCache,
     pub(super) streams: Streams,
     pub(super) slots: Arc<Slots>,
     pub(super) counters: Arc<Counters>,
     pub(super) batons: BatonKey,
     pub(super) clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    pub(super) canceled: Canceled,
+    pub(super) canceled: CancellationToken,
     /// Answers requests.
     pub(super) is_ready: AtomicBool,
     /// Refuses new requests.
@@ -53,8 +55,8 @@ pub(crate) struct Child {
     /// Requests that run.
     pub(super) running: AtomicUsize,
     settings: RwLock<Arc<Settings>>,
-    level: Arc<Level>,
-    turns: Mutex<Turns>,
+    level: Arc<LogLevel>,
+    turns: Mutex<WriteTurns>,
     /// Towards the server, while it is there.
     server: Mutex<Option<mpsc::Sender<FromProcess>>>,
 }
@@ -66,9 +68,9 @@ impl Child {
         folder: InstanceFolder,
         settings: Settings,
         engine: Arc<dyn SessionEngine>,
-        databases: Databases,
+        databases: ServedDatabases,
         tools: Tools,
-        level: Arc<Level>,
+        level: Arc<LogLevel>,
         threads: usize,
     ) -> Option<Self> {
         let batons = BatonKey::new(spec.baton_key.bytes()?);
@@ -78,14 +80,14 @@ impl Child {
             folder,
             engine,
             databases,
-            callers: Callers::default(),
+            callers: CallerCache::default(),
             streams: Streams::default(),
             slots: Arc::new(Slots::new(threads)),
             counters: Arc::new(Counters::default()),
             batons,
             clock: tools.clock,
             ids: tools.ids,
-            canceled: Canceled::default(),
+            canceled: CancellationToken::default(),
             is_ready: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             is_over_memory: AtomicBool::new(false),
@@ -152,12 +154,12 @@ impl Child {
     }
 
     /// The limits in force.
-    pub(super) fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> RunLimits {
         let settings = self.settings();
         let number = |setting| settings.number(setting).unwrap_or(0);
         let bytes = |setting| usize::try_from(number(setting)).unwrap_or(usize::MAX);
         let millis = |setting| Duration::from_millis(number(setting));
-        Limits {
+        RunLimits {
             foreign_keys: settings.flag(Setting::BehaviorForeignKeys),
             commits_transactions: settings.flag(Setting::BehaviorDoltTransactionCommit),
             query_timeout: millis(Setting::QueryTimeoutMillis),
@@ -174,7 +176,7 @@ impl Child {
         &self,
         caller: &SqlCaller,
         database: DatabaseId,
-        target: &Target,
+        target: &SqlTarget,
         baton: Option<&str>,
     ) -> Result<Stream, HttpError> {
         let settings = self.settings();

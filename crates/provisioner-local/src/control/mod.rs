@@ -44,16 +44,16 @@ pub(crate) struct Proof {
 
 /// Who proves something.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Side {
+pub(crate) enum ControlSide {
     Server,
     Process,
 }
 
 /// What a side shows for the other's nonce.
-pub(crate) fn proof(secret: &[u8; 32], side: Side, nonce: &str) -> String {
+pub(crate) fn proof(secret: &[u8; 32], side: ControlSide, nonce: &str) -> String {
     let word: &[u8] = match side {
-        Side::Server => b"server ",
-        Side::Process => b"process ",
+        ControlSide::Server => b"server ",
+        ControlSide::Process => b"process ",
     };
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(word);
@@ -62,7 +62,7 @@ pub(crate) fn proof(secret: &[u8; 32], side: Side, nonce: &str) -> String {
 }
 
 /// Whether a side showed the right thing.
-pub(crate) fn proves(secret: &[u8; 32], side: Side, nonce: &str, shown: &str) -> bool {
+pub(crate) fn proves(secret: &[u8; 32], side: ControlSide, nonce: &str, shown: &str) -> bool {
     let expected = proof(secret, side, nonce);
     !expected.is_empty() && bool::from(expected.as_bytes().ct_eq(shown.as_bytes()))
 }
@@ -72,15 +72,15 @@ pub(crate) fn proves(secret: &[u8; 32], side: Side, nonce: &str, shown: &str) ->
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FromServer {
     /// Wants an answer.
-    Ask { id: u64, ask: Ask },
+    ControlRequest { id: u64, ask: ControlRequest },
     /// The answer to a check.
-    Verified { id: u64, outcome: Outcome },
+    Verified { id: u64, outcome: CallerOutcome },
 }
 
 /// What a server asks.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ask {
+pub(crate) enum ControlRequest {
     Ping,
     Apply {
         settings: BTreeMap<String, String>,
@@ -108,7 +108,7 @@ pub(crate) enum Ask {
 pub(crate) enum FromProcess {
     Done {
         id: u64,
-        answer: Answer,
+        answer: ControlReply,
     },
     /// Who is it?
     Verify {
@@ -127,7 +127,7 @@ pub(crate) enum FromProcess {
 /// What a process answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum ControlReply {
     Fine,
     Refused { why: String },
     Sample { sample: BTreeMap<String, f64> },
@@ -136,7 +136,7 @@ pub(crate) enum Answer {
 /// What is known of a caller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub(crate) enum CallerOutcome {
     Caller {
         user: String,
         name: String,
@@ -159,7 +159,7 @@ pub(crate) enum Power {
     Admin,
 }
 
-impl From<Authorized> for Outcome {
+impl From<Authorized> for CallerOutcome {
     fn from(authorized: Authorized) -> Self {
         match authorized {
             Authorized::Caller(caller) => Self::Caller {
@@ -179,7 +179,7 @@ impl From<Authorized> for Outcome {
     }
 }
 
-impl Outcome {
+impl CallerOutcome {
     /// `None` when it is not known.
     pub(crate) fn authorized(self) -> Option<Authorized> {
         Some(match self {
@@ -216,12 +216,12 @@ mod tests {
     #[test]
     fn each_side_proves_itself_and_not_the_other() {
         let secret = [3; 32];
-        let shown = proof(&secret, Side::Server, "n");
-        assert!(proves(&secret, Side::Server, "n", &shown));
-        assert!(!proves(&secret, Side::Process, "n", &shown));
-        assert!(!proves(&secret, Side::Server, "m", &shown));
-        assert!(!proves(&[4; 32], Side::Server, "n", &shown));
-        assert!(!proves(&secret, Side::Server, "n", ""));
+        let shown = proof(&secret, ControlSide::Server, "n");
+        assert!(proves(&secret, ControlSide::Server, "n", &shown));
+        assert!(!proves(&secret, ControlSide::Process, "n", &shown));
+        assert!(!proves(&secret, ControlSide::Server, "m", &shown));
+        assert!(!proves(&[4; 32], ControlSide::Server, "n", &shown));
+        assert!(!proves(&secret, ControlSide::Server, "n", ""));
     }
 
     #[test]
@@ -234,10 +234,10 @@ mod tests {
             expires_at: Some(Timestamp::from_seconds(9)),
         });
         for authorized in [caller, Authorized::BadToken, Authorized::NoRole] {
-            let line = to_line(&Outcome::from(authorized.clone()));
-            let back: Outcome = serde_json::from_slice(&line).unwrap();
+            let line = to_line(&CallerOutcome::from(authorized.clone()));
+            let back: CallerOutcome = serde_json::from_slice(&line).unwrap();
             assert_eq!(back.authorized(), Some(authorized));
         }
-        assert_eq!(Outcome::Unknown.authorized(), None);
+        assert_eq!(CallerOutcome::Unknown.authorized(), None);
     }
 }

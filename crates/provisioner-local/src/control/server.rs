@@ -14,7 +14,8 @@ use branchyard_deployments::ports::{Authorizer, ProvisionError};
 use branchyard_deployments::values::InstanceId;
 
 use super::{
-    Answer, Ask, FromProcess, FromServer, Hello, LONGEST_LINE, Outcome, Proof, Side, Welcome, proof, proves, to_line,
+    CallerOutcome, ControlReply, ControlRequest, ControlSide, FromProcess, FromServer, Hello, LONGEST_LINE, Proof,
+    Welcome, proof, proves, to_line,
 };
 use crate::folder::{InstanceFolder, RUN, SOCKET};
 use crate::spec::{Secret, hex, unhex};
@@ -24,20 +25,20 @@ const GREETING: Duration = Duration::from_secs(5);
 const WAITING: usize = 4096;
 
 /// What a process tells unasked.
-pub(crate) enum Told {
+pub(crate) enum ChildNotice {
     Ready,
     VolumeFull(bool),
     /// The channel broke off.
     Gone,
 }
 
-type Asked = Mutex<HashMap<u64, mpsc::Sender<Answer>>>;
+type PendingCalls = Mutex<HashMap<u64, mpsc::Sender<ControlReply>>>;
 
 /// An open channel.
 pub(crate) struct Channel {
     socket: UnixStream,
     writer: Mutex<UnixStream>,
-    asked: Asked,
+    asked: PendingCalls,
     next: AtomicU64,
     pub(crate) process: u32,
     pub(crate) port: u16,
@@ -56,7 +57,7 @@ impl Channel {
         folder: &InstanceFolder,
         secret: &Secret,
         checks: Checks,
-        told: impl Fn(Told) + Send + 'static,
+        told: impl Fn(ChildNotice) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let foreign = || io::Error::new(io::ErrorKind::PermissionDenied, "the process does not prove itself");
         let key = secret.bytes().ok_or_else(foreign)?;
@@ -66,11 +67,11 @@ impl Channel {
         socket.write_all(&to_line(&Hello { nonce: nonce.clone() }))?;
         let mut reader = BufReader::new(socket.try_clone()?);
         let welcome: Welcome = serde_json::from_slice(&line(&mut reader)?).map_err(io::Error::other)?;
-        let is_ours = proves(&key, Side::Process, &nonce, &welcome.proof);
+        let is_ours = proves(&key, ControlSide::Process, &nonce, &welcome.proof);
         if !is_ours || welcome.instance != checks.instance.to_string() {
             return Err(foreign());
         }
-        socket.write_all(&to_line(&Proof { proof: proof(&key, Side::Server, &welcome.nonce) }))?;
+        socket.write_all(&to_line(&Proof { proof: proof(&key, ControlSide::Server, &welcome.nonce) }))?;
         socket.set_read_timeout(None)?;
         let channel = Arc::new(Self {
             writer: Mutex::new(socket.try_clone()?),
@@ -92,7 +93,12 @@ impl Channel {
         Ok(channel)
     }
 
-    fn listen(&self, reader: &mut BufReader<UnixStream>, to_check: &mpsc::SyncSender<Check>, told: &impl Fn(Told)) {
+    fn listen(
+        &self,
+        reader: &mut BufReader<UnixStream>,
+        to_check: &mpsc::SyncSender<ProofCheck>,
+        told: &impl Fn(ChildNotice),
+    ) {
         while let Ok(line) = line(reader) {
             match serde_json::from_slice(&line) {
                 Ok(FromProcess::Done { id, answer }) => {
@@ -103,12 +109,12 @@ impl Channel {
                     }
                 }
                 Ok(FromProcess::Verify { id, token, address }) => {
-                    if to_check.try_send(Check { id, token, address }).is_err() {
-                        self.say(&FromServer::Verified { id, outcome: Outcome::Unknown });
+                    if to_check.try_send(ProofCheck { id, token, address }).is_err() {
+                        self.say(&FromServer::Verified { id, outcome: CallerOutcome::Unknown });
                     }
                 }
-                Ok(FromProcess::Ready) => told(Told::Ready),
-                Ok(FromProcess::VolumeFull { full }) => told(Told::VolumeFull(full)),
+                Ok(FromProcess::Ready) => told(ChildNotice::Ready),
+                Ok(FromProcess::VolumeFull { full }) => told(ChildNotice::VolumeFull(full)),
                 Err(error) => {
                     tracing::error!(%error, "a deployment says something that is not understood");
                     break;
@@ -117,22 +123,22 @@ impl Channel {
         }
         self.close();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        told(Told::Gone);
+        told(ChildNotice::Gone);
     }
 
-    fn check(&self, checks: &Checks, checking: &mpsc::Receiver<Check>) {
+    fn check(&self, checks: &Checks, checking: &mpsc::Receiver<ProofCheck>) {
         for check in checking {
             let token = unhex(&check.token).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
             let address: Option<IpAddr> = check.address.and_then(|address| address.parse().ok());
             let outcome = match token {
-                None => Outcome::BadToken,
+                None => CallerOutcome::BadToken,
                 Some(token) => {
                     let token = HashedToken::from_bytes(token);
                     match checks.authorizer.authorize(&token, checks.instance, address) {
                         Ok(authorized) => authorized.into(),
                         Err(error) => {
                             tracing::error!(%error, "a caller of a deployment could not be checked");
-                            Outcome::Unknown
+                            CallerOutcome::Unknown
                         }
                     }
                 }
@@ -150,11 +156,12 @@ impl Channel {
     ///
     /// # Errors
     /// [`ProvisionError::Gone`] when there is none.
-    pub(crate) fn ask(&self, ask: Ask, patience: Duration) -> Result<Answer, ProvisionError> {
+    pub(crate) fn ask(&self, ask: ControlRequest, patience: Duration) -> Result<ControlReply, ProvisionError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = mpsc::channel();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
-        let got = if self.say(&FromServer::Ask { id, ask }) { answered.recv_timeout(patience).ok() } else { None };
+        let got =
+            if self.say(&FromServer::ControlRequest { id, ask }) { answered.recv_timeout(patience).ok() } else { None };
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         got.ok_or(ProvisionError::Gone)
     }
@@ -166,7 +173,7 @@ impl Channel {
     }
 }
 
-struct Check {
+struct ProofCheck {
     id: u64,
     token: String,
     address: Option<String>,

@@ -87,7 +87,7 @@ impl RowSink for Collector {
 }
 
 /// Takes the lines of a cursor's answer, each with its newline.
-pub(crate) trait Lines {
+pub(crate) trait LineSink {
     fn line(&mut self, line: Vec<u8>) -> Flow;
 }
 
@@ -95,11 +95,11 @@ pub(crate) trait Lines {
 pub(crate) struct StepLines<'a> {
     step: usize,
     want_rows: bool,
-    lines: &'a mut dyn Lines,
+    lines: &'a mut dyn LineSink,
 }
 
 impl<'a> StepLines<'a> {
-    pub(crate) fn new(step: usize, want_rows: bool, lines: &'a mut dyn Lines) -> Self {
+    pub(crate) fn new(step: usize, want_rows: bool, lines: &'a mut dyn LineSink) -> Self {
         Self { step, want_rows, lines }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::errors::HttpError;
-use super::wire::{Batch, Request, Stmt};
+use super::wire::{HranaBatch, HranaRequest, Stmt};
 
 /// Texts a stream may store.
 pub(crate) const MOST_STORED: usize = 100;
@@ -11,17 +11,19 @@ pub(crate) const MOST_STORED: usize = 100;
 pub(crate) const LONGEST_STORED: usize = 64 * 1024;
 
 /// Checks the requests of a pipeline on a stream that has stored these texts.
-pub(crate) fn pipeline(requests: &[Request], stored: &BTreeSet<i32>, most_steps: usize) -> Result<(), HttpError> {
+pub(crate) fn pipeline(requests: &[HranaRequest], stored: &BTreeSet<i32>, most_steps: usize) -> Result<(), HttpError> {
     if requests.len() > most_steps {
         return Err(too_many("requests of a pipeline", most_steps));
     }
     let mut stored = stored.clone();
     for request in requests {
         match request {
-            Request::Execute { stmt } => statement(stmt, &stored)?,
-            Request::Batch { batch } => self::batch(batch, &stored, most_steps)?,
-            Request::Sequence(text) | Request::Describe(text) => self::text(text.sql.as_deref(), text.sql_id, &stored)?,
-            Request::StoreSql { sql_id, sql } => {
+            HranaRequest::Execute { stmt } => statement(stmt, &stored)?,
+            HranaRequest::Batch { batch } => self::batch(batch, &stored, most_steps)?,
+            HranaRequest::Sequence(text) | HranaRequest::Describe(text) => {
+                self::text(text.sql.as_deref(), text.sql_id, &stored)?
+            }
+            HranaRequest::StoreSql { sql_id, sql } => {
                 if stored.contains(sql_id) {
                     return Err(HttpError::Protocol(format!("sql_id {sql_id} is taken")));
                 }
@@ -30,17 +32,17 @@ pub(crate) fn pipeline(requests: &[Request], stored: &BTreeSet<i32>, most_steps:
                     stored.insert(*sql_id);
                 }
             }
-            Request::CloseSql { sql_id } => {
+            HranaRequest::CloseSql { sql_id } => {
                 stored.remove(sql_id);
             }
-            Request::GetAutocommit | Request::Close => {}
+            HranaRequest::GetAutocommit | HranaRequest::Close => {}
         }
     }
     Ok(())
 }
 
 /// Checks a batch.
-pub(crate) fn batch(batch: &Batch, stored: &BTreeSet<i32>, most_steps: usize) -> Result<(), HttpError> {
+pub(crate) fn batch(batch: &HranaBatch, stored: &BTreeSet<i32>, most_steps: usize) -> Result<(), HttpError> {
     if batch.steps.len() > most_steps {
         return Err(too_many("steps of a batch", most_steps));
     }

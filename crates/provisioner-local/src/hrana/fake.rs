@@ -75,8 +75,8 @@ impl Session for FakeSession {
     }
 
     fn step(&mut self, sql: &str, bounds: &StatementBounds) -> Result<(usize, StatementReport), SessionError> {
-        struct Nowhere;
-        impl RowSink for Nowhere {
+        struct DiscardAnswer;
+        impl RowSink for DiscardAnswer {
             fn columns(&mut self, _: &[Column]) -> Flow {
                 Flow::Continue
             }
@@ -85,7 +85,7 @@ impl Session for FakeSession {
             }
         }
         let length = sql.find(';').map_or(sql.len(), |at| at + 1);
-        self.run(&sql[..length], &Arguments::None, bounds, &mut Nowhere).map(|report| (length, report))
+        self.run(&sql[..length], &Arguments::None, bounds, &mut DiscardAnswer).map(|report| (length, report))
     }
 
     fn describe(&mut self, sql: &str) -> Result<StatementDescription, SessionError> {

@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, Canceled, Flow, RowSink, SessionEngine, SessionError, StatementBounds, StatementReport,
+    Arguments, CancellationToken, Flow, RowSink, SessionEngine, SessionError, StatementBounds, StatementReport,
 };
 use branchyard_sqlite_lexer::ends_transaction;
 use serde_json::json;
 
-use super::answer::{Collector, Lines, StepLines, error_json};
+use super::answer::{Collector, LineSink, StepLines, error_json};
 use super::check::{LONGEST_STORED, MOST_STORED};
 use super::errors::{HttpError, StatementError};
 use super::streams::Stream;
 use super::values::append;
-use super::wire::{Batch, Condition, Request, Stmt, Text};
+use super::wire::{Condition, HranaBatch, HranaRequest, SqlText, Stmt};
 
 /// What the settings say while a request runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct RunLimits {
     pub(crate) foreign_keys: bool,
     pub(crate) commits_transactions: bool,
     pub(crate) query_timeout: Duration,
@@ -43,26 +43,26 @@ pub(crate) trait Observer: Send + Sync {
 /// What a run needs besides the stream.
 pub(crate) struct Around<'a> {
     pub(crate) engine: &'a dyn SessionEngine,
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a RunLimits,
     pub(crate) observer: &'a dyn Observer,
-    pub(crate) canceled: &'a Canceled,
+    pub(crate) canceled: &'a CancellationToken,
 }
 
 /// How far a run got.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum RunProgress {
     Done,
     /// The stream needs the turn; then it is to be given on.
     NeedsTurn,
 }
 
 /// Why a statement did not run to its end.
-enum Stop {
+enum StatementEnd {
     NeedsTurn,
     Error(StatementError),
 }
 
-impl From<StatementError> for Stop {
+impl From<StatementError> for StatementEnd {
     fn from(error: StatementError) -> Self {
         Self::Error(error)
     }
@@ -117,7 +117,7 @@ impl BatchRun {
 
 /// A pipeline that is under way.
 pub(crate) struct PipelineRun {
-    requests: Vec<Request>,
+    requests: Vec<HranaRequest>,
     at: usize,
     /// The entries of `results` so far, with commas.
     results: Vec<u8>,
@@ -130,7 +130,7 @@ pub(crate) struct PipelineRun {
 }
 
 impl PipelineRun {
-    pub(crate) fn new(requests: Vec<Request>) -> Self {
+    pub(crate) fn new(requests: Vec<HranaRequest>) -> Self {
         Self { requests, at: 0, results: Vec::new(), batch: None, done: 0, was_denied: false, is_closed: false }
     }
 
@@ -146,23 +146,26 @@ impl PipelineRun {
     }
 
     /// Runs on, until all is done or something has to wait.
-    pub(crate) fn advance(&mut self, stream: &mut Stream, around: &Around<'_>) -> Progress {
+    pub(crate) fn advance(&mut self, stream: &mut Stream, around: &Around<'_>) -> RunProgress {
         // Taken out while its parts are borrowed.
         let requests = std::mem::take(&mut self.requests);
-        let mut progress = Progress::Done;
+        let mut progress = RunProgress::Done;
         while let Some(request) = requests.get(self.at) {
             let outcome = if self.is_closed {
-                Err(Stop::Error(StatementError::new("STREAM_CLOSED", "the stream was closed by an earlier request")))
+                Err(StatementEnd::Error(StatementError::new(
+                    "STREAM_CLOSED",
+                    "the stream was closed by an earlier request",
+                )))
             } else {
                 self.request(request, stream, around)
             };
             match outcome {
-                Err(Stop::NeedsTurn) => {
-                    progress = Progress::NeedsTurn;
+                Err(StatementEnd::NeedsTurn) => {
+                    progress = RunProgress::NeedsTurn;
                     break;
                 }
                 Ok(response) => self.push(br#"{"type":"ok","response":"#, &response),
-                Err(Stop::Error(error)) => {
+                Err(StatementEnd::Error(error)) => {
                     let mut told = Vec::new();
                     append(&mut told, &error_json(&error));
                     self.push(br#"{"type":"error","error":"#, &told);
@@ -183,19 +186,24 @@ impl PipelineRun {
         self.results.push(b'}');
     }
 
-    fn request(&mut self, request: &Request, stream: &mut Stream, around: &Around<'_>) -> Result<Vec<u8>, Stop> {
+    fn request(
+        &mut self,
+        request: &HranaRequest,
+        stream: &mut Stream,
+        around: &Around<'_>,
+    ) -> Result<Vec<u8>, StatementEnd> {
         let plain = |value: serde_json::Value| {
             let mut out = Vec::new();
             append(&mut out, &value);
             out
         };
         match request {
-            Request::Execute { stmt } => {
+            HranaRequest::Execute { stmt } => {
                 let budget = self.budget(0, around);
                 let result = execute(stream, around, stmt, budget, &mut self.was_denied)?;
                 Ok(wrap("execute", &result))
             }
-            Request::Batch { batch } => {
+            HranaRequest::Batch { batch } => {
                 let mut run = self.batch.take().unwrap_or_else(BatchRun::new);
                 let ran = self.batch(batch, &mut run, stream, around);
                 if let Err(stop) = ran {
@@ -204,12 +212,12 @@ impl PipelineRun {
                 }
                 Ok(wrap("batch", &batch_json(&run)))
             }
-            Request::Sequence(text) => {
+            HranaRequest::Sequence(text) => {
                 self.sequence(text, stream, around)?;
                 self.done = 0;
                 Ok(plain(json!({"type": "sequence"})))
             }
-            Request::Describe(text) => {
+            HranaRequest::Describe(text) => {
                 let sql = resolve(text.sql.as_deref(), text.sql_id, stream)?;
                 check_length(&sql, around.limits)?;
                 let session = stream.session(around.engine, around.limits.foreign_keys).map_err(failed)?;
@@ -221,7 +229,7 @@ impl PipelineRun {
                     "params": parameters, "cols": columns, "is_explain": told.is_explain, "is_readonly": told.is_readonly,
                 }})))
             }
-            Request::StoreSql { sql_id, sql } => {
+            HranaRequest::StoreSql { sql_id, sql } => {
                 if sql.len() > LONGEST_STORED {
                     return Err(StatementError::new(
                         "SQL_STORE_TOO_LARGE",
@@ -239,15 +247,15 @@ impl PipelineRun {
                 stream.stored.insert(*sql_id, sql.clone());
                 Ok(plain(json!({"type": "store_sql"})))
             }
-            Request::CloseSql { sql_id } => {
+            HranaRequest::CloseSql { sql_id } => {
                 stream.stored.remove(sql_id);
                 Ok(plain(json!({"type": "close_sql"})))
             }
-            Request::GetAutocommit => {
+            HranaRequest::GetAutocommit => {
                 let is_autocommit = stream.session.as_ref().is_none_or(|session| session.is_autocommit());
                 Ok(plain(json!({"type": "get_autocommit", "is_autocommit": is_autocommit})))
             }
-            Request::Close => {
+            HranaRequest::Close => {
                 self.is_closed = true;
                 Ok(plain(json!({"type": "close"})))
             }
@@ -260,11 +268,11 @@ impl PipelineRun {
 
     fn batch(
         &mut self,
-        batch: &Batch,
+        batch: &HranaBatch,
         run: &mut BatchRun,
         stream: &mut Stream,
         around: &Around<'_>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), StatementEnd> {
         while let Some(step) = batch.steps.get(run.at) {
             let is_autocommit = stream.session.as_ref().is_none_or(|session| session.is_autocommit());
             if step.condition.as_ref().is_some_and(|condition| !run.holds(condition, is_autocommit)) {
@@ -273,15 +281,15 @@ impl PipelineRun {
             }
             let pending = run.results.iter().flatten().map(Vec::len).sum();
             match execute(stream, around, &step.stmt, self.budget(pending, around), &mut self.was_denied) {
-                Err(Stop::NeedsTurn) => return Err(Stop::NeedsTurn),
+                Err(StatementEnd::NeedsTurn) => return Err(StatementEnd::NeedsTurn),
                 Ok(result) => run.push(Some(Ok(result))),
-                Err(Stop::Error(error)) => run.push(Some(Err(error))),
+                Err(StatementEnd::Error(error)) => run.push(Some(Err(error))),
             }
         }
         Ok(())
     }
 
-    fn sequence(&mut self, text: &Text, stream: &mut Stream, around: &Around<'_>) -> Result<(), Stop> {
+    fn sequence(&mut self, text: &SqlText, stream: &mut Stream, around: &Around<'_>) -> Result<(), StatementEnd> {
         let sql = resolve(text.sql.as_deref(), text.sql_id, stream)?;
         check_length(&sql, around.limits)?;
         while self.done < sql.len() {
@@ -295,7 +303,7 @@ impl PipelineRun {
             });
             match ran {
                 Ok(_) => self.done += step,
-                Err(Stop::NeedsTurn) => return Err(Stop::NeedsTurn),
+                Err(StatementEnd::NeedsTurn) => return Err(StatementEnd::NeedsTurn),
                 Err(error) => {
                     self.done = 0;
                     return Err(error);
@@ -330,18 +338,23 @@ fn batch_json(run: &BatchRun) -> Vec<u8> {
 
 /// A batch of a cursor that is under way.
 pub(crate) struct CursorRun {
-    batch: Batch,
+    batch: HranaBatch,
     run: BatchRun,
     pub(crate) was_denied: bool,
 }
 
 impl CursorRun {
-    pub(crate) fn new(batch: Batch) -> Self {
+    pub(crate) fn new(batch: HranaBatch) -> Self {
         Self { batch, run: BatchRun::new(), was_denied: false }
     }
 
     /// Runs on, until all is done, something has to wait, or nobody takes the lines.
-    pub(crate) fn advance(&mut self, stream: &mut Stream, around: &Around<'_>, lines: &mut dyn Lines) -> Progress {
+    pub(crate) fn advance(
+        &mut self,
+        stream: &mut Stream,
+        around: &Around<'_>,
+        lines: &mut dyn LineSink,
+    ) -> RunProgress {
         while let Some(step) = self.batch.steps.get(self.run.at) {
             let is_autocommit = stream.session.as_ref().is_none_or(|session| session.is_autocommit());
             if step.condition.as_ref().is_some_and(|condition| !self.run.holds(condition, is_autocommit)) {
@@ -351,10 +364,10 @@ impl CursorRun {
             let mut sink = StepLines::new(self.run.at, step.stmt.want_rows.unwrap_or(true), &mut *lines);
             let ran = statement(stream, around, &step.stmt, &mut self.was_denied, 10, &mut sink);
             let (outcome, flow) = match ran {
-                Err(Stop::NeedsTurn) => return Progress::NeedsTurn,
+                Err(StatementEnd::NeedsTurn) => return RunProgress::NeedsTurn,
                 // Conditions only ask whether there is a result.
                 Ok(report) => (Ok(Vec::new()), sink.end(&report)),
-                Err(Stop::Error(error)) => {
+                Err(StatementEnd::Error(error)) => {
                     let flow = sink.fail(&error);
                     (Err(error), flow)
                 }
@@ -364,7 +377,7 @@ impl CursorRun {
                 break;
             }
         }
-        Progress::Done
+        RunProgress::Done
     }
 }
 
@@ -375,7 +388,7 @@ fn execute(
     stmt: &Stmt,
     budget: usize,
     was_denied: &mut bool,
-) -> Result<Vec<u8>, Stop> {
+) -> Result<Vec<u8>, StatementEnd> {
     let mut collector = Collector::new(stmt.want_rows.unwrap_or(true), budget);
     let began = Instant::now();
     let report = statement(stream, around, stmt, was_denied, 1, &mut collector)?;
@@ -392,7 +405,7 @@ fn statement(
     was_denied: &mut bool,
     patience: u32,
     sink: &mut dyn RowSink,
-) -> Result<StatementReport, Stop> {
+) -> Result<StatementReport, StatementEnd> {
     let sql = resolve(stmt.sql.as_deref(), stmt.sql_id, stream)?;
     check_length(&sql, around.limits)?;
     let arguments = arguments(stmt)?;
@@ -410,7 +423,7 @@ fn guarded(
         &mut Box<dyn branchyard_domain::ports::Session>,
         &StatementBounds,
     ) -> Result<StatementReport, SessionError>,
-) -> Result<StatementReport, Stop> {
+) -> Result<StatementReport, StatementEnd> {
     let limits = around.limits;
     let overdue = StatementError::transaction_timeout(millis(limits.transaction_timeout));
     let now = Instant::now();
@@ -440,7 +453,7 @@ fn guarded(
         if around.observer.is_full() && !frees_space {
             return Err(StatementError::full().into());
         }
-        return Err(Stop::NeedsTurn);
+        return Err(StatementEnd::NeedsTurn);
     }
     if is_autocommit {
         stream.turn = None;
@@ -464,7 +477,7 @@ fn guarded(
         }
     };
     around.observer.ran(sql, now.elapsed(), outcome.as_ref());
-    outcome.map_err(Stop::Error)
+    outcome.map_err(StatementEnd::Error)
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -484,7 +497,7 @@ fn resolve(sql: Option<&str>, sql_id: Option<i32>, stream: &Stream) -> Result<St
     found.ok_or_else(|| StatementError::new("SQL_NO_STATEMENT", "no text is stored under this id"))
 }
 
-fn check_length(sql: &str, limits: &Limits) -> Result<(), StatementError> {
+fn check_length(sql: &str, limits: &RunLimits) -> Result<(), StatementError> {
     if sql.len() > limits.max_sql_bytes {
         return Err(StatementError::new(
             "SQLITE_TOOBIG",

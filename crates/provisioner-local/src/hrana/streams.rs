@@ -92,7 +92,7 @@ impl Stream {
     }
 }
 
-struct Slot {
+struct StreamSlot {
     sequence: u64,
     /// `None` while a request runs on it.
     stream: Option<Stream>,
@@ -109,7 +109,7 @@ pub(crate) enum NoStream {
 /// All streams of a child.
 #[derive(Default)]
 pub(crate) struct Streams {
-    slots: Mutex<HashMap<Uuid, Slot>>,
+    slots: Mutex<HashMap<Uuid, StreamSlot>>,
 }
 
 impl Streams {
@@ -119,7 +119,7 @@ impl Streams {
         if slots.len() >= most {
             return None;
         }
-        slots.insert(id, Slot { sequence: 0, stream: None, idle_since: now });
+        slots.insert(id, StreamSlot { sequence: 0, stream: None, idle_since: now });
         Some(Stream::new(id, of))
     }
 
@@ -136,8 +136,8 @@ impl Streams {
     /// Gives a stream back after its request.
     pub(crate) fn put_back(&self, stream: Stream, now: Instant) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = Slot { sequence: stream.sequence, idle_since: now, stream: None };
-        slots.insert(stream.id, Slot { stream: Some(stream), ..slot });
+        let slot = StreamSlot { sequence: stream.sequence, idle_since: now, stream: None };
+        slots.insert(stream.id, StreamSlot { stream: Some(stream), ..slot });
     }
 
     /// Forgets a stream that is in use.
@@ -153,7 +153,8 @@ impl Streams {
     /// Takes out what was idle for too long. To be dropped where that may take a while.
     pub(crate) fn expired(&self, now: Instant, idle: Duration) -> Vec<Stream> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = |slot: &Slot| slot.stream.is_some() && now.saturating_duration_since(slot.idle_since) >= idle;
+        let is_over =
+            |slot: &StreamSlot| slot.stream.is_some() && now.saturating_duration_since(slot.idle_since) >= idle;
         let over: Vec<Uuid> = slots.iter().filter(|(_, slot)| is_over(slot)).map(|(id, _)| *id).collect();
         over.iter().filter_map(|id| slots.remove(id)).filter_map(|slot| slot.stream).collect()
     }

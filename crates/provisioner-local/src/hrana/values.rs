@@ -17,19 +17,19 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// A value of an argument.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Value(pub(crate) Cell);
+pub(crate) struct HranaValue(pub(crate) Cell);
 
 #[derive(Deserialize)]
-struct Sent<'a> {
+struct SentValue<'a> {
     r#type: String,
     #[serde(borrow)]
     value: Option<&'a RawValue>,
     base64: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for Value {
+impl<'de> Deserialize<'de> for HranaValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let sent = Sent::deserialize(deserializer)?;
+        let sent = SentValue::deserialize(deserializer)?;
         let raw = || sent.value.map(RawValue::get).ok_or_else(|| D::Error::missing_field("value"));
         let text = || serde_json::from_str::<String>(raw()?).map_err(D::Error::custom);
         Ok(Self(match sent.r#type.as_str() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<Cell, String> {
-        serde_json::from_str::<Value>(json).map(|value| value.0).map_err(|error| error.to_string())
+        serde_json::from_str::<HranaValue>(json).map(|value| value.0).map_err(|error| error.to_string())
     }
 
     fn written(value: ValueRef<'_>) -> String {

@@ -4,27 +4,27 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 use serde_json::value::RawValue;
 
-use super::values::Value;
+use super::values::HranaValue;
 
 /// Body of a pipeline.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Pipeline {
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<HranaRequest>,
 }
 
 /// Body of a cursor.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Cursor {
-    pub(crate) batch: Batch,
+    pub(crate) batch: HranaBatch,
 }
 
 /// One request of a pipeline.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum HranaRequest {
     Execute { stmt: Stmt },
-    Batch { batch: Batch },
-    Sequence(Text),
-    Describe(Text),
+    Batch { batch: HranaBatch },
+    Sequence(SqlText),
+    Describe(SqlText),
     StoreSql { sql_id: i32, sql: String },
     CloseSql { sql_id: i32 },
     GetAutocommit,
@@ -32,10 +32,10 @@ pub(crate) enum Request {
 }
 
 /// Tagged by hand: what derives a tagged enum looks at numbers on the way, and does not keep their last digit.
-impl<'de> Deserialize<'de> for Request {
+impl<'de> Deserialize<'de> for HranaRequest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Tag {
+        struct TypeTag {
             r#type: String,
         }
         #[derive(Deserialize)]
@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Request {
             stmt: Stmt,
         }
         #[derive(Deserialize)]
-        struct Store {
+        struct StoredSql {
             sql_id: i32,
             sql: String,
         }
@@ -55,14 +55,14 @@ impl<'de> Deserialize<'de> for Request {
             serde_json::from_str(raw.get()).map_err(E::custom)
         }
         let raw = <&RawValue>::deserialize(deserializer)?;
-        let tag: Tag = part(raw)?;
+        let tag: TypeTag = part(raw)?;
         Ok(match tag.r#type.as_str() {
             "execute" => Self::Execute { stmt: part::<Execute, _>(raw)?.stmt },
             "batch" => Self::Batch { batch: part::<Cursor, _>(raw)?.batch },
             "sequence" => Self::Sequence(part(raw)?),
             "describe" => Self::Describe(part(raw)?),
             "store_sql" => {
-                let Store { sql_id, sql } = part(raw)?;
+                let StoredSql { sql_id, sql } = part(raw)?;
                 Self::StoreSql { sql_id, sql }
             }
             "close_sql" => Self::CloseSql { sql_id: part::<Close, _>(raw)?.sql_id },
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Request {
 
 /// A text, here or stored.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Text {
+pub(crate) struct SqlText {
     pub(crate) sql: Option<String>,
     pub(crate) sql_id: Option<i32>,
 }
@@ -86,7 +86,7 @@ pub(crate) struct Stmt {
     pub(crate) sql: Option<String>,
     pub(crate) sql_id: Option<i32>,
     #[serde(default)]
-    pub(crate) args: Option<Vec<Value>>,
+    pub(crate) args: Option<Vec<HranaValue>>,
     #[serde(default)]
     pub(crate) named_args: Option<Vec<NamedArg>>,
     #[serde(default)]
@@ -96,17 +96,17 @@ pub(crate) struct Stmt {
 #[derive(Debug, Deserialize)]
 pub(crate) struct NamedArg {
     pub(crate) name: String,
-    pub(crate) value: Value,
+    pub(crate) value: HranaValue,
 }
 
 /// Statements with conditions.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Batch {
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct HranaBatch {
+    pub(crate) steps: Vec<BatchStep>,
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Step {
+pub(crate) struct BatchStep {
     #[serde(default)]
     pub(crate) condition: Option<Condition>,
     pub(crate) stmt: Stmt,
@@ -156,7 +156,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(read.requests.len(), 9);
-        let Request::Batch { batch } = &read.requests[2] else { panic!("{:?}", read.requests[2]) };
+        let HranaRequest::Batch { batch } = &read.requests[2] else { panic!("{:?}", read.requests[2]) };
         assert_eq!(batch.steps[1].condition.as_ref().unwrap().steps(), [0, 0]);
     }
 

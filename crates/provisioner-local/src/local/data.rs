@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::staging::Staging;
 use super::{LocalProcess, unavailable};
-use crate::child::databases::{self, Named};
+use crate::child::databases::{self, NamedDatabase};
 use crate::confined_dir::ConfinedDir;
 use crate::folder;
 use crate::spec::hex;
@@ -62,7 +62,7 @@ fn fill(
         let id = DatabaseId::from_uuid(on.ids.uuid(on.clock.now()));
         plant(on, &*engine, &staging.path("seed"), id, seed)?;
         size += engine.served_size_bytes(id).map_err(engine_error("measure a database"))?;
-        named.push(Named { name: name.clone(), id });
+        named.push(NamedDatabase { name: name.clone(), id });
     }
     if size > u64::from(spec.volume_gb) * GIB {
         return Err(ProvisionError::Refused(format!("{size} bytes do not fit the volume of {} GB", spec.volume_gb)));
@@ -176,7 +176,7 @@ pub(super) fn stage(
 }
 
 /// The folder of an instance's databases, and their names.
-fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<Named>), ProvisionError> {
+fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<NamedDatabase>), ProvisionError> {
     let read = || -> io::Result<_> {
         let db = on.folder(spec).open()?.sub(folder::DB)?;
         let named = databases::read(&db)?;
@@ -189,7 +189,7 @@ fn live(on: &LocalProcess, spec: &InstanceSpec) -> Result<(ConfinedDir, Vec<Name
 }
 
 /// Opens the file of a database; it is read from what is open, whatever the process of the instance does to its name.
-fn open_live(on: &LocalProcess, db: &ConfinedDir, named: &Named) -> Result<File, ProvisionError> {
+fn open_live(on: &LocalProcess, db: &ConfinedDir, named: &NamedDatabase) -> Result<File, ProvisionError> {
     db.file_at(&on.hub.place(named.id)).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ProvisionError::Refused(format!("the file of {} is missing", named.name)),
         io::ErrorKind::InvalidInput | io::ErrorKind::NotADirectory => {
@@ -242,7 +242,7 @@ fn copy_all(
     let mut copied = Vec::new();
     for named in named {
         let source = open_live(on, &db, &named)?;
-        let Named { name, id } = named;
+        let NamedDatabase { name, id } = named;
         let mut copy = staging.dir().create("copy").map_err(io_error("copy a database"))?;
         let size_bytes = copy_at_most(source, &mut copy, room)?;
         room -= size_bytes;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use branchyard_deployments::ports::Authorizer;
 use branchyard_deployments::values::InstanceId;
 
-use crate::control::server::{Channel, Checks, Told};
+use crate::control::server::{Channel, Checks, ChildNotice};
 use crate::folder::InstanceFolder;
 use crate::spec::Secret;
 
 const HEALTH: Duration = Duration::from_secs(2);
 
 /// What it takes to reach a process.
-pub(super) struct Link {
+pub(super) struct ProcessLink {
     pub(super) instance: InstanceId,
     pub(super) folder: InstanceFolder,
     pub(super) secret: Secret,
@@ -25,9 +25,9 @@ pub(super) struct Link {
     pub(super) health: IpAddr,
 }
 
-impl Link {
+impl ProcessLink {
     /// Connects and makes sure whom to.
-    pub(super) fn open(&self, told: impl Fn(Told) + Send + 'static) -> std::io::Result<Arc<Channel>> {
+    pub(super) fn open(&self, told: impl Fn(ChildNotice) + Send + 'static) -> std::io::Result<Arc<Channel>> {
         let checks = Checks { authorizer: Arc::clone(&self.authorizer), instance: self.instance };
         Channel::open(&self.folder, &self.secret, checks, told)
     }

@@ -26,11 +26,11 @@ use branchyard_domain::values::{DatabaseId, OperationId};
 
 use crate::child::databases::LIST;
 use crate::confined_dir::ConfinedDir;
-use crate::control::{Answer, Ask};
+use crate::control::{ControlReply, ControlRequest};
 use crate::folder::{self, InstanceFolder};
 use crate::spec::{Secret, Spec, settings_map};
-use link::Link;
-use running::Running;
+use link::ProcessLink;
+use running::RunningProcess;
 use staging::Staging;
 
 /// Time for an answer on the control channel that takes no work.
@@ -77,7 +77,7 @@ pub struct LocalProcess {
     ids: Arc<dyn Ids>,
     version: String,
     authorizer: OnceLock<Arc<dyn Authorizer>>,
-    running: Mutex<HashMap<InstanceId, Arc<Running>>>,
+    running: Mutex<HashMap<InstanceId, Arc<RunningProcess>>>,
 }
 
 impl std::fmt::Debug for LocalProcess {
@@ -145,12 +145,12 @@ impl LocalProcess {
         Staging::open(&self.settings.root, deployment, instance, name)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<InstanceId, Arc<Running>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<InstanceId, Arc<RunningProcess>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The process of this very handle.
-    fn process(&self, handle: &InstanceHandle) -> Result<Arc<Running>, ProvisionError> {
+    fn process(&self, handle: &InstanceHandle) -> Result<Arc<RunningProcess>, ProvisionError> {
         let found = self.lock().get(&handle.instance).cloned();
         found.filter(|running| running.handle == *handle).ok_or(ProvisionError::Gone)
     }
@@ -159,10 +159,15 @@ impl LocalProcess {
         self.lock().get(&instance).is_some_and(|running| !running.has_ended())
     }
 
-    fn link(&self, instance: InstanceId, folder: &InstanceFolder, secret: Secret) -> Result<Link, ProvisionError> {
+    fn link(
+        &self,
+        instance: InstanceId,
+        folder: &InstanceFolder,
+        secret: Secret,
+    ) -> Result<ProcessLink, ProvisionError> {
         let authorizer =
             self.authorizer.get().ok_or_else(|| unavailable("run an instance", "nobody checks callers"))?;
-        Ok(Link {
+        Ok(ProcessLink {
             instance,
             folder: folder.clone(),
             secret,
@@ -181,9 +186,14 @@ impl LocalProcess {
         }
     }
 
-    fn ask(&self, handle: &InstanceHandle, ask: Ask, patience: Duration) -> Result<Answer, ProvisionError> {
+    fn ask(
+        &self,
+        handle: &InstanceHandle,
+        ask: ControlRequest,
+        patience: Duration,
+    ) -> Result<ControlReply, ProvisionError> {
         match self.process(handle)?.channel().ok_or(ProvisionError::Gone)?.ask(ask, patience)? {
-            Answer::Refused { why } => Err(ProvisionError::Refused(why)),
+            ControlReply::Refused { why } => Err(ProvisionError::Refused(why)),
             answer => Ok(answer),
         }
     }
@@ -322,11 +332,11 @@ impl Provisioner for LocalProcess {
             spec.settings = settings_map(settings);
             write_spec(&running.folder, &spec).map_err(|error| unavailable("write the spec of an instance", error))?;
         }
-        self.ask(handle, Ask::Apply { settings: settings_map(settings) }, PROMPT).map(drop)
+        self.ask(handle, ControlRequest::Apply { settings: settings_map(settings) }, PROMPT).map(drop)
     }
 
     fn forget_callers(&self, handle: &InstanceHandle) -> Result<(), ProvisionError> {
-        self.ask(handle, Ask::ForgetCallers, PROMPT).map(drop)
+        self.ask(handle, ControlRequest::ForgetCallers, PROMPT).map(drop)
     }
 
     fn address(&self, handle: &InstanceHandle) -> Result<SocketAddr, ProvisionError> {
@@ -335,7 +345,7 @@ impl Provisioner for LocalProcess {
     }
 
     fn sample(&self, handle: &InstanceHandle) -> Result<Sample, ProvisionError> {
-        let Answer::Sample { sample } = self.ask(handle, Ask::Sample, PROMPT)? else {
+        let ControlReply::Sample { sample } = self.ask(handle, ControlRequest::Sample, PROMPT)? else {
             return Err(ProvisionError::Gone);
         };
         let mut taken = Sample::default();
@@ -393,7 +403,7 @@ impl Provisioner for LocalProcess {
             incoming.and_then(|incoming| staging.dir().give(&file, &incoming, &file)).map_err(fault)
         });
         let taken = given.and_then(|()| {
-            let ask = Ask::CreateDatabase {
+            let ask = ControlRequest::CreateDatabase {
                 operation: operation.to_string(),
                 name: name.to_string(),
                 database: id.to_string(),
@@ -417,7 +427,7 @@ impl Provisioner for LocalProcess {
         operation: OperationId,
         name: &ServedName,
     ) -> Result<(), ProvisionError> {
-        let ask = Ask::DropDatabase { operation: operation.to_string(), name: name.to_string() };
+        let ask = ControlRequest::DropDatabase { operation: operation.to_string(), name: name.to_string() };
         self.ask(handle, ask, PATIENT).map(drop)
     }
 }

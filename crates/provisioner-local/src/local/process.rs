@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 /// A hold on a process: signals through it never reach another one that got the same number.
-pub(super) struct Hold {
+pub(super) struct ProcessHandle {
     #[cfg(target_os = "linux")]
     fd: std::os::fd::OwnedFd,
     #[cfg(not(target_os = "linux"))]
     pid: Pid,
 }
 
-impl Hold {
+impl ProcessHandle {
     /// Of a process that has not been waited for, or of somebody else's.
     pub(super) fn of(process: u32) -> io::Result<Self> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);

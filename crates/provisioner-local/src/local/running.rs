@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use branchyard_deployments::ports::{InstanceEvent, InstanceHandle, ProvisionError};
 
-use super::link::Link;
-use super::process::{self, Hold, LOOK};
+use super::link::ProcessLink;
+use super::process::{self, LOOK, ProcessHandle};
 use super::unavailable;
 use crate::child::log::mask;
-use crate::control::Ask;
-use crate::control::server::{Channel, Told};
+use crate::control::ControlRequest;
+use crate::control::server::{Channel, ChildNotice};
 use crate::folder::{InstanceFolder, LOG};
 
 /// Time to become ready.
@@ -31,7 +31,7 @@ const READ: u64 = 64 << 10;
 const STDERR: &str = "stderr";
 
 #[derive(Default)]
-struct State {
+struct ProcessState {
     events: VecDeque<InstanceEvent>,
     channel: Option<Arc<Channel>>,
     is_ready: bool,
@@ -43,17 +43,22 @@ struct State {
 }
 
 /// See the module.
-pub(super) struct Running {
+pub(super) struct RunningProcess {
     pub(super) handle: InstanceHandle,
     pub(super) folder: InstanceFolder,
     pub(super) port: u16,
-    hold: Hold,
-    state: Mutex<State>,
+    hold: ProcessHandle,
+    state: Mutex<ProcessState>,
     changed: Condvar,
 }
 
 /// Starts the program on a folder.
-pub(super) fn start(program: &Path, folder: &InstanceFolder, port: u16, link: Link) -> io::Result<Arc<Running>> {
+pub(super) fn start(
+    program: &Path,
+    folder: &InstanceFolder,
+    port: u16,
+    link: ProcessLink,
+) -> io::Result<Arc<RunningProcess>> {
     let stderr = folder.open()?.make(LOG)?.replace(STDERR)?;
     let mut child = Command::new(program)
         .arg("serve-deployment")
@@ -69,7 +74,7 @@ pub(super) fn start(program: &Path, folder: &InstanceFolder, port: u16, link: Li
         .process_group(0)
         .spawn()?;
     let process = child.id();
-    let hold = match Hold::of(process) {
+    let hold = match ProcessHandle::of(process) {
         Ok(hold) => hold,
         Err(error) => {
             child.kill()?;
@@ -78,7 +83,7 @@ pub(super) fn start(program: &Path, folder: &InstanceFolder, port: u16, link: Li
         }
     };
     let handle = InstanceHandle { instance: link.instance, process, process_started: process::started(process) };
-    let running = Arc::new(Running::new(handle, folder.clone(), port, hold));
+    let running = Arc::new(RunningProcess::new(handle, folder.clone(), port, hold));
     let on = Arc::clone(&running);
     thread::Builder::new().name("deployment-end".into()).spawn(move || {
         let cause = match child.wait() {
@@ -97,14 +102,14 @@ pub(super) fn adopt(
     folder: &InstanceFolder,
     handle: &InstanceHandle,
     port: u16,
-    link: Link,
-) -> Result<Arc<Running>, ProvisionError> {
+    link: ProcessLink,
+) -> Result<Arc<RunningProcess>, ProvisionError> {
     // Held first: from here on the number cannot become another's.
-    let hold = Hold::of(handle.process).map_err(|_| ProvisionError::Gone)?;
+    let hold = ProcessHandle::of(handle.process).map_err(|_| ProvisionError::Gone)?;
     if process::started(handle.process) != handle.process_started {
         return Err(ProvisionError::Gone);
     }
-    let running = Arc::new(Running::new(handle.clone(), folder.clone(), port, hold));
+    let running = Arc::new(RunningProcess::new(handle.clone(), folder.clone(), port, hold));
     if !running.connect(&link) {
         return Err(ProvisionError::Gone);
     }
@@ -132,12 +137,12 @@ fn in_words(status: ExitStatus) -> String {
     }
 }
 
-impl Running {
-    fn new(handle: InstanceHandle, folder: InstanceFolder, port: u16, hold: Hold) -> Self {
+impl RunningProcess {
+    fn new(handle: InstanceHandle, folder: InstanceFolder, port: u16, hold: ProcessHandle) -> Self {
         Self { handle, folder, port, hold, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ProcessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,11 +159,11 @@ impl Running {
         self.changed.notify_all();
     }
 
-    fn hear(&self, told: &Told) {
+    fn hear(&self, told: &ChildNotice) {
         match told {
-            Told::Ready => self.lock().is_ready = true,
-            Told::VolumeFull(full) => self.push(InstanceEvent::VolumeFull(*full)),
-            Told::Gone => self.lock().channel = None,
+            ChildNotice::Ready => self.lock().is_ready = true,
+            ChildNotice::VolumeFull(full) => self.push(InstanceEvent::VolumeFull(*full)),
+            ChildNotice::Gone => self.lock().channel = None,
         }
         self.changed.notify_all();
     }
@@ -181,7 +186,7 @@ impl Running {
     }
 
     /// Sees it become ready, then that it stays alive.
-    fn attend(self: &Arc<Self>, link: &Link) {
+    fn attend(self: &Arc<Self>, link: &ProcessLink) {
         let deadline = Instant::now() + READY;
         while self.is_watched() && !self.is_up(link) {
             if Instant::now() >= deadline {
@@ -205,7 +210,7 @@ impl Running {
                 // Only the channel broke: it is made anew.
                 let _ = self.connect(link);
             }
-            let answered = self.channel().is_some_and(|channel| channel.ask(Ask::Ping, PING_EVERY).is_ok());
+            let answered = self.channel().is_some_and(|channel| channel.ask(ControlRequest::Ping, PING_EVERY).is_ok());
             misses = if answered { 0 } else { misses + 1 };
             if misses == MISSES {
                 self.push(InstanceEvent::Unresponsive);
@@ -213,14 +218,14 @@ impl Running {
         }
     }
 
-    fn is_up(self: &Arc<Self>, link: &Link) -> bool {
+    fn is_up(self: &Arc<Self>, link: &ProcessLink) -> bool {
         if self.channel().is_none() && !self.connect(link) {
             return false;
         }
         self.lock().is_ready && link.is_healthy(self.port)
     }
 
-    fn connect(self: &Arc<Self>, link: &Link) -> bool {
+    fn connect(self: &Arc<Self>, link: &ProcessLink) -> bool {
         let told = Arc::clone(self);
         let Ok(channel) = link.open(move |what| told.hear(&what)) else { return false };
         let is_it = channel.process == self.handle.process && channel.port == self.port;
@@ -263,7 +268,7 @@ impl Running {
         let until = Instant::now() + deadline;
         if let Some(channel) = self.channel() {
             // An answer or none: what counts is its end.
-            let _ = channel.ask(Ask::Drain, deadline.min(PING_EVERY));
+            let _ = channel.ask(ControlRequest::Drain, deadline.min(PING_EVERY));
         } else {
             self.kill();
         }

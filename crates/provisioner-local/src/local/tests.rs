@@ -22,17 +22,17 @@ use super::*;
 const SECRET: &str = "the key of the server";
 const DATA: &str = "rows of the deployment";
 
-type Attack = Arc<Mutex<Box<dyn Fn() + Send>>>;
+type FolderAttack = Arc<Mutex<Box<dyn Fn() + Send>>>;
 
 /// An engine on plain files. While it looks through one, the attack happens.
 struct FileEngine {
     folder: PathBuf,
-    attack: Attack,
+    attack: FolderAttack,
 }
 
 impl FileEngine {
     fn file(&self, database: DatabaseId) -> PathBuf {
-        self.folder.join(Files.place(database))
+        self.folder.join(TestFiles.place(database))
     }
 }
 
@@ -87,9 +87,9 @@ impl SessionEngine for FileEngine {
     }
 }
 
-struct Files;
+struct TestFiles;
 
-impl HubFiles for Files {
+impl HubFiles for TestFiles {
     fn export(&self, _: DatabaseId, to: &Path) -> Result<u64, EngineError> {
         done(fs::write(to, "all branches of the hub").map(|()| 0))
     }
@@ -99,28 +99,28 @@ impl HubFiles for Files {
     }
 }
 
-struct Nobody;
+struct NoCallers2;
 
-impl Authorizer for Nobody {
+impl Authorizer for NoCallers2 {
     fn authorize(&self, _: &HashedToken, _: InstanceId, _: Option<IpAddr>) -> Result<Authorized, ProvisionError> {
         Ok(Authorized::BadToken)
     }
 }
 
-struct Scene {
+struct ProcessHarness {
     dir: tempfile::TempDir,
     local: Arc<LocalProcess>,
     spec: InstanceSpec,
     blobs: Arc<MemoryBlobs>,
-    attack: Attack,
+    attack: FolderAttack,
 }
 
-impl Scene {
+impl ProcessHarness {
     /// One instance with one database, and a secret beside all deployments.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("server.key"), SECRET).unwrap();
-        let attack: Attack = Arc::new(Mutex::new(Box::new(|| {})));
+        let attack: FolderAttack = Arc::new(Mutex::new(Box::new(|| {})));
         let blobs = Arc::new(MemoryBlobs::default());
         let settings = LocalSettings {
             root: dir.path().join("deployments"),
@@ -137,14 +137,14 @@ impl Scene {
         let local = LocalProcess::open(
             settings,
             Box::new(open_engine),
-            Arc::new(Files),
+            Arc::new(TestFiles),
             Arc::clone(&blobs) as Arc<dyn BackupFiles>,
             Arc::new(FixedClock::default()),
             Arc::new(SeededIds::new(1)),
             "0.0.0".into(),
         )
         .unwrap();
-        local.connect(Arc::new(Nobody));
+        local.connect(Arc::new(NoCallers2));
         let spec = InstanceSpec {
             deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),
             instance: InstanceId::from_uuid(Uuid::from_u128(2)),
@@ -226,7 +226,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, ProvisionError>) {
 
 #[test]
 fn a_backup_holds_what_was_checked_whatever_is_swapped_meanwhile() {
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let attacks = Arc::new(AtomicU32::new(0));
     let (home, secret, file, count) = (scene.home(), scene.secret(), scene.file(), Arc::clone(&attacks));
     *scene.attack.lock().unwrap() = Box::new(move || {
@@ -251,7 +251,7 @@ fn a_backup_holds_what_was_checked_whatever_is_swapped_meanwhile() {
 
 #[test]
 fn what_is_staged_lies_outside_of_the_folder_of_the_instance_and_is_removed() {
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let staging = scene.dir.path().join("deployments/.staging");
     let (inside, outside) = (scene.home(), staging.clone());
     *scene.attack.lock().unwrap() = Box::new(move || {
@@ -271,7 +271,7 @@ fn what_is_staged_lies_outside_of_the_folder_of_the_instance_and_is_removed() {
 
 #[test]
 fn a_database_that_is_a_link_a_pipe_or_too_large_is_not_backed_up() {
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let file = scene.file();
     swap(&file, &scene.secret());
     refused(scene.snapshot());
@@ -283,21 +283,21 @@ fn a_database_that_is_a_link_a_pipe_or_too_large_is_not_backed_up() {
     refused(scene.snapshot());
     assert_eq!(scene.kept(), None);
 
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let elsewhere = scene.dir.path().join("elsewhere");
     fs::rename(scene.home().join("db/files"), &elsewhere).unwrap();
     swap(&scene.home().join("db/files"), &elsewhere);
     refused(scene.snapshot());
     refused(scene.local.sizes(&scene.spec));
 
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let elsewhere = scene.dir.path().join("elsewhere");
     fs::rename(scene.home().join("db"), &elsewhere).unwrap();
     swap(&scene.home().join("db"), &elsewhere);
     refused(scene.snapshot());
     refused(scene.local.start(&scene.spec));
 
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let list = scene.home().join("db/databases.json");
     fs::rename(&list, scene.dir.path().join("list")).unwrap();
     swap(&list, &scene.dir.path().join("list"));
@@ -312,7 +312,7 @@ fn a_database_that_is_a_link_a_pipe_or_too_large_is_not_backed_up() {
 
 #[test]
 fn nothing_is_written_through_links_when_an_instance_starts() {
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let home = scene.home();
     for place in ["run/spec.json", "run/spec.new", "log/stderr", "run/control"] {
         swap(&home.join(place), &scene.secret());
@@ -324,7 +324,7 @@ fn nothing_is_written_through_links_when_an_instance_starts() {
     scene.local.stop(&handle, Duration::from_secs(60)).unwrap();
 
     for part in ["run", "log"] {
-        let scene = Scene::new();
+        let scene = ProcessHarness::new();
         let elsewhere = scene.dir.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
         swap(&scene.home().join(part), &elsewhere);
@@ -335,10 +335,10 @@ fn nothing_is_written_through_links_when_an_instance_starts() {
 
 #[test]
 fn a_log_is_not_read_through_links() {
-    let scene = Scene::new();
+    let scene = ProcessHarness::new();
     let query =
         OutputQuery { from: None::<OutputPosition>, towards: Towards::Older, limit: 10, since: None, until: None };
-    let lines = |scene: &Scene| scene.local.logs(scene.spec.instance, &query);
+    let lines = |scene: &ProcessHarness| scene.local.logs(scene.spec.instance, &query);
     let elsewhere = scene.dir.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     let line = "2026-11-20T12:00:00.000Z INFO line\n";
@@ -354,7 +354,7 @@ fn a_log_is_not_read_through_links() {
 #[test]
 fn removing_an_instance_leaves_what_its_links_lead_to() {
     for whole in [false, true] {
-        let scene = Scene::new();
+        let scene = ProcessHarness::new();
         let elsewhere = scene.dir.path().join("elsewhere");
         fs::create_dir(&elsewhere).unwrap();
         fs::write(elsewhere.join("file"), "").unwrap();

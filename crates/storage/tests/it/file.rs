@@ -3,7 +3,7 @@
 use branchyard_domain::ports::{Durability, Metadata, SavedAnswer};
 use branchyard_domain::values::{OwnerName, Timestamp};
 use branchyard_domain_testing::suites::metadata;
-use branchyard_storage::{OpenError, Options, Store};
+use branchyard_storage::{OpenError, Store, StoreOptions};
 
 use crate::home::Home;
 
@@ -24,7 +24,7 @@ fn the_file_is_standard_sqlite_in_wal_mode_beside_doltlite() {
 
 #[test]
 fn urls() {
-    let refused = |url: &str| Store::open(url, &Options::default()).err().unwrap();
+    let refused = |url: &str| Store::open(url, &StoreOptions::default()).err().unwrap();
     assert!(matches!(refused("mysql://host/db"), OpenError::Scheme { scheme } if scheme == "mysql"));
     assert!(matches!(refused(""), OpenError::NoPath));
     assert!(matches!(refused("sqlite://"), OpenError::NoPath));
@@ -33,13 +33,13 @@ fn urls() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a ?#%b.sqlite");
-    let store = Store::open(path.to_str().unwrap(), &Options::default()).unwrap();
+    let store = Store::open(path.to_str().unwrap(), &StoreOptions::default()).unwrap();
     store.migrate(crate::home::now()).unwrap();
     assert!(path.exists());
     assert!(std::fs::metadata(&path).unwrap().len() > 0);
     drop(store);
     // What was written is found again.
-    let store = Store::open(&format!("sqlite://{}", path.to_str().unwrap()), &Options::default()).unwrap();
+    let store = Store::open(&format!("sqlite://{}", path.to_str().unwrap()), &StoreOptions::default()).unwrap();
     store.require_current().unwrap();
 }
 
@@ -47,7 +47,7 @@ fn urls() {
 fn a_busy_store_is_unavailable_within_the_wait() {
     let home = Home::sqlite();
     home.ready();
-    let options = Options { wait: std::time::Duration::from_millis(200), ..Options::default() };
+    let options = StoreOptions { wait: std::time::Duration::from_millis(200), ..StoreOptions::default() };
     let store = Store::open(&home.url(), &options).unwrap();
     let other = Store::open(&home.url(), &options).unwrap();
     let tx = store.write().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use branchyard_domain::values::Timestamp;
-use branchyard_storage::{Options, Store};
+use branchyard_storage::{Store, StoreOptions};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
@@ -62,7 +62,7 @@ impl Home {
 
     /// The store as found.
     pub(crate) fn open(&self) -> Store {
-        Store::open(&self.url(), &Options { readers: 9, ..Options::default() }).unwrap()
+        Store::open(&self.url(), &StoreOptions { readers: 9, ..StoreOptions::default() }).unwrap()
     }
 
     /// The store with its tables.

@@ -1,7 +1,7 @@
 //! What only Postgres can do to us.
 
 use branchyard_domain::ports::{Metadata, MetadataError};
-use branchyard_storage::{OpenError, Options, Store};
+use branchyard_storage::{OpenError, Store, StoreOptions};
 
 use crate::home::Home;
 
@@ -36,7 +36,7 @@ fn a_connection_that_dies_in_a_unit_makes_it_unavailable() {
 fn waiting_for_another_node_ends() {
     let Some(home) = Home::postgres() else { return };
     home.ready();
-    let options = Options { wait: std::time::Duration::from_millis(300), ..Options::default() };
+    let options = StoreOptions { wait: std::time::Duration::from_millis(300), ..StoreOptions::default() };
     let here = Store::open(&home.url(), &options).unwrap();
     let there = Store::open(&home.url(), &options).unwrap();
     let tx = here.write().unwrap();
@@ -48,7 +48,7 @@ fn waiting_for_another_node_ends() {
 
 #[test]
 fn a_server_that_is_away_is_said_so() {
-    let options = Options { wait: std::time::Duration::from_millis(500), ..Options::default() };
+    let options = StoreOptions { wait: std::time::Duration::from_millis(500), ..StoreOptions::default() };
     let error = Store::open("postgres://nobody:hidden@127.0.0.1:1/x", &options).err().unwrap();
     assert!(matches!(error, OpenError::Connect { .. }));
     assert!(!error.to_string().contains("hidden"), "{error}");

@@ -15,7 +15,7 @@ const EACH: usize = 6;
 /// Reads of others meanwhile.
 const CHEAP: usize = 200;
 
-fn read(who: &Actor, statement: &str, timeout_ms: u64) -> branchyard_testkit::Answer {
+fn read(who: &Actor, statement: &str, timeout_ms: u64) -> branchyard_testkit::TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use targets::{TARGETS, Target, Yard};
+use targets::{HostileHarness, TARGETS, Target};
 
 fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no target is called {name}"))
@@ -24,7 +24,7 @@ fn target(name: &str) -> &'static Target {
 /// Tries what the strategy of a target gives; the smallest input that fails is shown.
 fn property(name: &str, cases: u32) {
     let (server, target) = (branchyard_testkit::Server::start(), target(name));
-    let yard = Yard::new(&server);
+    let yard = HostileHarness::new(&server);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tried = runner.run(&inputs::of(name, &yard), |input| {
@@ -84,8 +84,8 @@ fn fuzz() {
 #[test]
 fn a_fault_a_panic_and_a_delay_are_told() {
     let server = branchyard_testkit::Server::start();
-    let yard = Yard::new(&server);
-    let told = |attempt: fn(&Yard, &[u8]) -> Result<String, String>| {
+    let yard = HostileHarness::new(&server);
+    let told = |attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>| {
         let target =
             Target { name: "test", limit: Duration::from_millis(50), rounds: 1, seeds: |_| Vec::new(), attempt };
         fuzz::attempt(&yard, &target, b"x").unwrap_or_default()
@@ -93,7 +93,7 @@ fn a_fault_a_panic_and_a_delay_are_told() {
     assert_eq!(told(|_, _| Ok("fine".to_owned())), "fine");
     assert_eq!(told(|_, _| Err("500".to_owned())), "");
     assert_eq!(told(|_, _| panic!("expected by the test")), "");
-    let slow = |_: &Yard, _: &[u8]| {
+    let slow = |_: &HostileHarness, _: &[u8]| {
         let watch = branchyard_testkit::Stopwatch::of_this_process();
         while watch.elapsed() < Duration::from_millis(60) {
             std::hint::spin_loop();

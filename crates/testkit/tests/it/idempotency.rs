@@ -1,10 +1,10 @@
 //! Idempotency keys across threads and restarts.
 
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use reqwest::Method;
 use serde_json::json;
 
-fn create(who: &Actor, name: &str, key: &str) -> Answer {
+fn create(who: &Actor, name: &str, key: &str) -> TestAnswer {
     let body = json!({"owner": "ada", "name": name, "visibility": "public"});
     who.send(who.request(Method::POST, "/databases").header("Idempotency-Key", key).json(&body))
 }
@@ -36,7 +36,7 @@ fn a_saved_answer_is_forgotten_after_its_time() {
 fn of_many_at_once_one_has_the_effect() {
     let server = Server::start();
     let ada = server.user("ada");
-    let answers: Vec<Answer> = std::thread::scope(|scope| {
+    let answers: Vec<TestAnswer> = std::thread::scope(|scope| {
         let sent: Vec<_> = (0..8).map(|_| scope.spawn(|| create(&ada, "rivers", "k"))).collect();
         sent.into_iter().map(|one| one.join().unwrap()).collect()
     });

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use serde_json::json;
 
 const SLOW: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 
-fn read(who: &Actor, statement: &str, timeout_ms: u64) -> Answer {
+fn read(who: &Actor, statement: &str, timeout_ms: u64) -> TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 

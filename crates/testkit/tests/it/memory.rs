@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use serde_json::json;
 
 /// Far more than anything here takes.
@@ -18,7 +18,7 @@ const HOLDS: &str = "with recursive n(x) as (select 1 union all select x + 1 fro
 /// Needs most of what large statements may have of the pool, for a moment.
 const NEEDS: &str = "select length(hex(zeroblob(16000000)))";
 
-fn read(who: &Actor, statement: &str, timeout_ms: u64) -> Answer {
+fn read(who: &Actor, statement: &str, timeout_ms: u64) -> TestAnswer {
     who.post("/databases/ada/rivers/sql", &json!({"q": statement, "timeout_ms": timeout_ms}))
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use branchyard_openapi_check::Checker;
-use branchyard_testkit::{Answer, Server};
+use branchyard_testkit::{Server, TestAnswer};
 use serde_json::{Value, json};
 
 // docs: shapes
@@ -24,7 +24,7 @@ fn the_shapes_our_client_reads() {
 }
 
 /// What a client depends on: the status, the headers it reads, the body.
-fn shape(answer: &Answer) -> Value {
+fn shape(answer: &TestAnswer) -> Value {
     let mut body = answer.json();
     body.sort_all_objects();
     json!({"status": answer.status, "type": answer.header("content-type"), "body": body})

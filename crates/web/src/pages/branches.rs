@@ -5,21 +5,21 @@ use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Branch;
 use branchyard_domain::usecases::NewBranch;
 use branchyard_domain::values::{RefName, Revision};
-use branchyard_http_common::{Refusal, segment};
+use branchyard_http_common::{ApiError, segment};
 
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Branches, and tags, on a page.
 pub(crate) const PAGE: usize = 50;
 const FIELDS: &[&str] = &["name", "from"];
 
-struct Row {
+struct BranchRow {
     name: String,
     href: String,
     is_default: bool,
@@ -33,21 +33,25 @@ struct Row {
 #[template(path = "branches.html")]
 struct BranchesPage {
     shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    frame: DatabaseFrame,
+    rows: Vec<BranchRow>,
     next: Option<String>,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/branches`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Branches).await?;
     let form = Filled::default().with("from", frame.default_branch.clone());
     let (rows, next) = rows(&visit, access, &frame).await?;
     visit.page(|shell| BranchesPage { shell, frame, rows, next, form })
 }
 
-async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Result<(Vec<Row>, Option<String>), Stop> {
+async fn rows(
+    visit: &PageContext,
+    access: DatabaseAccess<Read>,
+    frame: &DatabaseFrame,
+) -> Result<(Vec<BranchRow>, Option<String>), PageError> {
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.branches().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/branches", frame.path), |last| last.name.to_string());
@@ -56,7 +60,7 @@ async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Res
         let name = branch.name.as_str();
         let is_default = name == frame.default_branch;
         let asked = if is_default { "" } else { name };
-        Row {
+        BranchRow {
             name: name.to_owned(),
             href: paths::with_query(&frame.path, &[("ref", asked)]),
             is_default,
@@ -70,14 +74,14 @@ async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Res
 }
 
 /// `POST /{owner}/{database}/branches`
-pub(crate) async fn create(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Branches).await?;
+pub(crate) async fn create(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Branches).await?;
     let mut form = posted.form.again();
     let name = form.checked("name", RefName::parse(&posted.form.line("name")));
     let from = posted.form.line("from");
     let mut failed = None;
     if let Some(name) = name {
-        let created = posted.write(move |hub| -> Result<_, Refusal> {
+        let created = posted.write(move |hub| -> Result<_, ApiError> {
             let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
             Ok(hub.branches().create(&access, NewBranch { name, from: Revision::Commit(commit) }, None)?)
         });
@@ -93,7 +97,7 @@ pub(crate) async fn create(posted: Posted) -> Answer {
         Some(failure) => form.refused(failure, FIELDS)?,
         None => form,
     };
-    let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
+    let (access, _) = database::open::<Read>(&posted, DatabaseTab::Branches).await?;
     let (rows, next) = rows(&posted, access, &frame).await?;
     posted.refuse(|shell| BranchesPage { shell, frame, rows, next, form })
 }

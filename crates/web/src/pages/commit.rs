@@ -6,13 +6,13 @@ use branchyard_domain::entities::{Commit, LogPosition};
 use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::values::CommitHash;
 
-use crate::changes::{self, Asked, Changes};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::changes::{self, Changes, ChangesQuery};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// A commit that this one was made from.
 struct Parent {
@@ -27,7 +27,7 @@ struct Parent {
 #[template(path = "commit.html")]
 struct CommitPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     hash: String,
     title: String,
     text: String,
@@ -39,8 +39,8 @@ struct CommitPage {
 }
 
 /// `GET /{owner}/{database}/commits/{hash}?parent=…&table=…&page=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Commits).await?;
     let name = visit.segment("commit");
     let (of, asked) = (access.clone(), name.clone());
     let found = visit
@@ -54,7 +54,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             Ok(entries.into_iter().next().map(|entry| entry.commit))
         })
         .await?;
-    let commit = found.ok_or_else(|| Stop::NoSuchRef { name: name.clone(), database: frame.path.clone() })?;
+    let commit = found.ok_or_else(|| PageError::NoSuchRef { name: name.clone(), database: frame.path.clone() })?;
     if commit.hash.as_str() != name {
         return visit.redirect(&frame.commit(&commit.hash));
     }
@@ -64,7 +64,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let parents = parents(&commit, &frame, compared.as_ref());
     let changes = match compared {
         Some(parent) => {
-            let asked = Asked::of(&visit, &access, parent, commit.hash.clone());
+            let asked = ChangesQuery::of(&visit, &access, parent, commit.hash.clone());
             let (of, wanted) = (access.clone(), asked.clone());
             let found = visit.read(move |hub| changes::find(hub, &of, &wanted)).await?;
             let nth = if nth > 1 { nth.to_string() } else { String::new() };
@@ -81,7 +81,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     visit.page(|shell| CommitPage { shell, frame, hash, title, text, author, email, when, parents, changes })
 }
 
-fn parents(commit: &Commit, frame: &Frame, compared: Option<&CommitHash>) -> Vec<Parent> {
+fn parents(commit: &Commit, frame: &DatabaseFrame, compared: Option<&CommitHash>) -> Vec<Parent> {
     let parents = commit.parents.iter().enumerate().map(|(at, parent)| {
         let nth = if at == 0 { String::new() } else { (at + 1).to_string() };
         Parent {

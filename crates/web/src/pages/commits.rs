@@ -9,13 +9,13 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{bound, open_token, token};
 
-use crate::database::{self, At, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::Markup;
 use crate::graph;
 use crate::layout::Shell;
 use crate::log::CommitLine;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Commits of a page.
 const PAGE: usize = 50;
@@ -38,16 +38,16 @@ struct Drawn {
 #[template(path = "commits.html")]
 struct CommitsPage {
     shell: Shell,
-    frame: Frame,
-    at: At,
+    frame: DatabaseFrame,
+    at: ShownVersion,
     commits: Vec<Drawn>,
     newest: Option<String>,
     older: Option<String>,
 }
 
 /// `GET /{owner}/{database}/commits?ref=…&page=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Commits).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let bound = bound(&["commits page", &access.database().id.to_string()]);
     let sealed = visit.parameter("page").and_then(|page| open_token(&visit.state.keys, &bound, &page));

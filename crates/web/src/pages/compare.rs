@@ -6,13 +6,13 @@ use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::segment;
 
-use crate::changes::{self, Asked, Changes};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::changes::{self, Changes, ChangesQuery};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Branches that the form offers.
 const OFFERED: usize = 100;
@@ -36,7 +36,7 @@ struct Compared {
 #[template(path = "compare.html")]
 struct ComparePage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     from: String,
     to: String,
     branches: Vec<String>,
@@ -44,8 +44,8 @@ struct ComparePage {
 }
 
 /// `GET /{owner}/{database}/compare?from=…&to=…`: the form.
-pub(crate) async fn choose(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+pub(crate) async fn choose(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Commits).await?;
     if let (Some(from), Some(to)) = (visit.parameter("from"), visit.parameter("to")) {
         return visit.redirect(&address(&frame, from.trim(), "...", to.trim()));
     }
@@ -56,7 +56,7 @@ pub(crate) async fn choose(visit: Visit) -> Answer {
 }
 
 /// Commits and branches of two refs.
-struct Ends {
+struct ComparedRefs {
     from: CommitHash,
     to: CommitHash,
     parted: Option<CommitHash>,
@@ -65,18 +65,18 @@ struct Ends {
 }
 
 /// `GET /{owner}/{database}/compare/{from}...{to}`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Commits).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Commits).await?;
     let range = visit.segment("range");
     let split =
         range.split_once("...").map(|ends| (ends, true)).or_else(|| range.split_once("..").map(|ends| (ends, false)));
     let Some(((from, to), since_parting)) = split.filter(|((from, to), _)| !from.is_empty() && !to.is_empty()) else {
-        return Err(Stop::nothing_here());
+        return Err(PageError::nothing_here());
     };
     let (from, to) = (from.to_owned(), to.to_owned());
     let ends = ends(&visit, &access, &frame, (&from, &to)).await?;
     let base = ends.parted.clone().filter(|_| since_parting).unwrap_or_else(|| ends.from.clone());
-    let asked = Asked::of(&visit, &access, base.clone(), ends.to.clone());
+    let asked = ChangesQuery::of(&visit, &access, base.clone(), ends.to.clone());
     let (of, wanted, head) = (access.clone(), asked.clone(), ends.to.clone());
     let parted = ends.parted.clone();
     let (found, commits, is_cut) = visit
@@ -105,11 +105,11 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 async fn ends(
-    visit: &Visit,
+    visit: &PageContext,
     access: &branchyard_domain::access::DatabaseAccess<Read>,
-    frame: &Frame,
+    frame: &DatabaseFrame,
     (from, to): (&str, &str),
-) -> Result<Ends, Stop> {
+) -> Result<ComparedRefs, PageError> {
     let (access, from, to) = (access.clone(), from.to_owned(), to.to_owned());
     let found = visit
         .read(move |hub| -> Result<_, ReadError> {
@@ -126,12 +126,12 @@ async fn ends(
             let branches = hub.branches().list(&access, None, OFFERED)?;
             let are_branches = hub.branches().get(&access, &from).is_ok() && hub.branches().get(&access, &to).is_ok();
             let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
-            Ok(Ok(Ends { from: base, to: head, parted, branches, are_branches }))
+            Ok(Ok(ComparedRefs { from: base, to: head, parted, branches, are_branches }))
         })
         .await?;
-    found.map_err(|name| Stop::NoSuchRef { name, database: frame.path.clone() })
+    found.map_err(|name| PageError::NoSuchRef { name, database: frame.path.clone() })
 }
 
-fn address(frame: &Frame, from: &str, dots: &str, to: &str) -> String {
+fn address(frame: &DatabaseFrame, from: &str, dots: &str, to: &str) -> String {
     format!("{}/compare/{}{dots}{}", frame.path, segment(from), segment(to))
 }

@@ -3,13 +3,13 @@
 use actix_web::http::StatusCode;
 use askama::Template;
 
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::forms::Filled;
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// The question.
-pub(crate) struct Question {
+pub(crate) struct ConfirmQuestion {
     /// What is asked, as a title.
     pub(crate) title: String,
     /// What follows from it.
@@ -26,17 +26,22 @@ pub(crate) struct Question {
 #[template(path = "confirm.html")]
 struct ConfirmPage {
     shell: Shell,
-    frame: Frame,
-    question: Question,
+    frame: DatabaseFrame,
+    question: ConfirmQuestion,
     form: Filled,
 }
 
 /// Asks; the answer is sent to the address of this page.
-pub(crate) fn ask(visit: &Visit, frame: Frame, question: Question) -> Answer {
+pub(crate) fn ask(visit: &PageContext, frame: DatabaseFrame, question: ConfirmQuestion) -> PageResult {
     visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
 }
 
 /// Says why it was not done, and asks again.
-pub(crate) fn ask_again(visit: &Visit, frame: Frame, question: Question, form: Filled) -> Answer {
+pub(crate) fn ask_again(
+    visit: &PageContext,
+    frame: DatabaseFrame,
+    question: ConfirmQuestion,
+    form: Filled,
+) -> PageResult {
     visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
 }

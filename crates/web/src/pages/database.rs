@@ -8,16 +8,16 @@ use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{LogPosition, TableKind, TableSchema};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, Selection};
+use branchyard_domain::ports::{CancellationToken, Selection};
 use branchyard_domain::usecases::TableSize;
 use branchyard_domain::values::CommitHash;
 
-use crate::database::{self, At, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::markdown;
-use crate::rows::{Grid, Kind};
-use crate::visit::{Answer, Visit};
+use crate::rows::{CellKind, Grid};
+use crate::visit::{PageContext, PageResult};
 
 use super::table::COUNT_PATIENCE;
 
@@ -32,7 +32,7 @@ const README_PATIENCE: Duration = Duration::from_millis(500);
 const ALL_PATIENCE: Duration = Duration::from_millis(600);
 
 /// A table or view in the list.
-struct Listed {
+struct TableItem {
     name: String,
     href: String,
     is_view: bool,
@@ -42,7 +42,7 @@ struct Listed {
 }
 
 /// The last commit.
-struct Head {
+struct LastCommitView {
     href: String,
     short: String,
     message: String,
@@ -54,10 +54,10 @@ struct Head {
 #[template(path = "tables.html")]
 struct TablesPage {
     shell: Shell,
-    frame: Frame,
-    at: At,
-    head: Option<Head>,
-    tables: Vec<Listed>,
+    frame: DatabaseFrame,
+    at: ShownVersion,
+    head: Option<LastCommitView>,
+    tables: Vec<TableItem>,
     readme: Option<Markup>,
     /// All tables as files.
     archive: String,
@@ -86,17 +86,17 @@ fn readme(
         skip: 0,
         limit: 1,
         timeout: README_PATIENCE,
-        canceled: Canceled::default(),
+        canceled: CancellationToken::default(),
     };
     let mut grid = Grid::cutting(README_CHARACTERS);
     hub.browse().rows(access, at, &wanted, &mut grid)?;
-    let text = grid.rows.iter().flatten().find(|cell| cell.kind == Kind::Text);
+    let text = grid.rows.iter().flatten().find(|cell| cell.kind == CellKind::Text);
     Ok(text.map(|cell| markdown::render(&cell.text)))
 }
 
 /// `GET /{owner}/{database}?ref=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let commit = at.commit.clone();
     let slot = visit.read_slot()?;
@@ -120,7 +120,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         })
         .await?;
     let now = visit.state.hub.now();
-    let head = log.into_iter().next().map(|entry| Head {
+    let head = log.into_iter().next().map(|entry| LastCommitView {
         href: frame.commit(&entry.commit.hash),
         short: format::short(&entry.commit.hash),
         message: format::first_line(&entry.commit.message),
@@ -129,7 +129,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     });
     let tables = schemas
         .iter()
-        .map(|schema| Listed {
+        .map(|schema| TableItem {
             name: schema.name.clone(),
             href: frame.table(&schema.name),
             is_view: schema.kind == TableKind::View,

@@ -6,30 +6,30 @@ pub(crate) mod deliveries;
 pub(crate) mod general;
 pub(crate) mod hooks;
 
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 
 /// The pages of the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum DatabaseSettingsSection {
     General,
     Collaborators,
     Hooks,
 }
 
 /// The way between them.
-pub(super) struct Sections {
+pub(super) struct DatabaseSettingsNav {
     /// Label, address, and whether it is the one that is shown.
     pub(super) links: Vec<(&'static str, String, bool)>,
 }
 
-impl Sections {
-    pub(super) fn of(frame: &Frame, shown: Section) -> Self {
+impl DatabaseSettingsNav {
+    pub(super) fn of(frame: &DatabaseFrame, shown: DatabaseSettingsSection) -> Self {
         let all = [
-            (Section::General, "General", ""),
-            (Section::Collaborators, "Collaborators", "/collaborators"),
-            (Section::Hooks, "Hooks", "/hooks"),
+            (DatabaseSettingsSection::General, "General", ""),
+            (DatabaseSettingsSection::Collaborators, "Collaborators", "/collaborators"),
+            (DatabaseSettingsSection::Hooks, "Hooks", "/hooks"),
         ];
-        let link = |(section, label, below): (Section, &'static str, &str)| {
+        let link = |(section, label, below): (DatabaseSettingsSection, &'static str, &str)| {
             (label, format!("{}/settings{below}", frame.path), section == shown)
         };
         Self { links: all.into_iter().map(link).collect() }

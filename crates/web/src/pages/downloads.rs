@@ -7,24 +7,24 @@ use actix_web::http::header;
 use branchyard_domain::Hub;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::Canceled;
+use branchyard_domain::ports::CancellationToken;
 use branchyard_domain::usecases::ExportLimits;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{CsvFile, DownloadWriter, Ending, First, download_channel, segment, send_archive};
 use branchyard_problem_details::Problem;
 
-use crate::database::{self, At, Tab};
-use crate::visit::{Answer, Visit};
+use crate::database::{self, DatabaseTab, ShownVersion};
+use crate::visit::{PageContext, PageResult};
 
 /// How long the engine may compute; waiting for the client does not count.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// `GET /{owner}/{database}/tables/{table}/csv?ref=…`
-pub(crate) async fn table(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn table(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let table = visit.segment("table");
-    let file = File { name: format!("{table}.csv"), kind: "text/csv; charset=utf-8" };
+    let file = DownloadFile { name: format!("{table}.csv"), kind: "text/csv; charset=utf-8" };
     send(&visit, access, at, file, move |hub, access, commit, limits, writer| {
         let mut file = CsvFile::new(writer, false);
         hub.exports().table(access, commit, &table, limits, &mut file)?;
@@ -37,27 +37,33 @@ pub(crate) async fn table(visit: Visit) -> Answer {
 }
 
 /// `GET /{owner}/{database}/zip?ref=…`
-pub(crate) async fn archive(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn archive(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let name = format!("{}-{}.zip", frame.name, at.name.replace('/', "-"));
-    send(&visit, access, at, File { name, kind: "application/zip" }, send_archive).await
+    send(&visit, access, at, DownloadFile { name, kind: "application/zip" }, send_archive).await
 }
 
 /// What a download is called, and its content type.
-struct File {
+struct DownloadFile {
     name: String,
     kind: &'static str,
 }
 
-async fn send<F>(visit: &Visit, access: DatabaseAccess<Read>, at: At, file: File, write: F) -> Answer
+async fn send<F>(
+    visit: &PageContext,
+    access: DatabaseAccess<Read>,
+    at: ShownVersion,
+    file: DownloadFile,
+    write: F,
+) -> PageResult
 where
     F: FnOnce(&Hub, &DatabaseAccess<Read>, &CommitHash, &mut ExportLimits, DownloadWriter<()>) -> Result<(), ReadError>
         + Send
         + 'static,
 {
     let slot = visit.read_slot()?;
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let mut limits = ExportLimits::new(TIMEOUT, canceled.clone());
     let (writer, download) = download_channel(visit.state.config.sql.stream_stall, &canceled);
     let running = visit.spawn(&visit.state.sql, move |hub| {

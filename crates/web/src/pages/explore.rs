@@ -10,12 +10,12 @@ use branchyard_http_common::{bound, open_token, token};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 30;
 
 /// A database in a list.
-pub(crate) struct Item {
+pub(crate) struct DatabaseItem {
     pub(crate) owner: String,
     pub(crate) name: String,
     pub(crate) path: String,
@@ -28,12 +28,12 @@ pub(crate) struct Item {
 }
 
 /// Databases as lists show them.
-pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
+pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<DatabaseItem> {
     views
         .iter()
         .map(|view| {
             let database = &view.database;
-            Item {
+            DatabaseItem {
                 owner: database.locator.owner.to_string(),
                 name: database.locator.name.to_string(),
                 path: paths::database(&database.locator),
@@ -53,17 +53,17 @@ pub(crate) fn items(views: &[DatabaseView], now: Timestamp) -> Vec<Item> {
 
 /// What the databases are in the order of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ExploreOrder {
     Ranked(Ranking),
     Name,
 }
 
 /// The orders, each with its word in the address and its label. The first is the one without a word.
-const ORDERS: [(&str, &str, Order); 4] = [
-    ("", "Most stars", Order::Ranked(Ranking::Stars)),
-    ("updated", "Recently updated", Order::Ranked(Ranking::LastWrite)),
-    ("newest", "Newest", Order::Ranked(Ranking::Creation)),
-    ("name", "Name", Order::Name),
+const ORDERS: [(&str, &str, ExploreOrder); 4] = [
+    ("", "Most stars", ExploreOrder::Ranked(Ranking::Stars)),
+    ("updated", "Recently updated", ExploreOrder::Ranked(Ranking::LastWrite)),
+    ("newest", "Newest", ExploreOrder::Ranked(Ranking::Creation)),
+    ("name", "Name", ExploreOrder::Name),
 ];
 
 /// An order to choose.
@@ -78,12 +78,12 @@ struct OrderLink {
 struct ExplorePage {
     shell: Shell,
     orders: Vec<OrderLink>,
-    databases: Vec<Item>,
+    databases: Vec<DatabaseItem>,
     next: Option<String>,
 }
 
 /// `GET /explore?q=…&sort=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let search = visit.parameter("q").unwrap_or_default();
     let asked = visit.parameter("sort").unwrap_or_default();
     let (word, _, order) = ORDERS.into_iter().find(|(word, ..)| *word == asked).unwrap_or(ORDERS[0]);
@@ -97,11 +97,11 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let key: Option<(i64, String)> = open_token(&visit.state.keys, &bound, &after);
     let mut found = visit
         .read(move |hub| match order {
-            Order::Ranked(ranking) => {
+            ExploreOrder::Ranked(ranking) => {
                 let after = key.and_then(|(place, id)| Some((place, DatabaseId::parse(&id).ok()?)));
                 hub.databases().ranked(&caller, &filter, ranking, after, PAGE + 1)
             }
-            Order::Name => {
+            ExploreOrder::Name => {
                 let after = after.to_ascii_lowercase();
                 hub.databases().list(&caller, &filter, after.split_once('/'), PAGE + 1)
             }
@@ -110,10 +110,10 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let more = found.len() > PAGE;
     found.truncate(PAGE);
     let next = found.last().filter(|_| more).map(|DatabaseView { database, .. }| match order {
-        Order::Ranked(ranking) => {
+        ExploreOrder::Ranked(ranking) => {
             here(word, &token(&visit.state, &bound, &(ranking.of(database), database.id.to_string())))
         }
-        Order::Name => here(word, &database.locator.to_string()),
+        ExploreOrder::Name => here(word, &database.locator.to_string()),
     });
     let orders = ORDERS
         .iter()

@@ -7,12 +7,12 @@ use branchyard_domain::access::{DatabaseAccess, Participate, Read};
 use branchyard_domain::errors::OrganizationError;
 
 use self::network::Network;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::Markup;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Forks on a page.
 const PAGE: usize = 50;
@@ -24,7 +24,7 @@ const FIELDS: &[&str] = &["owner"];
 #[template(path = "forks.html")]
 struct ForksPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     /// Who could own a fork: names as values and as texts.
     owners: Vec<(String, String)>,
     forks: Vec<(String, String)>,
@@ -35,13 +35,18 @@ struct ForksPage {
 }
 
 /// `GET /{owner}/{database}/forks`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Forks).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Forks).await?;
     let page = filled(&visit, access, frame, Filled::default()).await?;
     visit.page(|shell| ForksPage { shell, ..page })
 }
 
-async fn filled(visit: &Visit, access: DatabaseAccess<Read>, frame: Frame, form: Filled) -> Result<ForksPage, Stop> {
+async fn filled(
+    visit: &PageContext,
+    access: DatabaseAccess<Read>,
+    frame: DatabaseFrame,
+    form: Filled,
+) -> Result<ForksPage, PageError> {
     let owners = owners(visit).await?;
     let after = visit.parameter("after").unwrap_or_default().to_ascii_lowercase();
     let (mut found, network) = visit
@@ -58,7 +63,7 @@ async fn filled(visit: &Visit, access: DatabaseAccess<Read>, frame: Frame, form:
 }
 
 /// The viewer, and the organizations of the viewer.
-async fn owners(visit: &Visit) -> Result<Vec<(String, String)>, Stop> {
+async fn owners(visit: &PageContext) -> Result<Vec<(String, String)>, PageError> {
     let Some(user) = visit.caller.user().cloned() else { return Ok(Vec::new()) };
     let of = std::sync::Arc::clone(&user);
     let organizations =
@@ -68,14 +73,14 @@ async fn owners(visit: &Visit) -> Result<Vec<(String, String)>, Stop> {
 }
 
 /// `POST /{owner}/{database}/forks`
-pub(crate) async fn fork(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Forks).await?;
+pub(crate) async fn fork(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Forks).await?;
     let owner = posted.form.line("owner");
     match posted.write(move |hub| hub.operations().fork(&access, &owner, None)).await {
         Ok(operation) => posted.redirect(&format!("{}/operations/{}", frame.path, operation.id)),
         Err(failure) => {
             let form = posted.form.again().refused(failure, FIELDS)?;
-            let (access, frame) = database::open::<Read>(&posted, Tab::Forks).await?;
+            let (access, frame) = database::open::<Read>(&posted, DatabaseTab::Forks).await?;
             let page = filled(&posted, access, frame, form).await?;
             posted.refuse(|shell| ForksPage { shell, ..page })
         }

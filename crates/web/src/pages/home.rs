@@ -5,11 +5,11 @@ use branchyard_domain::entities::MemberRole;
 use branchyard_domain::errors::DatabaseError;
 use branchyard_domain::ports::{DatabaseFilter, Ranking};
 
-use super::explore::{Item, items};
-use crate::error_page::Stop;
+use super::explore::{DatabaseItem, items};
+use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::news;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Databases of the viewer on the page, those written to last; all of them are on the viewer's own page.
 const MINE: usize = 10;
@@ -25,8 +25,8 @@ const FOR_STRANGERS: usize = 8;
 struct HomePage {
     shell: Shell,
     name: String,
-    databases: Vec<Item>,
-    news: Vec<news::Item>,
+    databases: Vec<DatabaseItem>,
+    news: Vec<news::ActivityItem>,
     organizations: Vec<(String, &'static str)>,
 }
 
@@ -34,12 +34,12 @@ struct HomePage {
 #[template(path = "welcome.html")]
 struct WelcomePage {
     shell: Shell,
-    databases: Vec<Item>,
+    databases: Vec<DatabaseItem>,
     origin: String,
 }
 
 /// `GET /`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     match visit.caller.user().cloned() {
         None => welcome(&visit).await,
         Some(user) => {
@@ -53,7 +53,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                     Ok((found, news, hub.organizations().list(&of, None, ORGANIZATIONS)))
                 })
                 .await?;
-            let organizations = organizations.map_err(|error| Stop::refused(error.into(), visit.request()))?;
+            let organizations = organizations.map_err(|error| PageError::refused(error.into(), visit.request()))?;
             let now = visit.state.hub.now();
             let databases = items(&found, now);
             let news = news.into_iter().map(|one| news::tell(one, now)).collect();
@@ -69,7 +69,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     }
 }
 
-async fn welcome(visit: &Visit) -> Answer {
+async fn welcome(visit: &PageContext) -> PageResult {
     let caller = visit.caller.clone();
     let found =
         visit.read(move |hub| hub.databases().list(&caller, &DatabaseFilter::default(), None, FOR_STRANGERS)).await?;

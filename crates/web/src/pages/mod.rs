@@ -38,8 +38,8 @@ use actix_web::{HttpRequest, web};
 use branchyard_domain::entities::{Branch, Tag};
 
 use crate::assets;
-use crate::error_page::Stop;
-use crate::visit::{Answer, Visit};
+use crate::error_page::PageError;
+use crate::visit::{PageContext, PageResult};
 
 /// Every page. The first route that fits answers, so the more exact ones come first.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
@@ -205,8 +205,8 @@ fn of_pulls(config: &mut web::ServiceConfig) {
 }
 
 /// Any other address.
-async fn nowhere(request: HttpRequest) -> Answer {
-    let visit = Visit::begin(&request).await?;
+async fn nowhere(request: HttpRequest) -> PageResult {
+    let visit = PageContext::begin(&request).await?;
     let path = request.path();
     // A slash at the end is no part of a name.
     let trimmed = path.trim_end_matches('/');
@@ -217,5 +217,5 @@ async fn nowhere(request: HttpRequest) -> Answer {
     {
         return visit.redirect(trimmed);
     }
-    Err(Stop::nothing_here())
+    Err(PageError::nothing_here())
 }

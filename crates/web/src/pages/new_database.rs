@@ -6,33 +6,33 @@ use branchyard_domain::errors::{DatabaseError, Fault};
 use branchyard_domain::usecases::NewDatabase;
 use branchyard_domain::values::{DatabaseName, Description};
 
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Organizations that are offered as owners.
 const OFFERED: usize = 100;
 
 #[derive(Template)]
 #[template(path = "new_database.html")]
-struct NewPage {
+struct NewDatabasePage {
     shell: Shell,
     form: Filled,
     owners: Vec<String>,
 }
 
-async fn fill(visit: &Visit, form: Filled) -> Result<impl FnOnce(Shell) -> NewPage + use<>, Stop> {
+async fn fill(visit: &PageContext, form: Filled) -> Result<impl FnOnce(Shell) -> NewDatabasePage + use<>, PageError> {
     let user = visit.user()?;
     let mut owners = vec![user.name.to_string()];
     let views = visit.read(move |hub| hub.organizations().list(&user, None, OFFERED)).await?;
     owners.extend(views.into_iter().map(|view| view.organization.name.to_string()));
-    Ok(move |shell| NewPage { shell, form, owners })
+    Ok(move |shell| NewDatabasePage { shell, form, owners })
 }
 
 /// `GET /new?owner=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let owner = visit.parameter("owner").unwrap_or_default();
     let form = Filled::default().with("owner", owner).with("visibility", "public");
     let page = fill(&visit, form).await?;
@@ -40,7 +40,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /new`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let name = form.checked("name", DatabaseName::parse(&posted.form.line("name")));

@@ -9,14 +9,14 @@ use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::OperationId;
 
-pub(crate) use self::told::Told;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+pub(crate) use self::told::OperationView;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Operations on a page.
 const PAGE: usize = 50;
@@ -25,25 +25,30 @@ const PAGE: usize = 50;
 #[template(path = "operations.html")]
 struct OperationsPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     title: &'static str,
     is_imports: bool,
-    operations: Vec<Told>,
+    operations: Vec<OperationView>,
     is_live: bool,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/operations`
-pub(crate) async fn list(visit: Visit) -> Answer {
-    listed(visit, Tab::Operations, "Operations", None).await
+pub(crate) async fn list(visit: PageContext) -> PageResult {
+    listed(visit, DatabaseTab::Operations, "Operations", None).await
 }
 
 /// `GET /{owner}/{database}/imports`
-pub(crate) async fn list_imports(visit: Visit) -> Answer {
-    listed(visit, Tab::Imports, "Imports", Some(&[OperationKind::Import])).await
+pub(crate) async fn list_imports(visit: PageContext) -> PageResult {
+    listed(visit, DatabaseTab::Imports, "Imports", Some(&[OperationKind::Import])).await
 }
 
-async fn listed(visit: Visit, tab: Tab, title: &'static str, kinds: Option<&'static [OperationKind]>) -> Answer {
+async fn listed(
+    visit: PageContext,
+    tab: DatabaseTab,
+    title: &'static str,
+    kinds: Option<&'static [OperationKind]>,
+) -> PageResult {
     let (access, frame) = database::open::<Read>(&visit, tab).await?;
     let before = visit.parameter("after").and_then(|id| OperationId::parse(&id).ok());
     let filter = OperationFilter { state: None, kinds };
@@ -52,8 +57,8 @@ async fn listed(visit: Visit, tab: Tab, title: &'static str, kinds: Option<&'sta
     let next = paths::next_page(&mut found, PAGE, here, |last| last.id.to_string());
     let now = visit.state.hub.now();
     let is_live = found.iter().any(|operation| !operation.settled());
-    let operations = found.iter().map(|operation| Told::of(operation, &frame, now, true)).collect();
-    let is_imports = tab == Tab::Imports;
+    let operations = found.iter().map(|operation| OperationView::of(operation, &frame, now, true)).collect();
+    let is_imports = tab == DatabaseTab::Imports;
     visit.page(|shell| OperationsPage { shell, frame, title, is_imports, operations, is_live, next })
 }
 
@@ -61,8 +66,8 @@ async fn listed(visit: Visit, tab: Tab, title: &'static str, kinds: Option<&'sta
 #[template(path = "operation.html")]
 struct OperationPage {
     shell: Shell,
-    frame: Frame,
-    told: Told,
+    frame: DatabaseFrame,
+    told: OperationView,
     /// How many rows an import has taken so far.
     so_far: Option<String>,
     /// Where it can be canceled, for those who may.
@@ -71,33 +76,33 @@ struct OperationPage {
 }
 
 /// The database, and its operation of the path.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Read>, Frame, Operation), Stop> {
-    let (access, frame) = database::open::<Read>(visit, Tab::Operations).await?;
+async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Read>, DatabaseFrame, Operation), PageError> {
+    let (access, frame) = database::open::<Read>(visit, DatabaseTab::Operations).await?;
     let (caller, database) = (visit.caller.clone(), access.database().id);
-    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
     let operation = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
     if operation.database_id != database {
-        return Err(Stop::nothing_here());
+        return Err(PageError::nothing_here());
     }
     let tab = match operation.work {
-        Work::Import(_) => Tab::Imports,
-        Work::Fork { .. } => Tab::Forks,
-        Work::SqlWrite { .. } | Work::Merge { .. } => Tab::Operations,
+        Work::Import(_) => DatabaseTab::Imports,
+        Work::Fork { .. } => DatabaseTab::Forks,
+        Work::SqlWrite { .. } | Work::Merge { .. } => DatabaseTab::Operations,
     };
     Ok((access, frame.on(tab), operation))
 }
 
 /// `GET /{owner}/{database}/operations/{operation}`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = told(&visit, Filled::default()).await?;
     visit.page(|shell| OperationPage { shell, ..page })
 }
 
-async fn told(visit: &Visit, form: Filled) -> Result<OperationPage, Stop> {
+async fn told(visit: &PageContext, form: Filled) -> Result<OperationPage, PageError> {
     let (_, frame, operation) = named(visit).await?;
     let (caller, seen) = (visit.caller.clone(), operation.clone());
     let sees_result = visit.read(move |hub| hub.operations().sees_result(&caller, &seen)).await?;
-    let told = Told::of(&operation, &frame, visit.state.hub.now(), sees_result);
+    let told = OperationView::of(&operation, &frame, visit.state.hub.now(), sees_result);
     let so_far = visit.state.hub.operations().rows_so_far(&operation);
     let so_far = so_far.filter(|_| !told.is_settled).map(|rows| format::counted(rows, "row", "rows"));
     let is_mine = visit.caller.user().is_some_and(|user| user.id == operation.created_by);
@@ -107,7 +112,7 @@ async fn told(visit: &Visit, form: Filled) -> Result<OperationPage, Stop> {
 }
 
 /// `POST /{owner}/{database}/operations/{operation}/cancel`
-pub(crate) async fn cancel(posted: Posted) -> Answer {
+pub(crate) async fn cancel(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let (_, frame, operation) = named(&posted).await?;
     let id = operation.id;

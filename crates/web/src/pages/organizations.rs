@@ -32,13 +32,13 @@ const fn member_role_name(role: MemberRole) -> &'static str {
 }
 
 /// The way between the pages of an organization.
-struct Head {
+struct OrganizationHeader {
     name: String,
     /// Label, address, and whether it is the one that is shown.
     links: Vec<(&'static str, String, bool)>,
 }
 
-impl Head {
+impl OrganizationHeader {
     fn of(name: &str, role: Option<MemberRole>, shown: &str) -> Self {
         let mut links = vec![("Databases", format!("/{name}"), false)];
         if role.is_some() {

@@ -6,19 +6,19 @@ use branchyard_domain::errors::{DatabaseError, OrganizationError, PeopleError};
 use branchyard_domain::ports::DatabaseFilter;
 use branchyard_domain::values::AccountId;
 
-use super::explore::{Item, items};
-use crate::error_page::Stop;
+use super::explore::{DatabaseItem, items};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 50;
 /// What the address says when it is about what a person starred.
 const STARRED: &str = "starred";
 
 /// What an owner says of themselves.
-pub(crate) struct About {
+pub(crate) struct OwnerProfile {
     name: branchyard_domain::values::OwnerName,
     /// The id of a person.
     user: Option<AccountId>,
@@ -34,22 +34,22 @@ pub(crate) struct About {
 #[template(path = "owner.html")]
 struct OwnerPage {
     shell: Shell,
-    about: About,
+    about: OwnerProfile,
     joined: Markup,
     is_viewer: bool,
     has_deployments: bool,
     shows_stars: bool,
-    databases: Vec<Item>,
+    databases: Vec<DatabaseItem>,
     next: Option<String>,
 }
 
 /// `GET /{owner}?tab=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let name = visit.segment("owner");
     let caller = visit.caller.clone();
     let about = visit.read(move |hub| -> Result<_, OrganizationError> {
         match hub.people().user_named(&name) {
-            Ok(user) => Ok(Some(About {
+            Ok(user) => Ok(Some(OwnerProfile {
                 name: user.name,
                 user: Some(user.id),
                 display_name: user.display_name,
@@ -66,7 +66,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
                     Err(other) => return Err(other),
                 };
                 let organization = hub.organizations().get(&access).organization;
-                Ok(Some(About {
+                Ok(Some(OwnerProfile {
                     name: organization.name,
                     user: None,
                     display_name: organization.display_name,
@@ -80,7 +80,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             Err(other) => Err(other.into()),
         }
     });
-    let about = about.await?.ok_or_else(Stop::nothing_here)?;
+    let about = about.await?.ok_or_else(PageError::nothing_here)?;
     let starred_by = about.user.filter(|_| visit.parameter("tab").as_deref() == Some(STARRED));
     let (caller, owner) = (visit.caller.clone(), about.name.clone());
     let after = visit.parameter("after").map(|key| key.to_ascii_lowercase());

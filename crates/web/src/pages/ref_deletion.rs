@@ -6,12 +6,12 @@ use branchyard_domain::entities::{Branch, Tag};
 use branchyard_domain::errors::RefError;
 use branchyard_domain::values::CommitHash;
 
-use super::confirm::{self, Question};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use super::confirm::{self, ConfirmQuestion};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format;
-use crate::forms::{Filled, Posted};
-use crate::visit::{Answer, Visit};
+use crate::forms::{Filled, FormPost};
+use crate::visit::{PageContext, PageResult};
 
 /// A branch or a tag.
 pub(super) trait Ref: Sized + Send + 'static {
@@ -88,12 +88,12 @@ impl Ref for Tag {
     }
 }
 
-fn list<R: Ref>(frame: &Frame) -> String {
+fn list<R: Ref>(frame: &DatabaseFrame) -> String {
     format!("{}/{}", frame.path, R::LIST)
 }
 
-fn question<R: Ref>(frame: &Frame, named: &R) -> Question {
-    Question {
+fn question<R: Ref>(frame: &DatabaseFrame, named: &R) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Delete {} {}?", R::WORD, named.name()),
         text: named.consequence(),
         button: R::BUTTON,
@@ -103,22 +103,22 @@ fn question<R: Ref>(frame: &Frame, named: &R) -> Question {
 }
 
 /// The database, and the branch or tag of the path.
-async fn named<R: Ref>(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, R), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Branches).await?;
+async fn named<R: Ref>(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, R), PageError> {
+    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Branches).await?;
     let (name, seen) = (visit.segment(R::WORD), access.clone());
     let named = visit.read(move |hub| R::get(hub, &seen, &name)).await?;
     Ok((access, frame, named))
 }
 
 /// `GET`
-pub(super) async fn ask<R: Ref>(visit: Visit) -> Answer {
+pub(super) async fn ask<R: Ref>(visit: PageContext) -> PageResult {
     let (_, frame, named) = named::<R>(&visit).await?;
     let question = question(&frame, &named);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST`
-pub(super) async fn delete<R: Ref>(posted: Posted) -> Answer {
+pub(super) async fn delete<R: Ref>(posted: FormPost) -> PageResult {
     let (access, frame, named) = named::<R>(&posted).await?;
     let (name, commit) = (named.name().to_owned(), posted.form.line("commit"));
     match posted.write(move |hub| R::delete(hub, &access, &name, &commit)).await {

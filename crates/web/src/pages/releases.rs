@@ -6,24 +6,24 @@ use branchyard_domain::entities::Release;
 use branchyard_domain::errors::{RefError, ReleaseError};
 use branchyard_domain::usecases::{EditRelease, NewRelease};
 use branchyard_domain::values::{LongText, RefName, Timestamp, Title};
-use branchyard_http_common::{Refusal, segment};
+use branchyard_http_common::{ApiError, segment};
 
-use super::confirm::{self, Question};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use super::confirm::{self, ConfirmQuestion};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::markdown;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Releases on a page.
 const PAGE: usize = 20;
 const FIELDS: &[&str] = &["tag", "from", "title", "description"];
 
 /// A release as pages show it.
-struct Shown {
+struct ReleaseView {
     title: String,
     tag: String,
     href: String,
@@ -34,9 +34,9 @@ struct Shown {
     notes: Option<Markup>,
 }
 
-fn shown(frame: &Frame, release: &Release, now: Timestamp) -> Shown {
+fn shown(frame: &DatabaseFrame, release: &Release, now: Timestamp) -> ReleaseView {
     let tag = release.tag.as_str();
-    Shown {
+    ReleaseView {
         title: release.title.clone(),
         tag: tag.to_owned(),
         href: address(frame, tag),
@@ -49,7 +49,7 @@ fn shown(frame: &Frame, release: &Release, now: Timestamp) -> Shown {
 }
 
 /// The page of the release of a tag.
-fn address(frame: &Frame, tag: &str) -> String {
+fn address(frame: &DatabaseFrame, tag: &str) -> String {
     format!("{}/releases/tag/{}", frame.path, segment(tag))
 }
 
@@ -57,14 +57,14 @@ fn address(frame: &Frame, tag: &str) -> String {
 #[template(path = "releases.html")]
 struct ReleasesPage {
     shell: Shell,
-    frame: Frame,
-    releases: Vec<Shown>,
+    frame: DatabaseFrame,
+    releases: Vec<ReleaseView>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/releases`
-pub(crate) async fn list(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Releases).await?;
+pub(crate) async fn list(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Releases).await?;
     // `after` is a time in microseconds and a tag: newest first, by both.
     let after = visit.parameter("after");
     let after = after.as_deref().and_then(|key| key.split_once('_'));
@@ -86,20 +86,20 @@ pub(crate) async fn list(visit: Visit) -> Answer {
 #[template(path = "release.html")]
 struct ReleasePage {
     shell: Shell,
-    frame: Frame,
-    release: Shown,
+    frame: DatabaseFrame,
+    release: ReleaseView,
 }
 
 /// The database, and the release of the path.
-async fn named<L: Level>(visit: &Visit) -> Result<(DatabaseAccess<L>, Frame, Release), Stop> {
-    let (access, frame) = database::open::<L>(visit, Tab::Releases).await?;
+async fn named<L: Level>(visit: &PageContext) -> Result<(DatabaseAccess<L>, DatabaseFrame, Release), PageError> {
+    let (access, frame) = database::open::<L>(visit, DatabaseTab::Releases).await?;
     let (tag, seen) = (visit.segment("tag"), access.clone());
     let release = visit.read(move |hub| hub.releases().get(&seen, &tag)).await?;
     Ok((access, frame, release))
 }
 
 /// `GET /{owner}/{database}/releases/tag/{tag}`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (_, frame, release) = named::<Read>(&visit).await?;
     let release = shown(&frame, &release, visit.state.hub.now());
     visit.page(|shell| ReleasePage { shell, frame, release })
@@ -107,9 +107,9 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 
 #[derive(Template)]
 #[template(path = "release_form.html")]
-struct FormPage {
+struct ReleaseFormPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
     /// The tag of the release that is edited.
     edited: Option<String>,
@@ -117,25 +117,25 @@ struct FormPage {
 }
 
 /// `GET /{owner}/{database}/releases/new?tag=`
-pub(crate) async fn ask_new(visit: Visit) -> Answer {
-    let (_, frame) = database::open::<Write>(&visit, Tab::Releases).await?;
+pub(crate) async fn ask_new(visit: PageContext) -> PageResult {
+    let (_, frame) = database::open::<Write>(&visit, DatabaseTab::Releases).await?;
     let tag = visit.parameter("tag").unwrap_or_default();
     let from = if tag.is_empty() { frame.default_branch.clone() } else { String::new() };
     let form = Filled::default().with("tag", tag).with("from", from);
     let back = format!("{}/releases", frame.path);
-    visit.page(|shell| FormPage { shell, frame, form, edited: None, back })
+    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: None, back })
 }
 
 /// `POST /{owner}/{database}/releases/new`
-pub(crate) async fn create(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Releases).await?;
+pub(crate) async fn create(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Releases).await?;
     let mut form = posted.form.again();
     let tag = form.checked("tag", RefName::parse(&posted.form.line("tag")));
     let title = form.checked("title", Title::parse(posted.form.line("title")));
     let notes = form.checked("description", LongText::parse(posted.form.text("description")));
     let from = posted.form.line("from");
     if let (Some(tag), Some(title), Some(notes)) = (tag, title, notes) {
-        let created = posted.write(move |hub| -> Result<_, Refusal> {
+        let created = posted.write(move |hub| -> Result<_, ApiError> {
             let existing = match hub.tags().get(&access, tag.as_str()) {
                 Ok(tag) => Some(tag.commit),
                 Err(RefError::NoSuchTag(_)) => None,
@@ -158,11 +158,11 @@ pub(crate) async fn create(posted: Posted) -> Answer {
         }
     }
     let back = format!("{}/releases", frame.path);
-    posted.refuse(|shell| FormPage { shell, frame, form, edited: None, back })
+    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: None, back })
 }
 
 /// `GET /{owner}/{database}/releases/tag/{tag}/edit`
-pub(crate) async fn ask_edit(visit: Visit) -> Answer {
+pub(crate) async fn ask_edit(visit: PageContext) -> PageResult {
     let (_, frame, release) = named::<Write>(&visit).await?;
     let tag = release.tag.to_string();
     let form = Filled::default()
@@ -170,11 +170,11 @@ pub(crate) async fn ask_edit(visit: Visit) -> Answer {
         .with("description", release.description.unwrap_or_default())
         .with("seen", release.updated_at.as_micros().to_string());
     let back = address(&frame, &tag);
-    visit.page(|shell| FormPage { shell, frame, form, edited: Some(tag), back })
+    visit.page(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back })
 }
 
 /// `POST /{owner}/{database}/releases/tag/{tag}/edit`
-pub(crate) async fn edit(posted: Posted) -> Answer {
+pub(crate) async fn edit(posted: FormPost) -> PageResult {
     let (access, frame, release) = named::<Write>(&posted).await?;
     let tag = release.tag.to_string();
     let mut form = posted.form.again();
@@ -193,11 +193,11 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    posted.refuse(|shell| FormPage { shell, frame, form, edited: Some(tag), back })
+    posted.refuse(|shell| ReleaseFormPage { shell, frame, form, edited: Some(tag), back })
 }
 
-fn question(frame: &Frame, release: &Release) -> Question {
-    Question {
+fn question(frame: &DatabaseFrame, release: &Release) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Delete release {}?", release.title),
         text: format!("Title and notes are lost. The tag {} and its commit stay.", release.tag),
         button: "Delete release",
@@ -207,14 +207,14 @@ fn question(frame: &Frame, release: &Release) -> Question {
 }
 
 /// `GET /{owner}/{database}/releases/tag/{tag}/delete`
-pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
     let (_, frame, release) = named::<Write>(&visit).await?;
     let question = question(&frame, &release);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST /{owner}/{database}/releases/tag/{tag}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame, release) = named::<Write>(&posted).await?;
     let tag = release.tag.clone();
     match posted.write(move |hub| hub.releases().delete(&access, tag.as_str(), None)).await {

@@ -5,42 +5,42 @@ use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
 use branchyard_domain::usecases::LookEnd;
 
-use crate::database::{self, At, Frame, Tab};
-use crate::error_page::Stop;
-use crate::found::{Found, Wanted};
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
+use crate::error_page::PageError;
+use crate::found::{RowsFound, RowsQuery};
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::Looking;
-use crate::rows::Cell;
-use crate::visit::{Answer, Visit};
+use crate::rows::CellView;
+use crate::visit::{PageContext, PageResult};
 
 /// Characters of a cell; longer ones are downloaded.
 const CELL_CHARACTERS: usize = 100_000;
 
-struct Field {
+struct RowField {
     name: String,
     declared_type: String,
     is_key: bool,
-    cell: Cell,
+    cell: CellView,
     link: Option<String>,
 }
 
 #[derive(Template)]
 #[template(path = "row.html")]
-struct RowPage {
+struct RowViewPage {
     shell: Shell,
-    frame: Frame,
-    at: At,
+    frame: DatabaseFrame,
+    at: ShownVersion,
     table: String,
     path: String,
-    fields: Vec<Field>,
+    fields: Vec<RowField>,
     referring: Vec<(String, String)>,
 }
 
 /// `GET /{owner}/{database}/tables/{table}/row?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`: the first row that passes the
 /// tests, or with `page` the one of that number or place.
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let slot = visit.read_slot()?;
@@ -50,17 +50,17 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             let _slot = slot;
             let (state, access, commit, looking) = (&state, &access, &commit, &looking);
             let wanted =
-                Wanted { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };
+                RowsQuery { state, access, commit, table: &name, looking, page_rows: 1, characters: CELL_CHARACTERS };
             wanted.find(hub)
         })
         .await?;
-    let Found { schemas, schema, grid, ended, .. } = found;
+    let RowsFound { schemas, schema, grid, ended, .. } = found;
     let (LookEnd::Done(_), Some(cells)) = (ended, grid.rows.into_iter().next()) else {
-        return Err(Stop::nothing_here());
+        return Err(PageError::nothing_here());
     };
     let links = Links::new(&frame, &schemas, &schema);
     let (targets, referring) = (links.targets(&cells), links.referring(&cells));
-    let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| Field {
+    let fields = schema.columns.iter().zip(cells).zip(targets).map(|((column, cell), link)| RowField {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         is_key: column.in_primary_key,
@@ -68,5 +68,5 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         link,
     });
     let (fields, path) = (fields.collect(), frame.table(&schema.name));
-    visit.page(|shell| RowPage { shell, frame, at, table: schema.name, path, fields, referring })
+    visit.page(|shell| RowViewPage { shell, frame, at, table: schema.name, path, fields, referring })
 }

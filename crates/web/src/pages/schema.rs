@@ -4,13 +4,13 @@ use askama::Template;
 use branchyard_domain::access::Read;
 use branchyard_domain::entities::{TableKind, TableSchema};
 
-use crate::database::{self, At, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::diagram;
 use crate::format::Markup;
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
-struct Definition {
+struct DefinitionView {
     name: String,
     href: String,
     is_view: bool,
@@ -34,16 +34,16 @@ struct ColumnLine {
 #[template(path = "schema.html")]
 struct SchemaPage {
     shell: Shell,
-    frame: Frame,
-    at: At,
+    frame: DatabaseFrame,
+    at: ShownVersion,
     drawing: Option<Markup>,
     left_out: usize,
-    tables: Vec<Definition>,
+    tables: Vec<DefinitionView>,
 }
 
 /// `GET /{owner}/{database}/schema?ref=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let commit = at.commit.clone();
     let schemas = visit.read(move |hub| hub.history().tables(&access, &commit)).await?;
@@ -55,7 +55,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     visit.page(|shell| SchemaPage { shell, frame, at, drawing, left_out, tables })
 }
 
-fn definition(frame: &Frame, schema: &TableSchema) -> Definition {
+fn definition(frame: &DatabaseFrame, schema: &TableSchema) -> DefinitionView {
     let columns = schema.columns.iter().map(|column| ColumnLine {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
@@ -73,7 +73,7 @@ fn definition(frame: &Frame, schema: &TableSchema) -> Definition {
             if to.is_empty() { key.references_table.clone() } else { format!("{} ({to})", key.references_table) };
         (key.columns.join(", "), target, frame.table(&key.references_table))
     });
-    Definition {
+    DefinitionView {
         name: schema.name.clone(),
         href: frame.table(&schema.name),
         is_view: schema.kind == TableKind::View,

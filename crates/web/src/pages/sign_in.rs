@@ -5,11 +5,11 @@ use askama::Template;
 use branchyard_domain::errors::{Fault, SignInError};
 use branchyard_domain::usecases::SignUp;
 
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::session::Jar;
-use crate::visit::{Answer, Visit};
+use crate::session::CookieKind;
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -19,12 +19,12 @@ struct SignInPage {
     may_sign_up: bool,
 }
 
-fn may_sign_up(visit: &Visit) -> bool {
+fn may_sign_up(visit: &PageContext) -> bool {
     visit.state.hub.limits().sign_up == SignUp::Open
 }
 
 /// `GET /sign-in`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let next = visit.parameter("next");
     if visit.caller.user().is_some() {
         return visit.redirect(paths::local(next.as_deref()));
@@ -35,7 +35,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /sign-in`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let (name, password) = (posted.form.line("name"), posted.form.text("password"));
     let again = |status: StatusCode, text: String| {
         let form = posted.form.again().wrong("", text);
@@ -62,7 +62,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
     match opened {
         Some(opened) => {
             let next = posted.form.line("next");
-            let cookie = Jar::Session.set(&posted.state, opened.secret.expose());
+            let cookie = CookieKind::Session.set(&posted.state, opened.secret.expose());
             posted.redirect_with(paths::local(Some(&next)), [cookie])
         }
         None => again(

@@ -2,14 +2,14 @@
 
 use branchyard_domain::errors::Fault;
 
-use crate::forms::Posted;
-use crate::session::Jar;
-use crate::visit::Answer;
+use crate::forms::FormPost;
+use crate::session::CookieKind;
+use crate::visit::PageResult;
 
 /// `POST /sign-out`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     if let (Some(session), Ok(user)) = (posted.session.clone(), posted.user()) {
         posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end(&user, session.id) }).await?;
     }
-    posted.redirect_with("/", [Jar::Session.clear(&posted.state)])
+    posted.redirect_with("/", [CookieKind::Session.clear(&posted.state)])
 }

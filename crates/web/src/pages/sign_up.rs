@@ -7,10 +7,10 @@ use branchyard_domain::errors::{Fault, PeopleError, SignUpError};
 use branchyard_domain::usecases::Applicant;
 use branchyard_domain::values::{EmailAddress, OwnerName};
 
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::session::Jar;
-use crate::visit::{Answer, Visit};
+use crate::session::CookieKind;
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "sign_up.html")]
@@ -25,7 +25,7 @@ struct SignUpPage {
 /// What a check of an invitation says: whether it is an administrator's, or why not to go on.
 type Admitted = Result<bool, String>;
 
-async fn admitted(visit: &Visit, invitation: &str) -> Result<Admitted, crate::error_page::Stop> {
+async fn admitted(visit: &PageContext, invitation: &str) -> Result<Admitted, crate::error_page::PageError> {
     let secret = Some(invitation.to_owned()).filter(|text| !text.is_empty());
     let checked = visit
         .read(move |hub| -> Result<_, Fault> {
@@ -40,7 +40,7 @@ async fn admitted(visit: &Visit, invitation: &str) -> Result<Admitted, crate::er
 }
 
 /// `GET /sign-up?invitation=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     if visit.caller.user().is_some() {
         return visit.redirect("/");
     }
@@ -58,7 +58,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /sign-up`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let mut form = posted.form.again();
     let invitation = posted.form.line("invitation");
     let is_administrator = match admitted(&posted, &invitation).await? {
@@ -95,7 +95,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         })
         .await?;
     match signed_up {
-        Ok(opened) => posted.redirect_with("/", [Jar::Session.set(&posted.state, opened.secret.expose())]),
+        Ok(opened) => posted.redirect_with("/", [CookieKind::Session.set(&posted.state, opened.secret.expose())]),
         Err((field, why)) => again(form.wrong(field, why)),
     }
 }

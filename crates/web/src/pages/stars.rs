@@ -4,12 +4,12 @@ use askama::Template;
 use branchyard_domain::access::{Participate, Read};
 use branchyard_domain::errors::DatabaseError;
 
-use crate::database::{self, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
-use crate::forms::Posted;
+use crate::forms::FormPost;
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 100;
 
@@ -23,14 +23,14 @@ struct Gazer {
 #[template(path = "stargazers.html")]
 struct StargazersPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     gazers: Vec<Gazer>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/stargazers`
-pub(crate) async fn list(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn list(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.stars().list(&access, after.as_deref(), PAGE + 1)).await?;
     let path = format!("{}/stargazers", frame.path);
@@ -44,8 +44,8 @@ pub(crate) async fn list(visit: Visit) -> Answer {
 }
 
 /// `POST /{owner}/{database}/star`: stars with `star=1`, takes the star away otherwise.
-pub(crate) async fn set(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Tables).await?;
+pub(crate) async fn set(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Tables).await?;
     let wanted = posted.form.line("star") == "1";
     let changed = posted.write(move |hub| -> Result<_, DatabaseError> {
         if wanted { hub.stars().add(&access) } else { hub.stars().remove(&access).map(|_| ()) }

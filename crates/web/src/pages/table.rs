@@ -9,15 +9,15 @@ use branchyard_domain::errors::ReadError;
 use branchyard_domain::ports::{Selected, SqlFailure};
 use branchyard_domain::usecases::LookEnd;
 
-use crate::database::{self, At, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format;
-use crate::found::{Found, Wanted};
+use crate::found::{RowsFound, RowsQuery};
 use crate::layout::Shell;
 use crate::links::Links;
 use crate::looking::{self, Looking};
-use crate::place::{Beside, Place, Total};
-use crate::rows::{Cell, Kind};
-use crate::visit::{Answer, Visit};
+use crate::place::{Beside, RowCursor, Total};
+use crate::rows::{CellKind, CellView};
+use crate::visit::{PageContext, PageResult};
 
 /// Rows of a page.
 const PAGE: u64 = 50;
@@ -26,7 +26,7 @@ const CELL_CHARACTERS: usize = 120;
 /// How long counting may take; beyond that the number is left out.
 pub(super) const COUNT_PATIENCE: Duration = Duration::from_millis(300);
 
-struct Heading {
+struct TableHeading {
     name: String,
     declared_type: String,
     href: String,
@@ -37,14 +37,14 @@ struct Heading {
     is_number: bool,
 }
 
-struct Shown {
-    cell: Cell,
+struct TableView {
+    cell: CellView,
     link: Option<String>,
 }
 
-struct Row {
+struct TableRow {
     href: String,
-    cells: Vec<Shown>,
+    cells: Vec<TableView>,
 }
 
 /// A test as the form shows it.
@@ -58,13 +58,13 @@ struct TestLine {
 #[template(path = "table.html")]
 struct TablePage {
     shell: Shell,
-    frame: Frame,
-    at: At,
+    frame: DatabaseFrame,
+    at: ShownVersion,
     table: String,
     path: String,
     is_view: bool,
-    headings: Vec<Heading>,
-    rows: Vec<Row>,
+    headings: Vec<TableHeading>,
+    rows: Vec<TableRow>,
     failure: Option<String>,
     summary: String,
     lines: Vec<TestLine>,
@@ -80,8 +80,8 @@ struct TablePage {
 }
 
 /// `GET /{owner}/{database}/tables/{table}?ref=…&column=…&test=…&value=…&sort=…&desc=1&page=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Tables).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Tables).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let (name, looking, commit) = (visit.segment("table"), Looking::of(&visit), at.commit.clone());
     let (slot, asked) = (visit.read_slot()?, looking.clone());
@@ -90,8 +90,15 @@ pub(crate) async fn show(visit: Visit) -> Answer {
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
             let (state, access, commit, looking) = (&state, &access, &commit, &asked);
-            let wanted =
-                Wanted { state, access, commit, table: &name, looking, page_rows: PAGE, characters: CELL_CHARACTERS };
+            let wanted = RowsQuery {
+                state,
+                access,
+                commit,
+                table: &name,
+                looking,
+                page_rows: PAGE,
+                characters: CELL_CHARACTERS,
+            };
             let found = wanted.find(hub)?;
             let total = match found.place.total(commit) {
                 Some(total) => total,
@@ -104,13 +111,13 @@ pub(crate) async fn show(visit: Visit) -> Answer {
             Ok((found, total))
         })
         .await?;
-    let Found { schemas, schema, place, grid, ended } = found;
+    let RowsFound { schemas, schema, place, grid, ended } = found;
     let (selected, failure) = match ended {
         LookEnd::Done(selected) => (selected, None),
         LookEnd::Failed(failure) => (Selected::default(), Some(told(&failure, &looking))),
     };
     let path = frame.table_path(&schema.name);
-    let address = |path: &str, place: &Place| {
+    let address = |path: &str, place: &RowCursor| {
         looking.at_page(place.text(&visit.state, database, &schema, &looking, PAGE)).address(path, &frame.asked_ref)
     };
     let mut cells = grid.rows;
@@ -120,8 +127,8 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let shown = cells.len() as u64;
     let beside = place.beside((shown, PAGE), &selected, (&at.commit, total));
     let summary = summary(&beside, shown, total);
-    let to_page = |place: &Place| address(&path, place);
-    let first = beside.has_first.then(|| to_page(&Place::default()));
+    let to_page = |place: &RowCursor| address(&path, place);
+    let first = beside.has_first.then(|| to_page(&RowCursor::default()));
     let (previous, next) = (beside.previous.as_ref().map(to_page), beside.next.as_ref().map(to_page));
     let last = beside.last.as_ref().map(to_page);
     let row_path = format!("{path}/row");
@@ -166,14 +173,20 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// Whether a column of the page holds numbers, and nothing else but NULL.
-fn are_numbers(rows: &[Row], at: usize) -> bool {
+fn are_numbers(rows: &[TableRow], at: usize) -> bool {
     let kinds = rows.iter().filter_map(|row| row.cells.get(at)).map(|shown| shown.cell.kind);
-    let mut kinds = kinds.filter(|kind| *kind != Kind::Null).peekable();
-    kinds.peek().is_some() && kinds.all(|kind| kind == Kind::Number)
+    let mut kinds = kinds.filter(|kind| *kind != CellKind::Null).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind == CellKind::Number)
 }
 
-fn headings(frame: &Frame, looking: &Looking, schema: &TableSchema, path: &str, rows: &[Row]) -> Vec<Heading> {
-    let heading = |(at, column): (usize, &branchyard_domain::entities::TableColumn)| Heading {
+fn headings(
+    frame: &DatabaseFrame,
+    looking: &Looking,
+    schema: &TableSchema,
+    path: &str,
+    rows: &[TableRow],
+) -> Vec<TableHeading> {
+    let heading = |(at, column): (usize, &branchyard_domain::entities::TableColumn)| TableHeading {
         name: column.name.clone(),
         declared_type: column.declared_type.clone(),
         href: looking.sorted_by(&column.name).address(path, &frame.asked_ref),
@@ -220,19 +233,19 @@ fn summary(beside: &Beside, shown: u64, total: Total) -> String {
 }
 
 fn rows(
-    frame: &Frame,
+    frame: &DatabaseFrame,
     schemas: &[TableSchema],
     schema: &TableSchema,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<CellView>>,
     of_row: impl Fn(u64) -> String,
-) -> Vec<Row> {
+) -> Vec<TableRow> {
     let links = Links::new(frame, schemas, schema);
-    let row = |(number, cells): (u64, Vec<Cell>)| {
+    let row = |(number, cells): (u64, Vec<CellView>)| {
         // Without a key that finds it again, a row is the so-many-th of the page.
         let href = links.row(&cells).unwrap_or_else(|| of_row(number));
         let targets = links.targets(&cells);
-        let cells = cells.into_iter().zip(targets).map(|(cell, link)| Shown { cell, link }).collect();
-        Row { href, cells }
+        let cells = cells.into_iter().zip(targets).map(|(cell, link)| TableView { cell, link }).collect();
+        TableRow { href, cells }
     };
     (0..).zip(rows).map(row).collect()
 }

@@ -5,20 +5,20 @@ use branchyard_domain::access::{DatabaseAccess, Read, Write};
 use branchyard_domain::entities::Tag;
 use branchyard_domain::usecases::NewTag;
 use branchyard_domain::values::{LongText, RefName, Revision};
-use branchyard_http_common::{Refusal, segment};
+use branchyard_http_common::{ApiError, segment};
 
 use super::branches::PAGE;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["name", "from", "message"];
 
-struct Row {
+struct TagRow {
     name: String,
     href: String,
     message: Option<String>,
@@ -33,28 +33,32 @@ struct Row {
 #[template(path = "tags.html")]
 struct TagsPage {
     shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    frame: DatabaseFrame,
+    rows: Vec<TagRow>,
     next: Option<String>,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/tags`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Branches).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Branches).await?;
     let form = Filled::default().with("from", frame.default_branch.clone());
     let (rows, next) = rows(&visit, access, &frame).await?;
     visit.page(|shell| TagsPage { shell, frame, rows, next, form })
 }
 
-async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Result<(Vec<Row>, Option<String>), Stop> {
+async fn rows(
+    visit: &PageContext,
+    access: DatabaseAccess<Read>,
+    frame: &DatabaseFrame,
+) -> Result<(Vec<TagRow>, Option<String>), PageError> {
     let after = visit.parameter("after");
     let mut found = visit.read(move |hub| hub.tags().list(&access, after.as_deref(), PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &format!("{}/tags", frame.path), |last| last.name.to_string());
     let now = visit.state.hub.now();
     let row = |tag: &Tag| {
         let name = tag.name.as_str();
-        Row {
+        TagRow {
             name: name.to_owned(),
             href: paths::with_query(&frame.path, &[("ref", name)]),
             message: tag.message.clone(),
@@ -69,8 +73,8 @@ async fn rows(visit: &Visit, access: DatabaseAccess<Read>, frame: &Frame) -> Res
 }
 
 /// `POST /{owner}/{database}/tags`
-pub(crate) async fn create(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Branches).await?;
+pub(crate) async fn create(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Branches).await?;
     let mut form = posted.form.again();
     let name = form.checked("name", RefName::parse(&posted.form.line("name")));
     let message = form.checked("message", LongText::parse(posted.form.text("message")));
@@ -78,7 +82,7 @@ pub(crate) async fn create(posted: Posted) -> Answer {
     let mut failed = None;
     if let (Some(name), Some(message)) = (name, message) {
         let message = Some(message).filter(|message| !message.as_str().trim().is_empty());
-        let created = posted.write(move |hub| -> Result<_, Refusal> {
+        let created = posted.write(move |hub| -> Result<_, ApiError> {
             let commit = hub.sql().resolve(&access, Some(from.as_str()).filter(|from| !from.is_empty()))?;
             Ok(hub.tags().create(&access, NewTag { name, from: Revision::Commit(commit), message }, None)?)
         });
@@ -94,7 +98,7 @@ pub(crate) async fn create(posted: Posted) -> Answer {
         Some(failure) => form.refused(failure, FIELDS)?,
         None => form,
     };
-    let (access, _) = database::open::<Read>(&posted, Tab::Branches).await?;
+    let (access, _) = database::open::<Read>(&posted, DatabaseTab::Branches).await?;
     let (rows, next) = rows(&posted, access, &frame).await?;
     posted.refuse(|shell| TagsPage { shell, frame, rows, next, form })
 }

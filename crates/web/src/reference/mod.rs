@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::format::Markup;
 use crate::prose::prose;
-use reader::{Reader, text};
+use reader::{DocumentReader, text};
 
 /// An API whose reference is among the pages, at `/docs/api/{name}`.
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub struct Reference {
     openapi: fn() -> String,
     base: &'static str,
     origin: String,
-    made: OnceLock<Made>,
+    made: OnceLock<ReferenceDocument>,
 }
 
 /// What the page shows. It is the same for everybody, as long as the server runs.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct ReferenceDocument {
     pub(crate) title: String,
     pub(crate) version: String,
     pub(crate) description: Markup,
@@ -54,12 +54,12 @@ impl Reference {
     }
 
     /// What the page shows; made when it is first asked for.
-    pub(crate) fn made(&self) -> &Made {
+    pub(crate) fn made(&self) -> &ReferenceDocument {
         self.made.get_or_init(|| {
             let document: Value = serde_json::from_str(&(self.openapi)()).unwrap_or_default();
-            let (contents, operations) = Reader { document: &document, origin: &self.origin }.all();
+            let (contents, operations) = DocumentReader { document: &document, origin: &self.origin }.all();
             let info = &document["info"];
-            Made {
+            ReferenceDocument {
                 title: text(&info["title"]).to_owned(),
                 version: text(&info["version"]).to_owned(),
                 description: Markup::trusted(prose(text(&info["description"]))),

@@ -34,13 +34,13 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Reads a document whose references lead within it.
-pub(super) struct Reader<'a> {
+pub(super) struct DocumentReader<'a> {
     pub(super) document: &'a Value,
     /// Where the server is, for the examples.
     pub(super) origin: &'a str,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     /// Links to all operations by tag, and the operations themselves.
     pub(super) fn all(&self) -> (String, String) {
         let (mut contents, mut sections) = (String::new(), String::new());

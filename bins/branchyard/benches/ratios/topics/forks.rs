@@ -10,7 +10,7 @@ use crate::flags::Flags;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{Server, Yard, finish, write};
+use crate::yard::{BenchHarness, Server, finish, write};
 
 const SMALL: u64 = 1_000;
 /// Rows of a kilobyte that a statement inserts.
@@ -19,7 +19,7 @@ const BATCH: u64 = 100_000;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns) = (flags.count("--rows"), flags.count("--columns"));
     let (megabytes, repeats) = (flags.count("--fork-mb"), flags.count("--repeats"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let token = yard.user("forker");
     let server = yard.start();
     let forker = server.actor("forker", &token);

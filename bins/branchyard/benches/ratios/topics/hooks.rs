@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use branchyard::compose::{Pending, Stores, World};
+use branchyard::compose::{Environment, Pending, Stores};
 use branchyard::config::Config;
 use branchyard_domain::access::{Caller, Write};
 use branchyard_domain::entities::{Delivery, DeliveryStatus, EventName};
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::flags::Flags;
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
-use crate::yard::{Server, Yard};
+use crate::yard::{BenchHarness, Server};
 
 /// As many as the server makes at once by default.
 const AT_ONCE: usize = 64;
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     vec![one_event_to_many(flags), many_events_to_one(flags), long_queue(flags)]
 }
 
-fn start(yard: &Yard) -> Server {
+fn start(yard: &BenchHarness) -> Server {
     let (networks, room) = (("HOOKS__ALLOWED_CIDRS", "127.0.0.0/8"), ("HOOKS__MAX_PER_DATABASE", "100000"));
     yard.start_with(&[networks, room, ("RATE_LIMIT__ENABLED", "false")])
 }
@@ -60,7 +60,7 @@ fn plain(bodies: &[Received], url: &str, at_once: usize) -> f64 {
 
 fn one_event_to_many(flags: &Flags) -> Row {
     let hooks = usize::try_from(flags.count("--hooks")).unwrap();
-    let (yard, receiver, elsewhere) = (Yard::new(), Receiver::start(), Receiver::start());
+    let (yard, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
     let server = start(&yard);
     let bench = server.actor("bench", &yard.token);
     bench.database("wide");
@@ -91,7 +91,7 @@ fn one_event_to_many(flags: &Flags) -> Row {
 
 fn many_events_to_one(flags: &Flags) -> Row {
     let events = usize::try_from(flags.count("--hooks")).unwrap();
-    let (yard, receiver, elsewhere) = (Yard::new(), Receiver::start(), Receiver::start());
+    let (yard, receiver, elsewhere) = (BenchHarness::new(), Receiver::start(), Receiver::start());
     let server = start(&yard);
     let bench = server.actor("bench", &yard.token);
     bench.database("busy");
@@ -125,7 +125,7 @@ fn many_events_to_one(flags: &Flags) -> Row {
 /// Deliveries that are all due, to a port where nobody listens.
 fn long_queue(flags: &Flags) -> Row {
     let pending = flags.count("--pending");
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = start(&yard);
     let bench = server.actor("bench", &yard.token);
     bench.database("long");
@@ -164,9 +164,9 @@ fn long_queue(flags: &Flags) -> Row {
     Row::alone("hooks, long queue", what, server.peak() - before, "MiB", Aim::AtMost(64.0))
 }
 
-fn stores(yard: &Yard) -> Stores {
+fn stores(yard: &BenchHarness) -> Stores {
     let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
-    Stores::open(&config, &World::default(), Pending::Refuse).unwrap()
+    Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap()
 }
 
 fn branch(stores: &Stores, database: &str, number: usize) {

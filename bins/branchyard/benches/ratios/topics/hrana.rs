@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use branchyard::compose::World;
+use branchyard::compose::Environment;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceSpec, ProvisionError, Provisioner as _, SqlCaller,
@@ -13,11 +13,11 @@ use branchyard_deployments::ports::{
 use branchyard_deployments::values::{DeploymentId, InstanceId, ServedName, Settings};
 use branchyard_domain::entities::{Cell, Signature};
 use branchyard_domain::ports::{
-    Arguments, Canceled, Column, Flow, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlPower,
+    Arguments, CancellationToken, Column, Flow, RowSink, SessionCaller, SessionEngine as _, SessionRequest, SqlPower,
     StatementBounds, ValueRef,
 };
 use branchyard_domain::values::{AccountId, DatabaseId, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use branchyard_provisioner_local::LocalSettings;
 use branchyard_storage::FolderBlobs;
 use serde_json::json;
@@ -62,7 +62,7 @@ type Run<'a> = dyn Fn(&str, i64) + 'a;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (statements, slices) = (flags.count("--statements"), flags.count("--slices"));
     let dir = tempfile::tempdir().unwrap();
-    let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), Options::default()).unwrap());
+    let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), EngineOptions::default()).unwrap());
     let author =
         Signature { name: "ada".into(), email: "ada@example.test".into(), at: Timestamp::from_seconds(1_788_523_200) };
     let here = in_process(Arc::clone(&engine), &author);
@@ -95,7 +95,7 @@ fn in_process(engine: Arc<DoltliteEngine>, author: &Signature) -> impl Fn(&str, 
     };
     let bounds = StatementBounds {
         timeout: Duration::from_secs(30),
-        canceled: Canceled::default(),
+        canceled: CancellationToken::default(),
         has_turn: true,
         commits_transactions: false,
     };
@@ -123,7 +123,7 @@ fn over_hrana(
         orphan_grace: Duration::from_secs(5),
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    let local = branchyard::deployments::provisioner(settings, engine, blobs, &World::default()).unwrap();
+    let local = branchyard::deployments::provisioner(settings, engine, blobs, &Environment::default()).unwrap();
     local.connect(Arc::new(Everybody));
     let spec = InstanceSpec {
         deployment: DeploymentId::from_uuid(Uuid::from_u128(1)),

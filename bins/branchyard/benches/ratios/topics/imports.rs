@@ -13,14 +13,14 @@ use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::{Table, value};
-use crate::yard::{Yard, finish};
+use crate::yard::{BenchHarness, finish};
 
 const PARTS: usize = 4;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--rows"), flags.count("--columns"));
     let file = table.csv().into_bytes();
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     let bench = server.actor("bench", &yard.token);
     let mut number = 0;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use branchyard::compose::{Pending, Stores, World};
+use branchyard::compose::{Environment, Pending, Stores};
 use branchyard::config::Config;
 use branchyard_domain::access::Caller as Who;
 use branchyard_domain::entities::{Branch, Pull, PullContent, PullState, User, Visibility};
@@ -15,7 +15,7 @@ use crate::flags::Flags;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{Caller, Yard};
+use crate::yard::{BenchHarness, Caller};
 
 const SMALL: u64 = 1_000;
 /// Requests of a slice: one alone is too short to be timed.
@@ -24,7 +24,7 @@ const REQUESTS: u32 = 10;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (items, commits, rows) = (flags.count("--items"), flags.count("--commits"), flags.count("--rows"));
     let (slices, changes) = (flags.count("--slices"), flags.count("--changes"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     generate(&yard, flags);
     let server = yard.start();
     let mut table = Vec::new();
@@ -71,10 +71,10 @@ fn token_at(caller: &mut Caller, path: &str, depth: u64) -> String {
 }
 
 /// Makes the databases past the API, which would take an hour.
-fn generate(yard: &Yard, flags: &Flags) {
+fn generate(yard: &BenchHarness, flags: &Flags) {
     let config = Config { data_dir: yard.path().to_owned(), ..Config::default() };
-    let stores = Stores::open(&config, &World::default(), Pending::Refuse).unwrap();
-    stores.bind(&World::default()).unwrap();
+    let stores = Stores::open(&config, &Environment::default(), Pending::Refuse).unwrap();
+    stores.bind(&Environment::default()).unwrap();
     let bench = stores.hub.people().user_named("bench").unwrap();
 
     let (long, first) = database(&stores, &bench, "long");

@@ -6,13 +6,13 @@ use crate::flags::Flags;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{Yard, finish, write};
+use crate::yard::{BenchHarness, finish, write};
 
 const SMALL: u64 = 1_000;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, columns, changes) = (flags.count("--rows"), flags.count("--columns"), flags.count("--changes"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let token = yard.user("forker");
     let server = yard.start();
     let (bench, forker) = (server.actor("bench", &yard.token), server.actor("forker", &token));

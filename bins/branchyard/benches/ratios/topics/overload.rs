@@ -13,7 +13,7 @@ use crate::load::{Connection, Ids, encoded, get, header};
 use crate::report::{Aim, Row};
 use crate::table::Table;
 use crate::topics::reads::PATH;
-use crate::yard::{NO_RESULTS, Server, Yard};
+use crate::yard::{BenchHarness, NO_RESULTS, Server};
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 /// All connections come from this machine.
@@ -24,7 +24,7 @@ const PER_CALLER: u64 = 6;
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let crowd = flags.count("--crowd").max(2);
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     // Others than those who run endless queries, who may have no place left of their own.
     let callers = crowd.div_ceil(PER_CALLER) + 1;
     let tokens: Vec<String> = (0..callers).map(|number| yard.user(&format!("caller{number}"))).collect();
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let idle = server.memory();
     server.forget_peak();
 
-    let scene = Scene { server: &server, tokens: &tokens, flags, rows: table.rows };
+    let scene = OverloadHarness { server: &server, tokens: &tokens, flags, rows: table.rows };
     let calm = scene.play(0);
     let busy = scene.play(crowd / 2);
     let peak = server.peak();
@@ -99,7 +99,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
 }
 
 /// Cheap reads beside as many open connections as there may be.
-fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> {
+fn silent(flags: &Flags, yard: &BenchHarness, rows: u64, tokens: &[String]) -> Vec<Row> {
     let limit = getrlimit(Resource::Nofile);
     // Failing leaves it as it was.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -113,7 +113,7 @@ fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> 
         ANY_NUMBER,
         NO_RESULTS,
     ]);
-    let scene = Scene { server: &server, tokens, flags, rows };
+    let scene = OverloadHarness { server: &server, tokens, flags, rows };
     let calm = scene.play(0);
     let before = server.memory();
     let mut beside = Seen::default();
@@ -136,7 +136,7 @@ fn silent(flags: &Flags, yard: &Yard, rows: u64, tokens: &[String]) -> Vec<Row> 
     ]
 }
 
-struct Scene<'a> {
+struct OverloadHarness<'a> {
     server: &'a Server,
     tokens: &'a [String],
     flags: &'a Flags,
@@ -153,7 +153,7 @@ struct Seen {
     ended: u64,
 }
 
-impl Scene<'_> {
+impl OverloadHarness<'_> {
     /// Half the crowd reads cheaply for a while, `endless` connections run endless queries.
     fn play(&self, endless: u64) -> Seen {
         let seconds = self.flags.number("--overload-seconds") / if endless == 0 { 4.0 } else { 1.0 };

@@ -10,13 +10,13 @@ use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
 use crate::topics::reads::{PATH, with_id};
-use crate::yard::Yard;
+use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let page = flags.count("--page-rows");
     let table = Table::new(flags.count("--small-rows").max(page * 2), flags.count("--columns"));
     let (connections, seconds) = (flags.count("--connections"), flags.number("--seconds"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     server.database(&yard.token, "bench", table);
     // Pages begin at different rows, so that none is the one before.

@@ -15,7 +15,7 @@ use crate::raw::{Bare, Raw};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::Yard;
+use crate::yard::BenchHarness;
 
 /// The path of the read.
 pub(super) const PATH: &str = "/api/v2/databases/bench/bench/sql?q=";
@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (connections, seconds, slices) =
         (flags.count("--connections"), flags.number("--seconds"), flags.count("--slices"));
     let (statement, proof) = (flags.text("--statement").to_owned(), flags.text("--proof").to_owned());
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     server.database(&yard.token, "bench", table);
 

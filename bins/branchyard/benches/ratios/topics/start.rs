@@ -6,10 +6,10 @@ use crate::flags::Flags;
 use crate::load::{Connection, get};
 use crate::report::{Aim, Row};
 use crate::slices::median;
-use crate::yard::Yard;
+use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     drop(yard.start());
     let (mut times, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..flags.count("--slices") {

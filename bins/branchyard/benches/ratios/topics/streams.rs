@@ -11,13 +11,13 @@ use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::{Server, Yard};
+use crate::yard::{BenchHarness, Server};
 
 const STATEMENT: &str = "select * from t";
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--rows"), flags.count("--columns"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     server.database(&yard.token, "bench", table);
     let raw = Raw::with(table);

@@ -6,12 +6,12 @@ use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
 use crate::topics::reads::{PATH, with_id};
-use crate::yard::Yard;
+use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));
     let (connections, seconds) = (flags.count("--connections"), flags.number("--seconds"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     server.database(&yard.token, "bench", table);
     let path = format!("{PATH}{}", encoded(flags.text("--statement")));

@@ -5,7 +5,7 @@ use crate::load::{Connection, get};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{Server, Yard};
+use crate::yard::{BenchHarness, Server};
 
 const SMALL: u64 = 1_000;
 /// Rows of a page.
@@ -15,7 +15,7 @@ const REQUESTS: u32 = 10;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let (rows, slices) = (flags.count("--rows"), flags.count("--slices"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     for (name, rows) in [("small", SMALL), ("large", rows)] {
         server.database(&yard.token, name, Table::new(rows, flags.count("--columns")));

@@ -8,12 +8,12 @@ use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::{Caller, Server, Yard, write};
+use crate::yard::{BenchHarness, Caller, Server, write};
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(1_000, flags.count("--columns"));
     let (databases, seconds, slices) = (flags.count("--databases"), flags.number("--seconds"), flags.count("--slices"));
-    let yard = Yard::new();
+    let yard = BenchHarness::new();
     let server = yard.start();
     let names: Vec<String> = (0..databases).map(|number| format!("bench{number}")).collect();
     names.iter().for_each(|name| server.database(&yard.token, name, table));

@@ -10,7 +10,7 @@ use branchyard_deployments::ports::{InstanceEvent, Provisioner};
 use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 
-use super::yard::Yard;
+use super::yard::InstanceHarness;
 
 pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients");
 
@@ -57,7 +57,7 @@ pub(crate) fn python() -> &'static Path {
 
 /// Runs a program on a deployment of one second's patience with idle streams, which is started anew when it ends.
 fn with_yard(command: &mut Command) {
-    let mut yard = Yard::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
+    let mut yard = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "1000")]);
     let reader = yard.person("rea", SqlPower::Read);
     yard.sql(&["create table seen(x)", "select dolt_commit('-A', '-m', 'seen')", "select dolt_branch('work')"]);
     let mut program = command

@@ -10,7 +10,7 @@ use branchyard_storage::FolderBlobs;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::yard::{Yard, author, empty, execute};
+use super::yard::{InstanceHarness, author, empty, execute};
 
 fn name(text: &str) -> ServedName {
     ServedName::parse(text).unwrap()
@@ -22,7 +22,7 @@ fn operation(n: u128) -> OperationId {
 
 #[test]
 fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let hub = DatabaseId::from_uuid(Uuid::from_u128(99));
     let base = yard.engine.create(hub, &author(), "Create database").unwrap();
     let commit = |base, statements| {
@@ -68,7 +68,7 @@ fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
 
 #[test]
 fn a_backup_holds_what_was_not_committed_and_damage_is_found() {
-    let mut yard = Yard::start();
+    let mut yard = InstanceHarness::start();
     yard.sql(&[
         "create table t(id integer primary key)",
         "insert into t values (1)",

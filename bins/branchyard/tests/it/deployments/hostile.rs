@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Mutator, Stopwatch};
 use serde_json::{Value, json};
 
-use super::yard::{Yard, execute};
+use super::yard::{InstanceHarness, execute};
 
 /// Paths that take a body.
 const PATHS: [&str; 4] = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/db/gauges/branch/main/v2/pipeline"];
@@ -61,7 +61,7 @@ fn fuzz() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("FUZZ_SEED").unwrap_or(1);
     let until = number("FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let http = reqwest::blocking::Client::builder().no_proxy().timeout(HUNG).build().unwrap();
     let (mut mutator, mut corpus, mut outcomes) = (Mutator::new(seed), seeds(), BTreeMap::<String, usize>::new());
     let (good, mut round) = (corpus.len(), 0);

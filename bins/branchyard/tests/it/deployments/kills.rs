@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use branchyard_deployments::ports::InstanceEvent;
 use serde_json::json;
 
-use super::yard::{Yard, execute};
+use super::yard::{InstanceHarness, execute};
 
 const KILLS: u64 = 50;
 
 #[test]
 fn fifty_kills_lose_nothing_that_was_acknowledged() {
-    let mut yard = Yard::start();
+    let mut yard = InstanceHarness::start();
     yard.sql(&["create table t(id integer primary key)", "select dolt_commit('-A', '-m', 'table')"]);
     let acknowledged = Mutex::new(Vec::new());
     let next = AtomicU64::new(1);

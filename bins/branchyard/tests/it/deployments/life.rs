@@ -13,16 +13,16 @@ use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 use serde_json::json;
 
-use super::yard::{Yard, execute, provisioner, rows};
+use super::yard::{InstanceHarness, execute, provisioner, rows};
 
-fn lines(yard: &Yard) -> Vec<String> {
+fn lines(yard: &InstanceHarness) -> Vec<String> {
     let query = OutputQuery { from: None, towards: Towards::Older, limit: 1000, since: None, until: None };
     yard.local.logs(yard.spec.instance, &query).unwrap().into_iter().map(|line| line.text).collect()
 }
 
 #[test]
 fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&["create table t(id integer primary key)"]);
     let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
     let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
 
 #[test]
 fn without_a_server_a_process_ends_after_the_grace() {
-    let mut yard = Yard::start_as(&[], Duration::from_secs(1), 1);
+    let mut yard = InstanceHarness::start_as(&[], Duration::from_secs(1), 1);
     yard.sql(&["create table t(id integer primary key)"]);
     yard.ends = false;
     yard.local.release(&yard.handle);
@@ -92,7 +92,7 @@ fn without_a_server_a_process_ends_after_the_grace() {
 
 #[test]
 fn one_process_serves_a_folder_and_its_files_are_its_owners() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let run = yard.dir.path().join("deployments");
     let run = run.join(yard.spec.deployment.to_string()).join(yard.spec.instance.to_string()).join("run");
     let second = crate::process::branchyard().args(["serve-deployment", "--run-dir"]).arg(&run).output().unwrap();
@@ -124,7 +124,7 @@ fn one_process_serves_a_folder_and_its_files_are_its_owners() {
 
 #[test]
 fn neither_tokens_nor_values_are_in_the_log_or_on_disk() {
-    let yard = Yard::start_with(&[(Setting::LogQueries, "all"), (Setting::LogLevel, "debug")]);
+    let yard = InstanceHarness::start_with(&[(Setting::LogQueries, "all"), (Setting::LogLevel, "debug")]);
     yard.sql(&["create table t(v text)", "insert into t values ('s3cret-value'), (424242)"]);
     assert_eq!(yard.failure(&yard.writer, "select 's3cret-value' from nowhere"), "SQLITE_ERROR");
     yard.local.stop(&yard.handle, Duration::from_secs(10)).unwrap();
@@ -149,7 +149,7 @@ fn neither_tokens_nor_values_are_in_the_log_or_on_disk() {
 
 #[test]
 fn samples_tell_what_happened() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.local.sample(&yard.handle).unwrap();
     yard.sql(&["create table t(id integer primary key)", "insert into t values (1)", "select * from t", "select 1"]);
     yard.failure(&yard.writer, "select * from nowhere");
@@ -166,7 +166,7 @@ fn samples_tell_what_happened() {
 
 #[test]
 fn what_cannot_start_says_why() {
-    let mut yard = Yard::start();
+    let mut yard = InstanceHarness::start();
     yard.local.stop(&yard.handle, Duration::from_secs(10)).unwrap();
     let db = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
     let db = db.join(yard.spec.instance.to_string()).join("db/databases.json");
@@ -191,7 +191,7 @@ fn what_cannot_start_says_why() {
 
 #[test]
 fn a_drain_lets_what_runs_finish() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&["create table t(id integer primary key)"]);
     let admin = yard.person("ada", SqlPower::Admin);
     thread::scope(|scope| {
@@ -214,7 +214,7 @@ fn a_drain_lets_what_runs_finish() {
 /// An instance without memory has too much in use from its start on.
 #[test]
 fn too_much_memory_in_use_is_a_planned_restart() {
-    let mut yard = Yard::start_as(&[], Duration::from_secs(60), 0);
+    let mut yard = InstanceHarness::start_as(&[], Duration::from_secs(60), 0);
     let began = Instant::now();
     let event = yard.next_event();
     let InstanceEvent::Ended { cause, stderr } = event else { panic!("{event:?}") };
@@ -234,7 +234,7 @@ fn too_much_memory_in_use_is_a_planned_restart() {
 #[test]
 fn who_lost_a_right_is_not_served_by_an_orphan() {
     // It serves on its own for longer than this test takes.
-    let mut yard = Yard::start_as(&[], Duration::from_secs(600), 1);
+    let mut yard = InstanceHarness::start_as(&[], Duration::from_secs(600), 1);
     let (ada, bob) = (yard.person("ada", SqlPower::Read), yard.person("bob", SqlPower::Read));
     for token in [&ada, &bob] {
         yard.sql_as(token, &["select 1"]);
@@ -262,7 +262,7 @@ fn who_lost_a_right_is_not_served_by_an_orphan() {
 
 #[test]
 fn a_full_volume_takes_no_writes_until_there_is_room_again() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&["create table t(id integer primary key)", "insert into t values (1)", "create table spare(a)"]);
     let folder = yard.dir.path().join("deployments").join(yard.spec.deployment.to_string());
     let ballast = folder.join(yard.spec.instance.to_string()).join("db/ballast");

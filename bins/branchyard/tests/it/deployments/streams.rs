@@ -8,11 +8,11 @@ use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 use serde_json::{Value, json};
 
-use super::yard::{Yard, execute, mint, rows, settings};
+use super::yard::{InstanceHarness, execute, mint, rows, settings};
 
 #[test]
 fn credentials_paths_and_methods_are_checked() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let body = || Some(json!({"requests": []}).to_string());
     let anonymous = yard.send("POST", "/v2/pipeline", None, body());
     assert_eq!(anonymous.refused(401, "UNAUTHENTICATED").headers["www-authenticate"], r#"Bearer realm="branchyard""#);
@@ -52,7 +52,7 @@ fn credentials_paths_and_methods_are_checked() {
 
 #[test]
 fn results_have_the_shape_of_the_contract() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&["create table t(id INTEGER primary key, name TEXT)", "insert into t values (1, 'x')"]);
     let answer = yard.pipeline_as(
         &yard.writer,
@@ -116,7 +116,7 @@ fn results_have_the_shape_of_the_contract() {
 
 #[test]
 fn steps_of_a_batch_run_on_conditions() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let step = |sql: &str, condition: Value| json!({"stmt": {"sql": sql}, "condition": condition});
     let transaction = |bad: &str| {
         json!([{"type": "batch", "batch": {"steps": [
@@ -145,10 +145,10 @@ fn steps_of_a_batch_run_on_conditions() {
 
 #[test]
 fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
-    let yard = Yard::start_with(&[(Setting::StreamIdleTimeoutMillis, "5000")]);
+    let yard = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "5000")]);
     yard.sql(&["create table t(id integer primary key)"]);
     let go = |baton: Option<&str>, sql: &str| yard.pipeline_as(&yard.writer, baton, json!([execute(sql)]));
-    let baton = |answer: &super::yard::Answer| answer.ok()["baton"].as_str().unwrap().to_owned();
+    let baton = |answer: &super::yard::InstanceAnswer| answer.ok()["baton"].as_str().unwrap().to_owned();
 
     let first = baton(&go(None, "begin"));
     let second = baton(&go(Some(&first), "insert into t values (1)"));
@@ -185,7 +185,7 @@ fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
 
 #[test]
 fn a_crash_ends_transactions_and_spares_clean_batons() {
-    let mut yard = Yard::start();
+    let mut yard = InstanceHarness::start();
     let clean = yard.pipeline_as(&yard.writer, None, json!([execute("create table t(id integer primary key)")]));
     let clean = clean.ok()["baton"].as_str().unwrap().to_owned();
     let open = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
@@ -202,7 +202,7 @@ fn a_crash_ends_transactions_and_spares_clean_batons() {
 
 #[test]
 fn what_the_server_takes_away_is_gone_with_the_next_request() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&["create table t(id integer primary key)"]);
     let begun = yard.pipeline_as(&yard.writer, None, json!([execute("begin"), execute("insert into t values (1)")]));
     let baton = begun.ok()["baton"].as_str().unwrap().to_owned();
@@ -219,7 +219,7 @@ fn what_the_server_takes_away_is_gone_with_the_next_request() {
 
 #[test]
 fn writers_take_turns_and_long_transactions_end() {
-    let yard = Yard::start_with(&[
+    let yard = InstanceHarness::start_with(&[
         (Setting::QueryBusyTimeoutMillis, "300"),
         (Setting::TransactionTimeoutMillis, "60000"),
         (Setting::QueryThreads, "1"),
@@ -270,7 +270,7 @@ fn writers_take_turns_and_long_transactions_end() {
 
 #[test]
 fn settings_act_at_once_and_limits_hold() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     let apply = |pairs: &[(Setting, &str)]| yard.local.apply(&yard.handle, &settings(pairs)).unwrap();
     let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c";
     apply(&[(Setting::QueryTimeoutMillis, "100")]);
@@ -306,7 +306,8 @@ fn settings_act_at_once_and_limits_hold() {
 
 #[test]
 fn origins_are_allowed_by_a_setting() {
-    let yard = Yard::start_with(&[(Setting::ListenerAllowedOrigins, "https://a.example, https://b.example")]);
+    let yard =
+        InstanceHarness::start_with(&[(Setting::ListenerAllowedOrigins, "https://a.example, https://b.example")]);
     let http = reqwest::blocking::Client::builder().no_proxy().build().unwrap();
     let preflight = |origin: &str| {
         let url = format!("{}/v2/pipeline", yard.origin());
@@ -325,7 +326,7 @@ fn origins_are_allowed_by_a_setting() {
 
 #[test]
 fn a_cursor_sends_every_row_and_a_clean_baton() {
-    let yard = Yard::start();
+    let yard = InstanceHarness::start();
     yard.sql(&[
         "create table t(id integer primary key, v text)",
         "insert into t(v) with recursive c(n) as (select 1 union all select n + 1 from c limit 100000) select hex(n) from c",

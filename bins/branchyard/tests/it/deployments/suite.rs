@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use branchyard_deployments::ports::{Authorizer, BackupFiles, InstanceHandle, Provisioner};
 use branchyard_domain_testing::suites::provisioner::{Stage, run_all};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use branchyard_storage::FolderBlobs;
 
 use super::yard::{People, free_port, provisioner};
@@ -50,7 +50,7 @@ impl Stage for Machine {
 #[test]
 fn processes_keep_every_promise_of_the_port() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { process_memory: None, ..Options::default() };
+    let options = EngineOptions { process_memory: None, ..EngineOptions::default() };
     let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), options).unwrap());
     let first = Machine::server(&dir, &engine);
     run_all(&Machine { dir, engine, first });

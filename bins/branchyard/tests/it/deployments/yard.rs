@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use branchyard::compose::World;
+use branchyard::compose::Environment;
 use branchyard_auth::{HashedToken, PlainToken};
 use branchyard_deployments::ports::{
     Authorized, Authorizer, DatabaseSeed, InstanceEvent, InstanceHandle, InstanceSpec, ProvisionError, Provisioner,
@@ -16,7 +16,7 @@ use branchyard_deployments::values::{DeploymentId, InstanceId, ServedName, Setti
 use branchyard_domain::entities::Signature;
 use branchyard_domain::ports::SqlPower;
 use branchyard_domain::values::{AccountId, Timestamp};
-use branchyard_engine_doltlite::{DoltliteEngine, Options};
+use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use branchyard_provisioner_local::{LocalProcess, LocalSettings};
 use branchyard_storage::FolderBlobs;
 use serde_json::{Value, json};
@@ -68,13 +68,13 @@ pub(crate) fn mint() -> String {
     PlainToken::mint(&mut rand::rng()).expose().to_owned()
 }
 
-pub(crate) struct Answer {
+pub(crate) struct InstanceAnswer {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
     pub(crate) body: Value,
 }
 
-impl Answer {
+impl InstanceAnswer {
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> &Self {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.body);
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-pub(crate) struct Yard {
+pub(crate) struct InstanceHarness {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) people: Arc<People>,
     pub(crate) engine: Arc<DoltliteEngine>,
@@ -133,10 +133,10 @@ pub(crate) fn provisioner(dir: &std::path::Path, engine: &Arc<DoltliteEngine>, g
         orphan_grace: grace,
     };
     let blobs = Arc::new(FolderBlobs::open(dir.join("uploads"), dir.join("backups")).unwrap());
-    branchyard::deployments::provisioner(settings, Arc::clone(engine), blobs, &World::default()).unwrap()
+    branchyard::deployments::provisioner(settings, Arc::clone(engine), blobs, &Environment::default()).unwrap()
 }
 
-impl Yard {
+impl InstanceHarness {
     /// One that serves an empty database.
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
@@ -148,7 +148,7 @@ impl Yard {
 
     pub(crate) fn start_as(pairs: &[(Setting, &str)], grace: Duration, memory_gb: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options { process_memory: None, ..Options::default() };
+        let options = EngineOptions { process_memory: None, ..EngineOptions::default() };
         let engine = Arc::new(DoltliteEngine::open(dir.path().join("databases"), options).unwrap());
         let local = provisioner(dir.path(), &engine, grace);
         let people = Arc::new(People::default());
@@ -214,7 +214,7 @@ impl Yard {
         token
     }
 
-    pub(crate) fn send(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, token: Option<&str>, body: Option<String>) -> InstanceAnswer {
         let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
         let mut request = self.http.request(method, format!("{}{path}", self.origin()));
         if let Some(token) = token {
@@ -227,14 +227,14 @@ impl Yard {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        Answer { status, headers, body }
+        InstanceAnswer { status, headers, body }
     }
 
-    pub(crate) fn pipeline_as(&self, token: &str, baton: Option<&str>, requests: Value) -> Answer {
+    pub(crate) fn pipeline_as(&self, token: &str, baton: Option<&str>, requests: Value) -> InstanceAnswer {
         self.pipeline_at("/v3/pipeline", token, baton, requests)
     }
 
-    pub(crate) fn pipeline_at(&self, path: &str, token: &str, baton: Option<&str>, requests: Value) -> Answer {
+    pub(crate) fn pipeline_at(&self, path: &str, token: &str, baton: Option<&str>, requests: Value) -> InstanceAnswer {
         self.send("POST", path, Some(token), Some(json!({"baton": baton, "requests": requests}).to_string()))
     }
 
@@ -266,7 +266,7 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for InstanceHarness {
     fn drop(&mut self) {
         if self.ends {
             let _ = self.local.stop(&self.handle, Duration::from_secs(5));

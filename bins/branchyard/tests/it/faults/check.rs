@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::book::{Event, Times};
 use super::receivers::MANNERS;
 use super::traffic::settled;
-use super::yard::Yard;
+use super::yard::FaultsHarness;
 
 const D: &str = "/databases/ada/d";
 
 /// While the server runs and nothing is under way.
-pub(super) fn everything(yard: &Yard) -> usize {
+pub(super) fn everything(yard: &FaultsHarness) -> usize {
     operations(yard)
         + rows(yard)
         + names(yard)
@@ -26,14 +26,14 @@ pub(super) fn everything(yard: &Yard) -> usize {
 }
 
 /// When the server has ended.
-pub(super) fn at_rest(yard: &Yard) -> usize {
+pub(super) fn at_rest(yard: &FaultsHarness) -> usize {
     let processes = yard.processes();
     assert!(processes.is_empty(), "processes stay: {processes:?}");
     doctor(yard) + leftovers(yard) + 1
 }
 
 /// What was settled stays so.
-fn operations(yard: &Yard) -> usize {
+fn operations(yard: &FaultsHarness) -> usize {
     let known = yard.book().settled.clone();
     // All of them would take longer than the fault: each time others, newest first.
     let some: Vec<_> = known.iter().rev().take(40).chain(known.iter().step_by(17)).collect();
@@ -43,7 +43,7 @@ fn operations(yard: &Yard) -> usize {
     some.len()
 }
 
-fn rows(yard: &Yard) -> usize {
+fn rows(yard: &FaultsHarness) -> usize {
     let found = counted(yard.client.rows("select mark, count(*) from marks group by mark"));
     compare("marks", &yard.book().rows, &found)
 }
@@ -68,7 +68,7 @@ fn compare(what: &str, promised: &BTreeMap<String, Times>, found: &BTreeMap<Stri
 }
 
 /// Tables, branches, tags, releases, databases, hooks: those, and no others.
-fn names(yard: &Yard) -> usize {
+fn names(yard: &FaultsHarness) -> usize {
     let book = yard.book();
     let list =
         |path: &str, name: &dyn Fn(&Value) -> String| yard.client.all(path).iter().map(name).collect::<BTreeSet<_>>();
@@ -103,7 +103,7 @@ fn same(what: &str, promised: &BTreeSet<String>, found: &BTreeSet<String>) {
 }
 
 /// Live ones are let in, deleted ones are not, and none was made twice.
-fn tokens(yard: &Yard) -> usize {
+fn tokens(yard: &FaultsHarness) -> usize {
     let book = yard.book();
     let live: BTreeSet<String> = book.tokens.iter().filter(|(_, token)| token.live).map(|(id, _)| id.clone()).collect();
     let listed = yard.client.all("/user/tokens");
@@ -126,7 +126,7 @@ fn tokens(yard: &Yard) -> usize {
     book.tokens.len()
 }
 
-fn pulls(yard: &Yard) -> usize {
+fn pulls(yard: &FaultsHarness) -> usize {
     let book = yard.book();
     let listed = yard.client.all(&format!("{D}/pulls"));
     let found =
@@ -146,7 +146,7 @@ fn pulls(yard: &Yard) -> usize {
 }
 
 /// Every receiver took each event, under one id; and none that nobody caused.
-fn events(yard: &Yard) -> usize {
+fn events(yard: &FaultsHarness) -> usize {
     let faults = yard.receivers.faults();
     assert!(faults.is_empty(), "{faults:?}");
     let book = yard.book();
@@ -209,7 +209,7 @@ fn events(yard: &Yard) -> usize {
     checks
 }
 
-fn deployment(yard: &Yard) -> usize {
+fn deployment(yard: &FaultsHarness) -> usize {
     if !yard.deployment {
         return 0;
     }
@@ -217,7 +217,7 @@ fn deployment(yard: &Yard) -> usize {
     compare("rows of the deployment", &yard.book().deployed, &found)
 }
 
-fn doctor(yard: &Yard) -> usize {
+fn doctor(yard: &FaultsHarness) -> usize {
     let output = yard.command(&["doctor"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said.trim(), "everything is in order", "doctor: {}", String::from_utf8_lossy(&output.stderr));
@@ -225,7 +225,7 @@ fn doctor(yard: &Yard) -> usize {
 }
 
 /// Nothing half made, no lease without work, no panic in the log.
-fn leftovers(yard: &Yard) -> usize {
+fn leftovers(yard: &FaultsHarness) -> usize {
     let names = |folder: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(yard.data().join(folder)).into_iter().flatten().filter_map(Result::ok);
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()

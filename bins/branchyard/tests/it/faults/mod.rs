@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use plan::{Means, Plan, StoreKind};
 use postgres::Postgres;
-use yard::Yard;
+use yard::FaultsHarness;
 
 /// Faults of an episode in a long run, and in a short one.
 const LONG: usize = 12;
@@ -86,7 +86,7 @@ fn episode(plan: &Plan, folder: &Path, postgres: Option<&Postgres>, tally: &mut 
         StoreKind::Sqlite => None,
         StoreKind::Postgres => postgres,
     };
-    let mut yard = Yard::open(folder.to_owned(), plan, store);
+    let mut yard = FaultsHarness::open(folder.to_owned(), plan, store);
     yard.prepare();
     let mut clients = traffic::Clients::new(plan.seed);
     for fault in &plan.faults {

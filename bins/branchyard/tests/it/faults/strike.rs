@@ -8,14 +8,14 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 use super::plan::{Fault, Kind};
 use super::postgres::Stop;
-use super::yard::Yard;
+use super::yard::FaultsHarness;
 
 /// How long a server that drains may take: its limit for requests under way, and some.
 const DRAIN: Duration = Duration::from_secs(45);
 /// How far a clock is set.
 const HOUR_SECONDS: i64 = 3_600;
 
-impl Yard<'_> {
+impl FaultsHarness<'_> {
     /// Lets traffic run, strikes, brings all back, and lets traffic run again.
     pub(super) fn strike(&mut self, fault: &Fault) {
         sleep(fault.after);

@@ -17,7 +17,7 @@ const THREADS: u64 = 3;
 const D: &str = "/databases/ada/d";
 
 /// What clients work with.
-pub(super) struct Scene {
+pub(super) struct TrafficHarness {
     pub(super) client: Client,
     pub(super) book: Arc<Mutex<Book>>,
     /// A receiver for further hooks.
@@ -44,7 +44,7 @@ impl Clients {
     }
 
     /// Works until something is done, and ends what was begun.
-    pub(super) fn work_during(&mut self, scene: &Scene, something: impl FnOnce()) {
+    pub(super) fn work_during(&mut self, scene: &TrafficHarness, something: impl FnOnce()) {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for worker in &mut self.0 {
@@ -81,7 +81,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn act(&mut self, scene: &Scene) {
+    fn act(&mut self, scene: &TrafficHarness) {
         self.count += 1;
         let fresh = format!("{}{}", self.name, self.count);
         match self.random.random_range(0..100) {
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    fn write(&mut self, scene: &Scene, mark: &str) {
+    fn write(&mut self, scene: &TrafficHarness, mark: &str) {
         let q = format!("insert into marks values ('{mark}')");
         let body = json!({"from_branch": "main", "to_branch": "main", "q": q});
         let effect = Effect::Row { mark: mark.to_owned(), branch: "main".to_owned() };
@@ -117,12 +117,12 @@ impl Worker {
         }
     }
 
-    fn branch(&mut self, scene: &Scene, name: &str) {
+    fn branch(&mut self, scene: &TrafficHarness, name: &str) {
         branch(scene, name);
         self.branches.push(name.to_owned());
     }
 
-    fn delete_branch(&mut self, scene: &Scene) {
+    fn delete_branch(&mut self, scene: &TrafficHarness) {
         let Some(name) = self.branches.pop() else { return };
         deleted(&scene.client.delete(&format!("{D}/branches/{name}")));
         let mut book = scene.book.lock().unwrap();
@@ -130,7 +130,7 @@ impl Worker {
         book.branch(&name, "Deleted branch");
     }
 
-    fn tag(&mut self, scene: &Scene, name: &str) {
+    fn tag(&mut self, scene: &TrafficHarness, name: &str) {
         if let Some(old) = self.tags.pop_if(|_| self.random.random_ratio(1, 3)) {
             deleted(&scene.client.delete(&format!("{D}/tags/{old}")));
             scene.book.lock().unwrap().tags.remove(&old);
@@ -141,7 +141,7 @@ impl Worker {
         self.tags.push(name.to_owned());
     }
 
-    fn fork(&mut self, scene: &Scene, owner: &str) {
+    fn fork(&mut self, scene: &TrafficHarness, owner: &str) {
         let owner = format!("org-{owner}");
         let made = scene.client.post("/organizations", &owner, &json!({"name": owner}));
         assert_eq!(made.status, 201, "{}", made.body);
@@ -150,7 +150,7 @@ impl Worker {
     }
 
     /// The fork may not be there yet: then it stays.
-    fn delete_fork(&mut self, scene: &Scene) {
+    fn delete_fork(&mut self, scene: &TrafficHarness) {
         let Some(owner) = self.forks.pop() else { return };
         let database = format!("{owner}/d");
         if scene.client.get(&format!("/databases/{database}")).status == 404 {
@@ -167,7 +167,7 @@ impl Worker {
         book.databases.remove(&database);
     }
 
-    fn token(&mut self, scene: &Scene, name: &str) {
+    fn token(&mut self, scene: &TrafficHarness, name: &str) {
         let made = scene.client.post("/user/tokens", name, &json!({"name": name, "expires_in": "30d"}));
         assert_eq!(made.status, 201, "{}", made.body);
         // A repeated answer does not show the secret again.
@@ -178,14 +178,14 @@ impl Worker {
         self.tokens.push(id);
     }
 
-    fn delete_token(&mut self, scene: &Scene) {
+    fn delete_token(&mut self, scene: &TrafficHarness) {
         let Some(id) = self.tokens.pop() else { return };
         deleted(&scene.client.delete(&format!("/user/tokens/{id}")));
         scene.book.lock().unwrap().tokens.get_mut(&id).unwrap().live = false;
     }
 
     /// Hooks that come and go; what those that go still had to tell is nobody's business.
-    fn hook(&mut self, scene: &Scene, name: &str) {
+    fn hook(&mut self, scene: &TrafficHarness, name: &str) {
         if self.hooks.len() >= 3 {
             return;
         }
@@ -197,7 +197,7 @@ impl Worker {
         self.hooks.push(id);
     }
 
-    fn delete_hook(&mut self, scene: &Scene) {
+    fn delete_hook(&mut self, scene: &TrafficHarness) {
         let Some(id) = self.hooks.pop() else { return };
         deleted(&scene.client.delete(&format!("{D}/hooks/{id}")));
         scene.book.lock().unwrap().hooks.remove(&id);
@@ -210,7 +210,7 @@ fn deleted(reply: &Reply) {
 }
 
 /// Has an operation accepted; its bare id.
-fn start(scene: &Scene, path: &str, key: &str, body: &Value, effect: Effect) -> String {
+fn start(scene: &TrafficHarness, path: &str, key: &str, body: &Value, effect: Effect) -> String {
     let accepted = scene.client.post(path, key, body);
     assert_eq!(accepted.status, 202, "{path}: {}", accepted.body);
     let id = accepted.text("id").rsplit('/').next().unwrap().to_owned();
@@ -241,7 +241,7 @@ pub(super) fn settled(client: &Client, id: &str) -> Value {
 }
 
 /// By API v1alpha1, which knows no idempotency keys: a lost answer leaves it open whether the row is there.
-fn older_write(scene: &Scene, mark: &str) {
+fn older_write(scene: &TrafficHarness, mark: &str) {
     let body = json!({"query": format!("insert into marks values ('{mark}')")});
     let ask = Ask {
         method: "POST",
@@ -262,7 +262,7 @@ fn older_write(scene: &Scene, mark: &str) {
     }
 }
 
-fn branch(scene: &Scene, name: &str) {
+fn branch(scene: &TrafficHarness, name: &str) {
     let made = scene.client.post(&format!("{D}/branches"), name, &json!({"name": name, "from": {"branch": "main"}}));
     assert_eq!(made.status, 201, "{}", made.body);
     let mut book = scene.book.lock().unwrap();
@@ -270,7 +270,7 @@ fn branch(scene: &Scene, name: &str) {
     book.branch(name, "Created branch");
 }
 
-fn release(scene: &Scene, tag: &str) {
+fn release(scene: &TrafficHarness, tag: &str) {
     let head = scene.client.get(&format!("{D}/branches/main")).text("head_commit_sha");
     let body = json!({"tag": tag, "title": tag, "commit_sha": head, "create_tag_if_not_exists": true});
     let made = scene.client.post(&format!("{D}/releases"), tag, &body);
@@ -281,7 +281,7 @@ fn release(scene: &Scene, tag: &str) {
 }
 
 /// Two parts, one of them sent twice.
-fn import(scene: &Scene, mark: &str) {
+fn import(scene: &TrafficHarness, mark: &str) {
     let csv = format!("mark\n{mark}\n");
     let announced = json!({"content_length": csv.len(), "num_parts": 2, "file_type": "csv"});
     let session = scene.client.post(&format!("{D}/imports/uploads"), &format!("{mark}-upload"), &announced);
@@ -308,7 +308,7 @@ fn import(scene: &Scene, mark: &str) {
 }
 
 /// A branch, a write on it, a pull; then it is merged, mostly, or closed, or left open.
-fn pull(scene: &Scene, mark: &str, fate: u32) {
+fn pull(scene: &TrafficHarness, mark: &str, fate: u32) {
     let client = &scene.client;
     let name = format!("p-{mark}");
     branch(scene, &name);
@@ -351,7 +351,7 @@ fn pull(scene: &Scene, mark: &str, fate: u32) {
 }
 
 /// Through the gateway to the deployment, as clients of libSQL do; it has no idempotency keys.
-fn insert(scene: &Scene, mark: &str) {
+fn insert(scene: &TrafficHarness, mark: &str) {
     let sql = format!("insert into t values ('{mark}')");
     let body = json!({"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]});
     let ask = Ask {
@@ -370,7 +370,7 @@ fn insert(scene: &Scene, mark: &str) {
 }
 
 /// What has succeeded is there for every later request.
-fn read(scene: &Scene) {
+fn read(scene: &TrafficHarness) {
     let known: Vec<String> = {
         let book = scene.book.lock().unwrap();
         let there = book.rows.iter().filter(|(_, times)| **times == Times::Exactly(1));

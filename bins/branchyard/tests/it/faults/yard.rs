@@ -17,13 +17,13 @@ use super::disk::{Disk, small_disks};
 use super::plan::Plan;
 use super::postgres::Postgres;
 use super::receivers::{MANNERS, Receivers};
-use super::traffic::{Scene, settled};
+use super::traffic::{TrafficHarness, settled};
 use crate::process::{Server, branchyard};
 
 /// What the receivers of these manners are told; the others take their time, so they hear of pulls only.
 const ALL_EVENTS: [&str; 3] = ["good", "failing", "dropping"];
 
-pub(super) struct Yard<'a> {
+pub(super) struct FaultsHarness<'a> {
     folder: PathBuf,
     pub(super) disk: Option<Disk>,
     pub(super) clock: Option<Clock>,
@@ -38,7 +38,7 @@ pub(super) struct Yard<'a> {
     pub(super) server: Option<Server>,
 }
 
-impl<'a> Yard<'a> {
+impl<'a> FaultsHarness<'a> {
     pub(super) fn open(folder: PathBuf, plan: &Plan, postgres: Option<&'a Postgres>) -> Self {
         // What a run that was cut short left.
         let _ = Command::new("umount").arg(folder.join("data")).output();
@@ -85,8 +85,8 @@ impl<'a> Yard<'a> {
         self.client.weather.seen()
     }
 
-    pub(super) fn scene(&self) -> Scene {
-        Scene {
+    pub(super) fn scene(&self) -> TrafficHarness {
+        TrafficHarness {
             client: self.client.clone(),
             book: Arc::clone(&self.book),
             receiver: self.receivers.url("further"),
@@ -304,7 +304,7 @@ impl<'a> Yard<'a> {
     }
 }
 
-impl Drop for Yard<'_> {
+impl Drop for FaultsHarness<'_> {
     fn drop(&mut self) {
         drop(self.server.take());
         for (id, _) in self.processes() {

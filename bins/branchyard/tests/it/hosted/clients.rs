@@ -4,13 +4,13 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::yard::Yard;
+use super::yard::GatewayHarness;
 use crate::deployments::clients::{CLIENTS, javascript, python, succeed};
 
 #[test]
 fn clients_of_two_languages_use_the_gateway() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let url = yard.create(&json!({}))["url"].as_str().unwrap().to_owned();
     let file = |name: &str| std::path::Path::new(CLIENTS).join("deployments").join(name);
     // Modules are looked for beside the program.

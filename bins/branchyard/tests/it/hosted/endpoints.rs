@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::yard::{Yard, size};
+use super::yard::{GatewayHarness, size};
 
 const HERE: &str = "/deployments/ada/gauges";
 
 #[test]
 fn every_endpoint_answers_as_the_contract_says() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let get = |path: &str| {
         let (status, answer) = yard.api("GET", path, None);
         assert_eq!(status, 200, "{path}: {answer}");

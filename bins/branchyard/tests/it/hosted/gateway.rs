@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::yard::Yard;
+use super::yard::GatewayHarness;
 
 #[test]
 fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
     let good = |id: &str| {
@@ -66,7 +66,7 @@ fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {
 #[test]
 fn pages_of_allowed_origins_get_through_and_others_cannot_read() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
     let header = |answer: &reqwest::blocking::Response, name: &str| {
@@ -95,7 +95,7 @@ fn pages_of_allowed_origins_get_through_and_others_cannot_read() {
 }
 
 /// Sends a request to the gateway with so much of its body.
-fn begin(yard: &Yard, url: &str, headers: &str, body: &[u8]) -> TcpStream {
+fn begin(yard: &GatewayHarness, url: &str, headers: &str, body: &[u8]) -> TcpStream {
     let address = yard.server.origin.strip_prefix("http://").unwrap();
     let path = url.strip_prefix(&yard.server.origin).unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
@@ -137,7 +137,7 @@ fn resident_kib(server: u32) -> u64 {
 #[test]
 fn bodies_pass_as_they_come_within_the_limits_of_the_instance() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
     // The instance refuses by the length that is declared, before a byte of the body is there.
@@ -167,7 +167,7 @@ fn bodies_pass_as_they_come_within_the_limits_of_the_instance() {
 fn bodies_that_never_end_hold_little_memory_of_the_server() {
     const LENGTH: usize = 6 << 20;
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
     let part = vec![b' '; LENGTH - 1];
@@ -186,7 +186,7 @@ fn bodies_that_never_end_hold_little_memory_of_the_server() {
 #[test]
 fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = started["url"].as_str().unwrap();
     let sql = "with recursive c(n) as (select 1 union all select n + 1 from c) select n, hex(zeroblob(5000)) from c";
@@ -225,12 +225,12 @@ fn answers_pass_as_they_come_and_wait_for_clients_that_take_nothing() {
 fn a_client_that_asks_before_it_sends_is_refused_without_its_body() {
     const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = Yard::start(dir.path());
+    let mut yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let url = format!("{}v2/pipeline", started["url"].as_str().unwrap());
     let body = json!({"requests": []}).to_string();
     let declared = format!("expect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: {}", body.len());
-    let ask = |yard: &Yard| {
+    let ask = |yard: &GatewayHarness| {
         let mut stream = begin(yard, &url, &declared, b"");
         let mut line = vec![0; CONTINUE.len()];
         stream.read_exact(&mut line).unwrap();

@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::yard::{Yard, serve, size};
+use super::yard::{GatewayHarness, serve, size};
 
 #[test]
 fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = Yard::start(dir.path());
+    let mut yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let direct = started["direct_url"].as_str().unwrap().to_owned();
     let gateway = started["url"].as_str().unwrap().to_owned();
@@ -55,7 +55,7 @@ fn a_deployment_from_its_creation_to_its_return_from_a_backup() {
 #[test]
 fn a_port_that_somebody_else_took_meanwhile_is_left_to_them() {
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = Yard::start(dir.path());
+    let mut yard = GatewayHarness::start(dir.path());
     let before = yard.create(&json!({}))["port"].as_u64().unwrap();
     yard.server.terminate();
     let taken = std::net::TcpListener::bind(("127.0.0.1", u16::try_from(before).unwrap())).unwrap();

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::yard::{Yard, serve, size};
+use super::yard::{GatewayHarness, serve, size};
 use crate::process::succeed;
 
 #[test]
 fn after_a_restore_deployments_are_stopped_and_start_again_from_their_backups() {
     let home = tempfile::tempdir().unwrap();
     let (dir, to, back) = (home.path().join("data"), home.path().join("backup"), home.path().join("back"));
-    let mut yard = Yard::start(&dir);
+    let mut yard = GatewayHarness::start(&dir);
     let started = yard.create(&json!({}));
     let direct = started["direct_url"].as_str().unwrap();
     yard.sql(direct, "create table t(a)");

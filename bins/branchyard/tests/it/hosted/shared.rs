@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
-use super::yard::{Yard, size};
+use super::yard::{GatewayHarness, size};
 use crate::process::{Server, branchyard};
 
 fn serve(store: &Path, dir: &Path) -> Server {
@@ -30,15 +30,15 @@ fn servers_that_share_a_store_leave_each_others_deployments_alone() {
     };
     run(&["user", "create", "ada", "--email", "ada@example.test"]);
     let token = run(&["token", "create", "--user", "ada", "--name", "t", "--expires", "30d"]);
-    let mut one = Yard { server: first, http: Client::new(), token: token.clone() };
-    let mut two = Yard { server: serve(&store, &there), http: Client::new(), token };
-    let seen = |yard: &Yard, name: &str| -> Value {
+    let mut one = GatewayHarness { server: first, http: Client::new(), token: token.clone() };
+    let mut two = GatewayHarness { server: serve(&store, &there), http: Client::new(), token };
+    let seen = |yard: &GatewayHarness, name: &str| -> Value {
         let (_, instances) = yard.api("GET", &format!("/deployments/ada/{name}/instances"), None);
         let instance = &instances["data"][0];
         json!([instance["state"], instance["restarts"], instance["started_at"], instance["port"]])
     };
 
-    let until_started = |yard: &Yard| {
+    let until_started = |yard: &GatewayHarness| {
         while seen(yard, "pumps")[0] != "started" {
             thread::sleep(Duration::from_millis(100));
         }

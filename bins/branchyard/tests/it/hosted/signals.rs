@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::yard::{Yard, serve};
+use super::yard::{GatewayHarness, serve};
 
 #[test]
 fn a_second_signal_cuts_the_drain_short_and_nothing_acknowledged_is_lost() {
     let dir = tempfile::tempdir().unwrap();
-    let mut yard = Yard::start(dir.path());
+    let mut yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({"expose_stats": true}));
     let direct = started["direct_url"].as_str().unwrap().to_owned();
     yard.sql(&direct, "create table t(a)");

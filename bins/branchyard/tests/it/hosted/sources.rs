@@ -3,13 +3,13 @@
 use branchyard_testkit::Actor;
 use serde_json::json;
 
-use super::yard::Yard;
+use super::yard::GatewayHarness;
 use crate::process::succeed;
 
 #[test]
 fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let ada = Actor::new(yard.server.origin.clone(), Some(yard.token.clone()), "ada");
     ada.database("rivers");
     ada.write("ada/rivers", "main", "create table t(a); insert into t values (1)");

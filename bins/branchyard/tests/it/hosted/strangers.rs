@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use reqwest::blocking::Response;
 use serde_json::{Value, json};
 
-use super::yard::Yard;
+use super::yard::GatewayHarness;
 use crate::process::succeed;
 
 const REQUESTS: usize = 1_000;
 /// A machine that is busy with something else is asked again.
 const RUNS: usize = 20;
 
-impl Yard {
+impl GatewayHarness {
     /// A further user's token.
     fn user(&self, dir: &std::path::Path, name: &str) -> String {
         succeed(dir, &["user", "create", name, "--email", &format!("{name}@example.test")]);
@@ -33,7 +33,7 @@ fn median(mut times: Vec<Duration>) -> f64 {
 #[test]
 fn neither_text_nor_time_tells_a_hidden_deployment_from_none() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     yard.create(&json!({}));
     let stranger = yard.user(dir.path(), "sam");
     for suffix in ["", "/sql/v2"] {
@@ -68,7 +68,7 @@ fn neither_text_nor_time_tells_a_hidden_deployment_from_none() {
 #[test]
 fn what_is_taken_away_is_gone_with_the_next_request() {
     let dir = tempfile::tempdir().unwrap();
-    let yard = Yard::start(dir.path());
+    let yard = GatewayHarness::start(dir.path());
     let started = yard.create(&json!({}));
     let urls = ["direct_url", "url"].map(|key| started[key].as_str().unwrap().to_owned());
     yard.sql(&urls[0], "create table t(a)");

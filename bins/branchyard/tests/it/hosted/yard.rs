@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::process::{Server, branchyard, succeed};
 
 /// A server with the user ada.
-pub(crate) struct Yard {
+pub(crate) struct GatewayHarness {
     pub(crate) server: Server,
     pub(crate) http: Client,
     pub(crate) token: String,
@@ -22,7 +22,7 @@ pub(crate) fn serve(dir: &Path) -> Server {
     Server::start_as(command.env("BRANCHYARD_HOSTED__PORT_RANGE", "21400-21999"))
 }
 
-impl Yard {
+impl GatewayHarness {
     pub(crate) fn start(dir: &Path) -> Self {
         let server = serve(dir);
         succeed(dir, &["user", "create", "ada", "--email", "ada@example.test"]);
@@ -73,7 +73,7 @@ pub(crate) fn size() -> Value {
     json!({"instance_type_id": "local.small", "volume_type_id": "local.standard", "volume_size_gb": 2})
 }
 
-impl Yard {
+impl GatewayHarness {
     /// Creates `ada/gauges`, with more fields of the body; waits until it serves.
     pub(crate) fn create(&self, more: &Value) -> Value {
         let mut wanted = json!({"owner": "ada", "name": "gauges", "cloud": "local", "zone": "local"});

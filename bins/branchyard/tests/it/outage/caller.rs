@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
-use super::scene::{Scene, account};
-use super::wire::{Answer, Outcome, Wire};
+use super::scene::{OutageHarness, account};
+use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Statuses that the contracts have for requests like these. 500 and 502 are not among them.
 const DOCUMENTED: &[u16] = &[200, 201, 202, 204, 304, 400, 401, 403, 404, 408, 409, 413, 422, 429, 503];
@@ -20,7 +20,7 @@ const FALSE_ALARMS: &[&str] = &["is damaged", "\"INTERNAL\""];
 pub(super) type Tally = BTreeMap<&'static str, BTreeMap<String, usize>>;
 
 pub(super) struct Caller<'a> {
-    pub(super) scene: &'a Scene,
+    pub(super) scene: &'a OutageHarness,
     address: Ipv4Addr,
     /// Number of the account; `None` = anonymous.
     pub(super) account: Option<usize>,
@@ -33,7 +33,7 @@ pub(super) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(super) fn new(scene: &'a Scene, number: u8, account: Option<usize>, seed: u64) -> Self {
+    pub(super) fn new(scene: &'a OutageHarness, number: u8, account: Option<usize>, seed: u64) -> Self {
         let random = StdRng::seed_from_u64(seed << 8 | u64::from(number));
         let address = Ipv4Addr::new(127, 0, 0, 10 + number);
         Self { scene, address, account, random, attack: "", tally: Tally::new(), findings: Vec::new() }
@@ -86,7 +86,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) fn ask(&mut self, request: &[u8]) -> Option<Answer> {
+    pub(super) fn ask(&mut self, request: &[u8]) -> Option<RawAnswer> {
         let until = self.until();
         let mut wire = self.open()?;
         wire.send(request);

@@ -24,7 +24,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use scene::{ACCOUNTS, Measures, Scene, Size};
+use scene::{ACCOUNTS, Measures, OutageHarness, Size};
 use victim::{READS, Times, WRITES};
 
 const CALLERS: usize = 2 * ACCOUNTS;
@@ -74,7 +74,7 @@ fn the_worst_callers_do_not_hold_up_others() {
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     }
     let dir = tempfile::tempdir().unwrap();
-    let scene = Scene::start(dir.path(), size);
+    let scene = OutageHarness::start(dir.path(), size);
     let seen = play(&scene, seed, seconds);
     report(&seen, seconds);
     let log = scene.stop();
@@ -110,7 +110,7 @@ fn late(times: &Times) -> Vec<String> {
     late.map(|(kind, what, took, limit)| format!("{kind}: {what} {took:?}, at most {limit:?}")).collect()
 }
 
-fn play(scene: &Scene, seed: u64, seconds: Option<Duration>) -> Seen {
+fn play(scene: &OutageHarness, seed: u64, seconds: Option<Duration>) -> Seen {
     // Requests of a kind that are measured at least.
     let least = if seconds.is_some() { 50 } else { 5 };
     let calm = || victim::run(scene, &AtomicBool::new(true), least);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::Actor;
 use serde_json::{Value, json};
 
-use super::wire::{Answer, Outcome, Wire};
+use super::wire::{Outcome, RawAnswer, Wire};
 use crate::process::{Server, branchyard, branchyard_at, succeed};
 
 /// Memory of all statements together.
@@ -38,7 +38,7 @@ pub(super) struct Size {
     pub(super) patience: Duration,
 }
 
-pub(super) struct Scene {
+pub(super) struct OutageHarness {
     server: Server,
     pub(super) address: SocketAddr,
     metrics: SocketAddr,
@@ -52,7 +52,7 @@ pub(super) struct Scene {
     pub(super) deployment: String,
 }
 
-impl Scene {
+impl OutageHarness {
     pub(super) fn start(dir: &Path, size: Size) -> Self {
         let data = &dir.join("data");
         let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -181,7 +181,7 @@ impl Scene {
     pub(super) fn measures(&self) -> Measures {
         let mut wire = Wire::open(Ipv4Addr::LOCALHOST, self.metrics).unwrap();
         wire.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        let Outcome::Answered(Answer { status: 200, body, .. }) = wire.answer(Instant::now() + PATIENCE) else {
+        let Outcome::Answered(RawAnswer { status: 200, body, .. }) = wire.answer(Instant::now() + PATIENCE) else {
             panic!("no metrics")
         };
         let text = String::from_utf8(body).unwrap();

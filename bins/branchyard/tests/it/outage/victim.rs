@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scene::{Scene, VICTIM};
-use super::wire::{Answer, Outcome, Wire};
+use super::scene::{OutageHarness, VICTIM};
+use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Far more than any of these requests takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,7 +54,7 @@ impl Times {
 
 /// A caller with a connection of its own that stays open.
 struct Client<'a> {
-    scene: &'a Scene,
+    scene: &'a OutageHarness,
     address: Ipv4Addr,
     wire: Option<Wire>,
     times: Times,
@@ -62,7 +62,7 @@ struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    fn new(scene: &'a Scene, last: u8) -> Self {
+    fn new(scene: &'a OutageHarness, last: u8) -> Self {
         let address = Ipv4Addr::new(127, 0, 0, last);
         Self { scene, address, wire: None, times: Times::default(), number: usize::from(last) }
     }
@@ -84,7 +84,7 @@ impl<'a> Client<'a> {
         let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\n{credential}\r\n");
         let is_sql = matches!(kind, READ | NEWCOMER);
         let began = Instant::now();
-        let good = |answer: &Answer| {
+        let good = |answer: &RawAnswer| {
             answer.status == 200 && (!is_sql || answer.json()["data"]["rows"][0][0] == format!("value {id}"))
         };
         if self.exchange(kind, request.as_bytes(), good).is_some() {
@@ -110,7 +110,7 @@ impl<'a> Client<'a> {
         let id = accepted.json()["data"]["id"].as_str().unwrap_or_default().rsplit('/').next().unwrap().to_owned();
         let poll = format!("GET /api/v2/operations/{id} HTTP/1.1\r\n{credential}prefer: wait=20\r\n\r\n");
         while began.elapsed() < PATIENCE {
-            let good = |answer: &Answer| answer.status == 200 && answer.json()["data"]["status"] != "failed";
+            let good = |answer: &RawAnswer| answer.status == 200 && answer.json()["data"]["status"] != "failed";
             let Some(answer) = self.exchange(kind, poll.as_bytes(), good) else { return };
             if answer.json()["data"]["status"] == "succeeded" {
                 return self.took(kind, began);
@@ -124,7 +124,12 @@ impl<'a> Client<'a> {
         self.times.by_kind.entry(kind).or_default().push(began.elapsed());
     }
 
-    fn exchange(&mut self, kind: &'static str, request: &[u8], is_good: impl Fn(&Answer) -> bool) -> Option<Answer> {
+    fn exchange(
+        &mut self,
+        kind: &'static str,
+        request: &[u8],
+        is_good: impl Fn(&RawAnswer) -> bool,
+    ) -> Option<RawAnswer> {
         let began = Instant::now();
         if self.wire.is_none() {
             match self.scene.wire(self.address) {
@@ -150,7 +155,7 @@ impl<'a> Client<'a> {
 }
 
 /// Runs the victims until `stop`, and until each kind of request was answered `least` times.
-pub(super) fn run(scene: &Scene, stop: &AtomicBool, least: usize) -> Times {
+pub(super) fn run(scene: &OutageHarness, stop: &AtomicBool, least: usize) -> Times {
     let mut all = Times::default();
     // What an own address may ask without a credential is 600 requests a minute.
     let lives: [(u8, Duration, &[&'static str]); 4] = [

@@ -16,7 +16,7 @@ const HEAD: usize = 64 << 10;
 /// The result of one request.
 #[derive(Debug, Clone)]
 pub(super) enum Outcome {
-    Answered(Answer),
+    Answered(RawAnswer),
     /// The server closed the connection.
     Closed,
     /// The client hung up before an answer was complete.
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct RawAnswer {
     pub(super) status: u16,
     /// Whether there is a `Retry-After`.
     pub(super) retry_after: bool,
@@ -32,7 +32,7 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl RawAnswer {
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
@@ -92,7 +92,7 @@ impl Wire {
             };
             let retry_after = header("retry-after").is_some();
             return match self.body(length, until) {
-                Ok(body) => Outcome::Answered(Answer { status, retry_after, body }),
+                Ok(body) => Outcome::Answered(RawAnswer { status, retry_after, body }),
                 Err(outcome) => outcome,
             };
         }

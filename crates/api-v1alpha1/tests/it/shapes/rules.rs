@@ -4,23 +4,23 @@ use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes::{self, BrokenMetadata};
 use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
-use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
+use branchyard_shapes::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use serde_json::json;
 
 use super::{ID, shape};
 use crate::good;
-use crate::world::World;
+use crate::world::LegacyHarness;
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 
-pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape {
+pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) -> ShapeSnapshot {
     let what = declared.code.as_deref().unwrap_or("success");
     let limits = match what {
         // Two wait while a world is made, and one when it is.
         "queue_full" => Limits { queued_per_database: 2, ..Limits::default() },
         _ => Limits::default(),
     };
-    let mut world = World::over(fakes::hub_with(limits), Visibility::Public, None);
+    let mut world = LegacyHarness::over(fakes::hub_with(limits), Visibility::Public, None);
     if what == "queue_full" {
         world.write("busy", "INSERT INTO t VALUES (4)");
     }
@@ -44,9 +44,9 @@ pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape
             good.at(&address)
         }
         "invalid_parameter" => invalid(operation, good),
-        "invalid_body" => Asked { content: Content::Json(json!({"query": 7})), ..good },
-        "too_large" => Asked { content: Content::Text("application/json", "x".repeat((2 << 20) + 1)), ..good },
-        "media_type" => Asked { content: Content::Text("application/xml", "<x/>".to_owned()), ..good },
+        "invalid_body" => SentRequest { content: Content::Json(json!({"query": 7})), ..good },
+        "too_large" => SentRequest { content: Content::Text("application/json", "x".repeat((2 << 20) + 1)), ..good },
+        "media_type" => SentRequest { content: Content::Text("application/xml", "<x/>".to_owned()), ..good },
         "timed_out" => {
             world.settings.export_timeout = std::time::Duration::ZERO;
             good
@@ -70,7 +70,7 @@ pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape
 }
 
 /// The same where there is nothing.
-fn elsewhere(good: Asked) -> Asked {
+fn elsewhere(good: SentRequest) -> SentRequest {
     let address = good.address.replace("/olga/rivers", "/olga/nothing");
     match good.content.clone() {
         Content::Json(mut body) if body.get("parentDatabaseName").is_some() => {
@@ -81,7 +81,7 @@ fn elsewhere(good: Asked) -> Asked {
     }
 }
 
-fn invalid(operation: &Operation, good: Asked) -> Asked {
+fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     let has = |name: &str| operation.parameters.iter().any(|known| known == name);
     let bare = good.address.split('?').next().unwrap_or_default().to_owned();
     let query = if has("operationName") {
@@ -97,14 +97,14 @@ fn invalid(operation: &Operation, good: Asked) -> Asked {
 }
 
 /// From now on the world's metadata fails.
-fn strike(world: &mut World, fault: BrokenMetadata) {
+fn strike(world: &mut LegacyHarness, fault: BrokenMetadata) {
     let (hub, deployments) = world.fakes.broken(fault);
     world.state =
         AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
 /// One request is allowed, and made.
-async fn use_up_the_quota(world: &mut World, good: &Asked) {
+async fn use_up_the_quota(world: &mut LegacyHarness, good: &SentRequest) {
     let mut config = world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
     world.state = AppState::new(
@@ -113,6 +113,6 @@ async fn use_up_the_quota(world: &mut World, good: &Asked) {
         ServerKeys::from_secret([7; 32]),
     );
     let first = good.clone().at("/api/v1alpha1/user");
-    let first = Asked { method: "GET".to_owned(), content: Content::None, ..first };
+    let first = SentRequest { method: "GET".to_owned(), content: Content::None, ..first };
     assert_eq!(world.send(first.into_request()).await.status, 200);
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
-use branchyard_shapes::{Asked, Block, Content, Operation, Shape, blocks};
+use branchyard_shapes::{Block, Content, DeclaredOperation, SentRequest, ShapeSnapshot, blocks};
 use serde_json::Value;
 
 use super::{ID, shape};
 use crate::good::{self, FORM};
-use crate::world::{Answer, World};
+use crate::world::{LegacyAnswer, LegacyHarness};
 
 pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))
@@ -19,21 +19,21 @@ pub(super) fn all() -> Vec<Block> {
 
 /// A world in which steps are taken.
 struct Play<'a> {
-    operation: &'a Operation,
-    world: World,
+    operation: &'a DeclaredOperation,
+    world: LegacyHarness,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(Asked, Answer)>,
+    last: Option<(SentRequest, LegacyAnswer)>,
     /// The name of the operation that was started last.
     started: String,
 }
 
-pub(super) async fn play(operations: &[Operation], told: &Block) -> Shape {
+pub(super) async fn play(operations: &[DeclaredOperation], told: &Block) -> ShapeSnapshot {
     let operation = operations.iter().find(|operation| operation.id == told.operation);
     let operation = operation.unwrap_or_else(|| panic!("{} is not in the document", told.operation));
     let limits = told.steps.first().and_then(|step| step.strip_prefix("limit ")).map(limits);
     let fakes = fakes::hub_with(limits.clone().unwrap_or_default());
-    let world = World::over(fakes, Visibility::Public, None);
+    let world = LegacyHarness::over(fakes, Visibility::Public, None);
     let mut play = Play { operation, world, tokens: HashMap::new(), last: None, started: String::new() };
     let steps = &told.steps[usize::from(limits.is_some())..];
     for (number, step) in steps.iter().enumerate() {
@@ -96,13 +96,13 @@ impl Play<'_> {
         self.tokens.entry(caller).or_insert_with(|| good::token(world, caller)).clone()
     }
 
-    fn form(&mut self, form: String) -> Asked {
+    fn form(&mut self, form: String) -> SentRequest {
         let address = "/api/v1alpha1/olga/rivers/upload".to_owned();
-        Asked::new(self.token("owner"), "POST", "", address, Content::Text(FORM, form))
+        SentRequest::new(self.token("owner"), "POST", "", address, Content::Text(FORM, form))
     }
 
     /// `METHOD ADDRESS BODY`
-    fn request(&mut self, caller: &'static str, rest: &str) -> Asked {
+    fn request(&mut self, caller: &'static str, rest: &str) -> SentRequest {
         let token = self.token(caller);
         let known = [("…", "/api/v1alpha1/olga/rivers"), ("~", "/api/v1alpha1"), ("{last}", &self.started)];
         let rest = known.iter().fold(rest.to_owned(), |text, (name, value)| text.replace(name, value));
@@ -112,6 +112,6 @@ impl Play<'_> {
             "" => Content::None,
             body => Content::Json(serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))),
         };
-        Asked::new(token, method, "", address.to_owned(), content)
+        SentRequest::new(token, method, "", address.to_owned(), content)
     }
 }

@@ -6,12 +6,12 @@ use branchyard_domain::entities::Visibility;
 use branchyard_domain::ports::Metadata as _;
 use branchyard_domain_testing::fakes::BrokenMetadata;
 use branchyard_http_common::{AppState, RateLimits, ServerKeys, Services};
-use branchyard_shapes::{Asked, Content, Declared, Operation, Shape};
+use branchyard_shapes::{Content, Declared, DeclaredOperation, SentRequest, ShapeSnapshot};
 use futures_util::future::{Either, select};
 use serde_json::json;
 
 use super::shape;
-use crate::authorisation::{OWNER, Scene};
+use crate::authorisation::{AuthorizationHarness, OWNER};
 
 /// Every request has this id, so that no snapshot depends on how many were made before.
 pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
@@ -19,15 +19,15 @@ pub(super) const ID: (&str, &str) = ("X-Request-Id", "snapshot");
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 
 /// From now on the world's metadata fails.
-fn strike(scene: &mut Scene, fault: BrokenMetadata) {
+fn strike(scene: &mut AuthorizationHarness, fault: BrokenMetadata) {
     let world = &mut scene.world;
     let (hub, deployments) = world.fakes.broken(fault);
     world.state =
         AppState::new(Services::new(hub, deployments), world.state.config.clone(), ServerKeys::from_secret([7; 32]));
 }
 
-pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape {
-    let mut scene = Scene::new(Visibility::Public);
+pub(super) async fn provoke(operation: &DeclaredOperation, declared: &Declared) -> ShapeSnapshot {
+    let mut scene = AuthorizationHarness::new(Visibility::Public);
     let caller = match declared.code.as_deref() {
         Some("UNAUTHENTICATED") => "bad-token",
         Some("PERMISSION_DENIED") => "stranger",
@@ -45,8 +45,8 @@ pub(super) async fn provoke(operation: &Operation, declared: &Declared) -> Shape
         Some("NOT_FOUND") => elsewhere(&scene, good),
         Some("METHOD_NOT_ALLOWED") => other_method(operation, good),
         Some("PRECONDITION_FAILED") => good.with("If-Match", "\"of long ago\""),
-        Some("PAYLOAD_TOO_LARGE") => Asked { content: text("application/json", (2 << 20) + 1), ..good },
-        Some("UNSUPPORTED_MEDIA_TYPE") => Asked { content: text("text/plain", 1), ..good },
+        Some("PAYLOAD_TOO_LARGE") => SentRequest { content: text("application/json", (2 << 20) + 1), ..good },
+        Some("UNSUPPORTED_MEDIA_TYPE") => SentRequest { content: text("text/plain", 1), ..good },
         Some("IDEMPOTENCY_KEY_REUSED") => {
             let keyed = good.with("Idempotency-Key", "k");
             let first = scene.world.send(keyed.clone().into_request()).await;
@@ -75,7 +75,7 @@ fn text(kind: &'static str, length: usize) -> Content {
     Content::Text(kind, "x".repeat(length))
 }
 
-fn invalid(operation: &Operation, good: Asked) -> Asked {
+fn invalid(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     let has = |name: &str| operation.parameters.iter().any(|known| known == name);
     if operation.has_json_body {
         good.sending(json!({"surplus": true}))
@@ -94,7 +94,7 @@ fn invalid(operation: &Operation, good: Asked) -> Asked {
 }
 
 /// The same where there is nothing.
-fn elsewhere(scene: &Scene, good: Asked) -> Asked {
+fn elsewhere(scene: &AuthorizationHarness, good: SentRequest) -> SentRequest {
     let mut address = good.address.replace("/hydro/rivers", "/hydro/nothing").replace("s/delta", "s/nothing");
     if let Some((tokens, _)) = address.split_once("/tokens/") {
         address = format!("{tokens}/tokens/{NOBODYS_ID}");
@@ -103,14 +103,14 @@ fn elsewhere(scene: &Scene, good: Asked) -> Asked {
     good.at(&address)
 }
 
-fn other_method(operation: &Operation, good: Asked) -> Asked {
+fn other_method(operation: &DeclaredOperation, good: SentRequest) -> SentRequest {
     let free = |method: &&str| !operation.methods.iter().any(|known| known == method);
     let method = ["PUT", "PATCH", "DELETE", "POST", "GET"].into_iter().find(free).unwrap();
-    Asked { method: method.to_owned(), content: Content::None, ..good }
+    SentRequest { method: method.to_owned(), content: Content::None, ..good }
 }
 
 /// One request is allowed, and made.
-async fn use_up_the_quota(scene: &mut Scene, good: &Asked) {
+async fn use_up_the_quota(scene: &mut AuthorizationHarness, good: &SentRequest) {
     let mut config = scene.world.state.config.clone();
     config.rate_limits = Some(RateLimits { user_per_hour: 1, anonymous_per_minute: 1 });
     scene.world.state = AppState::new(scene.world.services(), config, ServerKeys::from_secret([7; 32]));
@@ -118,7 +118,7 @@ async fn use_up_the_quota(scene: &mut Scene, good: &Asked) {
 }
 
 /// Uses the token, and waits until that was noted.
-async fn note_use(scene: &Scene, good: &Asked) {
+async fn note_use(scene: &AuthorizationHarness, good: &SentRequest) {
     let used = good.clone().at("/user").with("User-Agent", "curl/8.5.0");
     scene.world.send(used.into_request()).await.expect(200);
     let user = scene.world.fakes.hub.people().user_named(OWNER).unwrap();
@@ -132,8 +132,8 @@ async fn note_use(scene: &Scene, good: &Asked) {
 }
 
 /// Two requests under one key at once: while nobody can write, one waits, and the other is told so.
-pub(super) async fn key_in_flight(operation: &Operation) -> Shape {
-    let scene = Scene::new(Visibility::Public);
+pub(super) async fn key_in_flight(operation: &DeclaredOperation) -> ShapeSnapshot {
+    let scene = AuthorizationHarness::new(Visibility::Public);
     let asked = scene.good("owner", &operation.method, &operation.path).await.with("Idempotency-Key", "k");
     let send = || scene.world.send(asked.clone().into_request().insert_header(ID));
     let held = scene.world.fakes.metadata.write().unwrap();

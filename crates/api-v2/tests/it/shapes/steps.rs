@@ -6,34 +6,34 @@ use branchyard_api_v2::BASE;
 use branchyard_domain::entities::Visibility;
 use branchyard_domain::usecases::Limits;
 use branchyard_domain_testing::fakes;
-use branchyard_shapes::{Asked, Block, Content, Shape, blocks};
+use branchyard_shapes::{Block, Content, SentRequest, ShapeSnapshot, blocks};
 use serde_json::{Value, json};
 
 use super::{rules, shape};
-use crate::authorisation::{OWNER, Scene};
+use crate::authorisation::{AuthorizationHarness, OWNER};
 use crate::imports;
-use crate::world::{Answer, World};
+use crate::world::{ApiAnswer, ApiHarness};
 
 /// A scene in which steps are taken.
 struct Play<'a> {
     told: &'a Block,
-    scene: Scene,
+    scene: AuthorizationHarness,
     /// One token per caller.
     tokens: HashMap<&'static str, Option<String>>,
-    last: Option<(Asked, Answer)>,
+    last: Option<(SentRequest, ApiAnswer)>,
 }
 
 pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))
 }
 
-pub(super) async fn play(told: &Block) -> Shape {
+pub(super) async fn play(told: &Block) -> ShapeSnapshot {
     let (limits, steps) = match told.steps.first().and_then(|step| step.strip_prefix("limit ")) {
         Some(limit) => (limits(limit), &told.steps[1..]),
         None => (Limits::default(), &told.steps[..]),
     };
-    let world = World::over(fakes::hub_with(limits), |_| {});
-    let scene = Scene::over(world, Visibility::Public);
+    let world = ApiHarness::over(fakes::hub_with(limits), |_| {});
+    let scene = AuthorizationHarness::over(world, Visibility::Public);
     let mut play = Play { told, scene, tokens: HashMap::new(), last: None };
     for (number, step) in steps.iter().enumerate() {
         play.take(step).await;
@@ -70,7 +70,7 @@ impl Play<'_> {
             "large-statement" => {
                 let token = self.token("owner");
                 let body = json!({"q": "x".repeat((1 << 20) + 1)});
-                Asked::new(token, "POST", BASE, "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
+                SentRequest::new(token, "POST", BASE, "/databases/hydro/rivers/sql".to_owned(), Content::Json(body))
             }
             "used-part" => self.used_part().await,
             caller => self.request(caller, rest),
@@ -85,7 +85,7 @@ impl Play<'_> {
     }
 
     /// `METHOD ADDRESS [Header: value] BODY`
-    fn request(&mut self, caller: &'static str, rest: &str) -> Asked {
+    fn request(&mut self, caller: &'static str, rest: &str) -> SentRequest {
         let token = self.token(caller);
         let last = self.last.as_ref().filter(|(_, answer)| answer.status < 300).map(|(_, answer)| answer.data());
         let last = last.and_then(|data| data["id"].as_str().map(str::to_owned)).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Play<'_> {
         let rest = known.fold(rest.to_owned(), |text, (name, value)| text.replace(name, value));
         let (method, rest) = rest.split_once(' ').expect("a method");
         let (address, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let asked = Asked::new(token, method, BASE, address.to_owned(), Content::None);
+        let asked = SentRequest::new(token, method, BASE, address.to_owned(), Content::None);
         match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((header, body)) => {
                 let (name, value) = header.split_once(": ").expect("a header");
@@ -106,7 +106,7 @@ impl Play<'_> {
         }
     }
 
-    async fn good(&mut self, rest: &'static str) -> Asked {
+    async fn good(&mut self, rest: &'static str) -> SentRequest {
         let (caller, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let operations = super::operations();
         let operation = operations.iter().find(|operation| operation.id == self.told.operation).unwrap();
@@ -114,14 +114,14 @@ impl Play<'_> {
     }
 
     /// An import that opens a pull.
-    async fn good_import(&mut self, caller: &'static str) -> Asked {
+    async fn good_import(&mut self, caller: &'static str) -> SentRequest {
         let token = self.token(caller);
         let mut body = self.scene.import(caller).await;
         body["pull_request_branch_name"] = json!("people");
-        Asked::new(token, "POST", BASE, "/databases/hydro/rivers/imports".to_owned(), Content::Json(body))
+        SentRequest::new(token, "POST", BASE, "/databases/hydro/rivers/imports".to_owned(), Content::Json(body))
     }
 
-    async fn used_part(&mut self) -> Asked {
+    async fn used_part(&mut self) -> SentRequest {
         let session = self.scene.session(OWNER).await;
         let world = &self.scene.world;
         let etag = world.send(imports::put(imports::url(&session), imports::FILE)).await.header("etag").to_owned();
@@ -129,11 +129,11 @@ impl Play<'_> {
         let body = imports::request(&session, &etag);
         let token = self.token("owner");
         self.scene.world.post(token.as_deref(), "/databases/hydro/rivers/imports", body).await.expect(202);
-        Asked::new(None, "PUT", BASE, address, Content::Bytes(imports::FILE.to_vec()))
+        SentRequest::new(None, "PUT", BASE, address, Content::Bytes(imports::FILE.to_vec()))
     }
 }
 
-fn with_body(asked: Asked, body: &str) -> Asked {
+fn with_body(asked: SentRequest, body: &str) -> SentRequest {
     if body.is_empty() {
         return asked;
     }
@@ -141,5 +141,5 @@ fn with_body(asked: Asked, body: &str) -> Asked {
         Value::String(text) => Content::Bytes(text.into_bytes()),
         body => Content::Json(body),
     };
-    Asked { content, ..asked }
+    SentRequest { content, ..asked }
 }

@@ -7,7 +7,7 @@ use super::schedule::next_attempt;
 use super::{delivery_id, queued};
 use crate::entities::{Delivery, DeliveryStatus, DisabledReason, EventName, Hook, HookEvent, Request};
 use crate::errors::Fault;
-use crate::ports::{Canceled, DeliveryBacklog, Durability, Lease, Parcel, Places, Sent, Transaction};
+use crate::ports::{CancellationToken, DeliveryBacklog, Durability, Lease, Places, Sent, Transaction, WebhookRequest};
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
 /// Attempts that the log keeps of a delivery.
@@ -176,11 +176,17 @@ impl<'a> Dispatch<'a> {
     }
 
     /// What to send for a delivery, and the id of the attempt. `None` when the hook's secret cannot be read.
-    fn parcel(&self, hook: &Hook, delivery: &Delivery, body: String, canceled: &Canceled) -> Option<Parcel> {
+    fn parcel(
+        &self,
+        hook: &Hook,
+        delivery: &Delivery,
+        body: String,
+        canceled: &CancellationToken,
+    ) -> Option<WebhookRequest> {
         let now = self.0.now();
         let previous = hook.previous_secret.as_ref().filter(|previous| previous.until > now);
         let sealed = std::iter::once(&hook.secret).chain(previous.map(|previous| &previous.secret));
-        Some(Parcel {
+        Some(WebhookRequest {
             url: hook.url.clone(),
             delivery: delivery.id,
             attempt: AttemptId::from_uuid(self.0.ports.ids.uuid(now)),
@@ -197,7 +203,7 @@ impl<'a> Dispatch<'a> {
     /// the attempt is made again.
     ///
     /// Once `canceled`, the attempt under way is cut short and no further one is made: what was cut short is due as before.
-    pub fn attempt(&self, mut lease: Lease, canceled: &Canceled, go_on: impl Fn() -> bool) -> Option<Run> {
+    pub fn attempt(&self, mut lease: Lease, canceled: &CancellationToken, go_on: impl Fn() -> bool) -> Option<Run> {
         let mut attempted: Vec<Attempted> = Vec::new();
         for (delivery, body) in std::mem::take(&mut lease.deliveries) {
             let now = self.0.now();
@@ -210,7 +216,7 @@ impl<'a> Dispatch<'a> {
             // Cut short, it is as if it had not been made: it is repeated, and the receiver knows it by its id.
             let Some(sent) = self.0.ports.sender.send(&parcel) else { break };
             let (delivered, ended_at) = (sent.delivered(), self.0.now());
-            let Parcel { attempt: id, url, at: started_at, .. } = parcel;
+            let WebhookRequest { attempt: id, url, at: started_at, .. } = parcel;
             let event_at = (delivery.attempt_count == 0).then(|| recorded_at(delivery.event_id)).flatten();
             attempted.push(Attempted { delivery: delivery.id, id, url, started_at, ended_at, sent, event_at });
             if !delivered {

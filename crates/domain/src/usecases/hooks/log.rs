@@ -1,7 +1,7 @@
 //! What was sent, and sending it again.
 
 use super::super::databases::live;
-use super::super::{Inner, Once, once};
+use super::super::{IdempotencyRecord, Inner, once};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{Fault, HookError};
@@ -57,7 +57,7 @@ impl<'a> Deliveries<'a> {
         access: &DatabaseAccess<Admin>,
         hook: HookId,
         id: DeliveryId,
-        once: Option<&Once<'_, DeliveryDetails>>,
+        once: Option<&IdempotencyRecord<'_, DeliveryDetails>>,
     ) -> Result<DeliveryDetails, HookError> {
         let now = self.0.now();
         let mut tx = self.0.ports.metadata.write()?;

@@ -59,15 +59,15 @@ pub(super) struct PreviewKey {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum FetchStage {
     Waiting,
     Running,
     Ready,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Preview {
-    stage: Stage,
+struct PreviewEntry {
+    stage: FetchStage,
     user: AccountId,
     since: Timestamp,
 }
@@ -91,12 +91,12 @@ impl Trial {
 
 /// Fetches that run in this process, previews, and trial merges.
 #[derive(Default)]
-pub(crate) struct Fetches(Mutex<Known>);
+pub(crate) struct Fetches(Mutex<KnownPreviews>);
 
 #[derive(Default)]
-struct Known {
+struct KnownPreviews {
     running: Vec<FetchPlace>,
-    previews: HashMap<PreviewKey, Preview>,
+    previews: HashMap<PreviewKey, PreviewEntry>,
     /// With the user they count for: the owner of the base, unless they are of a preview.
     trials: VecDeque<(Trial, AccountId)>,
     /// Branches that moved, whose pulls are to be looked up.
@@ -104,7 +104,7 @@ struct Known {
 }
 
 impl Fetches {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownPreviews> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,7 +112,7 @@ impl Fetches {
     pub(super) fn prepare(&self, key: PreviewKey, user: AccountId, now: Timestamp) -> bool {
         let mut known = self.lock();
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
-        known.previews.retain(|_, preview| preview.stage == Stage::Running || preview.since > oldest);
+        known.previews.retain(|_, preview| preview.stage == FetchStage::Running || preview.since > oldest);
         if known.previews.contains_key(&key) {
             return true;
         }
@@ -120,7 +120,7 @@ impl Fetches {
         if known.previews.len() >= PREVIEWS || of_user >= PREVIEWS_PER_USER {
             return false;
         }
-        known.previews.insert(key, Preview { stage: Stage::Waiting, user, since: now });
+        known.previews.insert(key, PreviewEntry { stage: FetchStage::Waiting, user, since: now });
         true
     }
 
@@ -129,13 +129,13 @@ impl Fetches {
         let oldest = now.plus_seconds(-PREVIEW_SECONDS);
         let known = self.lock();
         let preview = known.previews.get(key).filter(|preview| preview.since > oldest)?;
-        Some(preview.stage == Stage::Ready)
+        Some(preview.stage == FetchStage::Ready)
     }
 
     /// The previews that wait, the oldest first.
     fn waiting(&self) -> Vec<(PreviewKey, AccountId)> {
         let known = self.lock();
-        let is_waiting = |preview: &&Preview| preview.stage == Stage::Waiting;
+        let is_waiting = |preview: &&PreviewEntry| preview.stage == FetchStage::Waiting;
         let mut found: Vec<_> = known.previews.iter().filter(|(_, preview)| is_waiting(preview)).collect();
         found.sort_by_key(|(_, preview)| preview.since);
         found.into_iter().map(|(key, preview)| (key.clone(), preview.user)).collect()
@@ -180,16 +180,16 @@ impl Fetches {
     }
 
     /// Takes the place of the fetch to run next, if one may run.
-    fn take(&self, waiting: &[FetchPlace], places: usize) -> Option<(usize, Taken<'_>)> {
+    fn take(&self, waiting: &[FetchPlace], places: usize) -> Option<(usize, FetchPermit<'_>)> {
         let mut known = self.lock();
         let at = rules::next_fetch(&known.running, waiting, places)?;
         let place = *waiting.get(at)?;
         known.running.push(place);
-        Some((at, Taken { fetches: self, place }))
+        Some((at, FetchPermit { fetches: self, place }))
     }
 
     /// Moves a preview on; `None` forgets it. Returns whether it was at `from`.
-    fn turn(&self, key: &PreviewKey, from: Stage, to: Option<Stage>, now: Timestamp) -> bool {
+    fn turn(&self, key: &PreviewKey, from: FetchStage, to: Option<FetchStage>, now: Timestamp) -> bool {
         let mut known = self.lock();
         let Some(preview) = known.previews.get_mut(key).filter(|preview| preview.stage == from) else { return false };
         match to {
@@ -201,12 +201,12 @@ impl Fetches {
 }
 
 /// A place, until it is dropped.
-struct Taken<'a> {
+struct FetchPermit<'a> {
     fetches: &'a Fetches,
     place: FetchPlace,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for FetchPermit<'_> {
     fn drop(&mut self) {
         let mut known = self.fetches.lock();
         if let Some(at) = known.running.iter().position(|place| *place == self.place) {
@@ -216,17 +216,17 @@ impl Drop for Taken<'_> {
 }
 
 /// Something to do.
-enum Job {
+enum FetchJob {
     Pull(PullFetch),
-    Preview(PreviewKey, AccountId),
+    PreviewEntry(PreviewKey, AccountId),
     Trial(Trial, AccountId),
 }
 
-impl Job {
+impl FetchJob {
     fn place(&self) -> FetchPlace {
         match self {
             Self::Pull(fetch) => FetchPlace { base: fetch.database_id, user: fetch.author },
-            Self::Preview(key, user) => FetchPlace { base: key.base, user: *user },
+            Self::PreviewEntry(key, user) => FetchPlace { base: key.base, user: *user },
             Self::Trial(trial, owner) => FetchPlace { base: trial.base(), user: *owner },
         }
     }
@@ -245,17 +245,17 @@ impl Pulls<'_> {
         while let Some((database, branch)) = inner.fetches.take_move() {
             want_trials_of(inner, database, &branch)?;
         }
-        let mut jobs: Vec<Job> =
-            inner.fetches.waiting().into_iter().map(|(key, user)| Job::Preview(key, user)).collect();
+        let mut jobs: Vec<FetchJob> =
+            inner.fetches.waiting().into_iter().map(|(key, user)| FetchJob::PreviewEntry(key, user)).collect();
         let due = inner.ports.metadata.read()?.pull_fetches().due(now, LOOKED_AT_PER_AUTHOR, LOOKED_AT)?;
-        jobs.extend(due.into_iter().map(Job::Pull));
-        jobs.extend(inner.fetches.trials().into_iter().map(|(trial, owner)| Job::Trial(trial, owner)));
-        let waiting: Vec<FetchPlace> = jobs.iter().map(Job::place).collect();
+        jobs.extend(due.into_iter().map(FetchJob::Pull));
+        jobs.extend(inner.fetches.trials().into_iter().map(|(trial, owner)| FetchJob::Trial(trial, owner)));
+        let waiting: Vec<FetchPlace> = jobs.iter().map(FetchJob::place).collect();
         let Some((at, _place)) = inner.fetches.take(&waiting, places) else { return Ok(None) };
         match jobs.swap_remove(at) {
-            Job::Preview(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
-            Job::Trial(trial, _) => make_trial(inner, &trial).map(Some),
-            Job::Pull(fetch) => {
+            FetchJob::PreviewEntry(key, user) => Ok(Some(fetch_preview(inner, &key, user))),
+            FetchJob::Trial(trial, _) => make_trial(inner, &trial).map(Some),
+            FetchJob::Pull(fetch) => {
                 let mut tx = inner.ports.metadata.write()?;
                 let until = now.plus_seconds(inner.limits.pull_fetch_lease_seconds);
                 if !tx.pull_fetches().lease(fetch.database_id, fetch.number, now, until)? {
@@ -300,17 +300,17 @@ impl Pulls<'_> {
 }
 
 fn fetch_preview(inner: &Inner, key: &PreviewKey, user: AccountId) -> Refreshed {
-    if !inner.fetches.turn(key, Stage::Waiting, Some(Stage::Running), inner.now()) {
+    if !inner.fetches.turn(key, FetchStage::Waiting, Some(FetchStage::Running), inner.now()) {
         return Refreshed::Dropped;
     }
     match inner.ports.engine.fetch(key.base, key.source, &key.theirs) {
         Ok(()) => {
-            inner.fetches.turn(key, Stage::Running, Some(Stage::Ready), inner.now());
+            inner.fetches.turn(key, FetchStage::Running, Some(FetchStage::Ready), inner.now());
             want_trial(inner, key.base, user, &key.ours, &key.theirs);
             Refreshed::Fetched
         }
         Err(error) => {
-            inner.fetches.turn(key, Stage::Running, None, inner.now());
+            inner.fetches.turn(key, FetchStage::Running, None, inner.now());
             Refreshed::Failed(error.into())
         }
     }

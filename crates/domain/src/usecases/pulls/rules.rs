@@ -7,7 +7,7 @@ use crate::values::{AccountId, DatabaseId};
 
 /// What opening or reopening a pull depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
+pub struct OpenRequest {
     /// Whether source and base are one database.
     pub is_within: bool,
     /// The visibility of the source.
@@ -31,7 +31,7 @@ pub enum OpeningError {
     NeedsPublish,
 }
 
-impl Opening {
+impl OpenRequest {
     /// Decides whether the pull may be opened.
     ///
     /// # Errors
@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn opening_needs_write_and_consent_where_it_publishes() {
         use Visibility::{Private, Public};
-        let check = |is_within, source, role, base, publish| Opening { is_within, source, role, base, publish }.check();
+        let check =
+            |is_within, source, role, base, publish| OpenRequest { is_within, source, role, base, publish }.check();
         assert_eq!(check(true, Private, Some(Role::Read), Private, false), Ok(()), "a branch of the base");
         assert_eq!(check(false, Public, Some(Role::Read), Public, false), Ok(()));
         for publish in [false, true] {

@@ -17,14 +17,14 @@ const STACK: usize = 8 << 20;
 
 /// Rows, and the line each begins on. Batches go round, so that their memory is freed by the thread that took it.
 #[derive(Default)]
-struct Batch {
+struct RowBatch {
     rows: Vec<(u64, Vec<Cell>)>,
     filled: usize,
 }
 
 /// What the thread says.
-enum Read {
-    Rows(Batch),
+enum PrefetchMessage {
+    Rows(RowBatch),
     End,
     Failed(FormatError),
 }
@@ -39,23 +39,23 @@ pub(super) fn ahead<T>(
     let (hand_back, empty) = mpsc::channel();
     thread::scope(|scope| {
         // With the one that is being emptied.
-        (1..BATCHES).for_each(|_| hand_back.send(Batch::default()).unwrap_or_default());
+        (1..BATCHES).for_each(|_| hand_back.send(RowBatch::default()).unwrap_or_default());
         let reader = thread::Builder::new().name("import".to_owned()).stack_size(STACK);
         // Without a thread there is nobody to say that the file has ended, which is a fault, told below.
         let _ = reader.spawn_scoped(scope, move || match file.rows(targets) {
             Ok(mut rows) => read(rows.as_mut(), &empty, &give),
             // It fails when nobody wants rows any more.
-            Err(error) => drop(give.send(Read::Failed(error))),
+            Err(error) => drop(give.send(PrefetchMessage::Failed(error))),
         });
-        work(&mut Ahead { take, hand_back, batch: Batch::default(), next: 0 })
+        work(&mut Ahead { take, hand_back, batch: RowBatch::default(), next: 0 })
     })
 }
 
 /// Reads until the file ends or nobody wants more.
-fn read(source: &mut dyn RowSource, empty: &Receiver<Batch>, give: &SyncSender<Read>) {
+fn read(source: &mut dyn RowSource, empty: &Receiver<RowBatch>, give: &SyncSender<PrefetchMessage>) {
     while let Ok(mut batch) = empty.recv() {
         let ended = fill(source, &mut batch);
-        if give.send(Read::Rows(batch)).is_err() {
+        if give.send(PrefetchMessage::Rows(batch)).is_err() {
             return;
         }
         if let Some(end) = ended {
@@ -67,7 +67,7 @@ fn read(source: &mut dyn RowSource, empty: &Receiver<Batch>, give: &SyncSender<R
 }
 
 /// Gives how the file ended, if it did.
-fn fill(source: &mut dyn RowSource, batch: &mut Batch) -> Option<Read> {
+fn fill(source: &mut dyn RowSource, batch: &mut RowBatch) -> Option<PrefetchMessage> {
     let mut bytes = 0;
     batch.filled = 0;
     while batch.filled < ROWS && bytes < BYTES {
@@ -77,8 +77,8 @@ fn fill(source: &mut dyn RowSource, batch: &mut Batch) -> Option<Read> {
         let Some((line, row)) = batch.rows.get_mut(batch.filled) else { break };
         match source.next(row) {
             Ok(Some(begins)) => *line = begins,
-            Ok(None) => return Some(Read::End),
-            Err(error) => return Some(Read::Failed(error)),
+            Ok(None) => return Some(PrefetchMessage::End),
+            Err(error) => return Some(PrefetchMessage::Failed(error)),
         }
         bytes += row.iter().map(|cell| size_of::<Cell>() + cell.bytes()).sum::<usize>();
         batch.filled += 1;
@@ -88,9 +88,9 @@ fn fill(source: &mut dyn RowSource, batch: &mut Batch) -> Option<Read> {
 
 /// The rows, as they come from the thread.
 struct Ahead {
-    take: Receiver<Read>,
-    hand_back: Sender<Batch>,
-    batch: Batch,
+    take: Receiver<PrefetchMessage>,
+    hand_back: Sender<RowBatch>,
+    batch: RowBatch,
     next: usize,
 }
 
@@ -98,13 +98,13 @@ impl RowSource for Ahead {
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError> {
         while self.next == self.batch.filled {
             match self.take.recv() {
-                Ok(Read::Rows(batch)) => {
+                Ok(PrefetchMessage::Rows(batch)) => {
                     // It fails when the file has been read.
                     let _ = self.hand_back.send(std::mem::replace(&mut self.batch, batch));
                     self.next = 0;
                 }
-                Ok(Read::End) => return Ok(None),
-                Ok(Read::Failed(error)) => return Err(error),
+                Ok(PrefetchMessage::End) => return Ok(None),
+                Ok(PrefetchMessage::Failed(error)) => return Err(error),
                 Err(_) => return Err(FormatError::Io(io::Error::other("the thread that reads the file ended"))),
             }
         }

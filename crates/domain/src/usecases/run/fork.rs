@@ -1,12 +1,17 @@
 //! Forks.
 
 use super::super::databases::{NewOwner, has_room, may_create_for};
-use super::{Run, Stop, failed};
+use super::{LeasedRun, RunError, failed};
 use crate::entities::{Database, DatabaseLocator, FailureKind, Outcome, Role, User};
 use crate::ports::{MetadataError, Transaction};
 use crate::values::{AccountId, DatabaseId, OwnerName};
 
-pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), Stop> {
+pub(super) fn run(
+    run: &LeasedRun<'_>,
+    owner_id: AccountId,
+    owner: &OwnerName,
+    fork_id: DatabaseId,
+) -> Result<(), RunError> {
     let inner = run.inner;
     let mut tx = inner.ports.metadata.read()?;
     let (source, user) = run.begin(tx.as_mut(), Role::Read)?;
@@ -21,7 +26,7 @@ pub(super) fn run(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id
     // No other operation of the source runs meanwhile, so the copy holds every commit that a ref can name when it is settled.
     inner.ports.engine.copy(source.id, fork_id)?;
     let settled = settle(run, owner_id, owner, fork_id);
-    if matches!(settled, Err(Stop::Failed(_) | Stop::Lost)) {
+    if matches!(settled, Err(RunError::Failed(_) | RunError::Lost)) {
         inner.ports.engine.remove(fork_id)?;
     }
     settled
@@ -36,7 +41,7 @@ fn copy_of(fork: DatabaseId, attempt: u32) -> DatabaseId {
 
 /// The account the fork is for, if its creator may still create there. What the failure says is shown to whoever reads the
 /// source, and the new owner is none of their business.
-fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, Stop> {
+fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerName) -> Result<NewOwner, RunError> {
     let found = may_create_for(tx, user, name.as_str())?.filter(|found| found.id == id);
     found.ok_or_else(|| {
         failed(
@@ -46,7 +51,7 @@ fn new_owner(tx: &mut dyn Transaction, user: &User, id: AccountId, name: &OwnerN
     })
 }
 
-fn settle(run: &Run<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), Stop> {
+fn settle(run: &LeasedRun<'_>, owner_id: AccountId, owner: &OwnerName, fork_id: DatabaseId) -> Result<(), RunError> {
     let inner = run.inner;
     let now = inner.now();
     let size = i64::try_from(inner.ports.engine.size_bytes(fork_id)?).unwrap_or(i64::MAX);

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::io;
 
-use super::super::deadline::{Deadline, Timed};
+use super::super::deadline::{FileDeadline, TimedFile};
 use super::super::pulls;
 use super::ahead::ahead;
-use super::{Run, Stop, blame, failed};
+use super::{LeasedRun, RunError, blame, failed};
 use crate::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,
 };
@@ -17,7 +17,7 @@ use crate::ports::{
 };
 use crate::values::{CommitHash, RefName, Timestamp, Title};
 
-pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
+pub(super) fn run(run: &LeasedRun<'_>, request: &ImportRequest) -> Result<(), RunError> {
     let inner = run.inner;
     let mut tx = inner.ports.metadata.read()?;
     let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
@@ -53,20 +53,20 @@ pub(super) fn run(run: &Run<'_>, request: &ImportRequest) -> Result<(), Stop> {
 }
 
 fn bring_in(
-    run: &Run<'_>,
+    run: &LeasedRun<'_>,
     request: &ImportRequest,
     database: &Database,
     user: &User,
     base: &CommitHash,
     upload: &Upload,
-) -> Result<CommitHash, Stop> {
+) -> Result<CommitHash, RunError> {
     let inner = run.inner;
     let engine = inner.ports.engine.as_ref();
-    let deadline = Deadline::start(inner, inner.limits.import_timeout_ms);
+    let deadline = FileDeadline::start(inner, inner.limits.import_timeout_ms);
     let (id, parts, clock) = (upload.id, upload.num_parts, deadline.clone());
     let open = move || {
         let file = inner.ports.blobs.open(id, parts).map_err(io::Error::other)?;
-        Ok(Box::new(Timed::new(file, clock.clone())) as Box<dyn ReadSeek>)
+        Ok(Box::new(TimedFile::new(file, clock.clone())) as Box<dyn ReadSeek>)
     };
     let author = user.signature(inner.now());
     let blame = |error| match error {
@@ -115,12 +115,16 @@ fn bring_in(
 }
 
 /// Where each file column goes, and what happens to the table.
-struct Plan {
+struct ImportPlan {
     target: ImportTarget,
     columns: Vec<ImportColumn>,
 }
 
-fn plan(request: &ImportRequest, file: &dyn ImportFile, existing: Option<&TableSchema>) -> Result<Plan, Stop> {
+fn plan(
+    request: &ImportRequest,
+    file: &dyn ImportFile,
+    existing: Option<&TableSchema>,
+) -> Result<ImportPlan, RunError> {
     let content = |detail: String| failed(FailureKind::Content, detail);
     let mut columns: Vec<ImportColumn> = file
         .columns()
@@ -164,11 +168,11 @@ fn plan(request: &ImportRequest, file: &dyn ImportFile, existing: Option<&TableS
             if request.mode == ImportMode::Update { ImportTarget::Update } else { ImportTarget::Replace }
         }
     };
-    Ok(Plan { target, columns })
+    Ok(ImportPlan { target, columns })
 }
 
 /// The key columns of a new table, in the spelling of the columns.
-fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, Stop> {
+fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, RunError> {
     let mut key = Vec::new();
     for name in wanted {
         let found = find(columns, name, |column| &column.name);
@@ -183,7 +187,7 @@ fn new_key(wanted: &[String], columns: &[ImportColumn]) -> Result<Vec<String>, S
 }
 
 /// Gives every column the name and type the table has for it.
-fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<(), Stop> {
+fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<(), RunError> {
     for column in columns {
         let found = find(&table.columns, &column.name, |c| &c.name);
         let found = found.ok_or_else(|| {
@@ -195,7 +199,7 @@ fn into_existing(table: &TableSchema, columns: &mut [ImportColumn]) -> Result<()
     Ok(())
 }
 
-fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColumn]) -> Result<(), Stop> {
+fn check_key(request: &ImportRequest, table: &TableSchema, columns: &[ImportColumn]) -> Result<(), RunError> {
     let content = |detail: String| failed(FailureKind::Content, detail);
     let same = |a: &String, b: &String| a.eq_ignore_ascii_case(b);
     let given = &request.primary_keys;
@@ -227,13 +231,13 @@ fn place<T>(items: &[T], name: &str, name_of: impl Fn(&T) -> &String) -> Option<
 }
 
 fn open_pull(
-    run: &Run<'_>,
+    run: &LeasedRun<'_>,
     tx: &mut dyn Transaction,
     request: &ImportRequest,
     database: &Database,
     user: &User,
     now: Timestamp,
-) -> Result<crate::values::PullNumber, Stop> {
+) -> Result<crate::values::PullNumber, RunError> {
     let from = request.pull_branch.clone().unwrap_or_else(|| request.branch.clone());
     if let Some(open) = tx.pulls().find_open(database.id, database.id, &from, &request.branch)? {
         return Ok(open.number);
@@ -247,7 +251,7 @@ fn open_pull(
     let branches = (&source, &target);
     let pull = match pulls::new_pull(tx, database, database, branches, false, user, title, None, now) {
         Ok(pull) => pull,
-        Err(PullError::Fault(fault)) => return Err(Stop::Fault(fault)),
+        Err(PullError::Fault(fault)) => return Err(RunError::Fault(fault)),
         Err(other) => return Err(failed(FailureKind::Unprocessable, other.to_string())),
     };
     pulls::emit_pull(run.inner, tx, &pull, PullAction::Opened, user, now)?;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::pulls;
-use super::{Run, Stop, blame, conflict, failed, pull_failure};
+use super::{LeasedRun, RunError, blame, conflict, failed, pull_failure};
 use crate::entities::{FailureKind, Outcome, PullAction, PullHeads, PullState, Role, Side};
 use crate::ports::{MergeJob, MergeOutcome};
 use crate::values::PullNumber;
 
 pub(super) fn run(
-    run: &Run<'_>,
+    run: &LeasedRun<'_>,
     number: PullNumber,
     message: &str,
     resolve: &BTreeMap<String, Side>,
-) -> Result<(), Stop> {
+) -> Result<(), RunError> {
     let inner = run.inner;
     let mut tx = inner.ports.metadata.read()?;
     let (database, user) = run.begin(tx.as_mut(), Role::Write)?;

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Run, Stop, blame, conflict, failed};
+use super::{LeasedRun, RunError, blame, conflict, failed};
 use crate::entities::{FailureKind, Outcome, Role, Signature};
 use crate::ports::{MergeJob, MergeOutcome, WriteJob, Written};
 use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 pub(super) fn run(
-    run: &Run<'_>,
+    run: &LeasedRun<'_>,
     from_branch: &RefName,
     to_branch: &RefName,
     statements: &str,
     message: &str,
-) -> Result<(), Stop> {
+) -> Result<(), RunError> {
     let inner = run.inner;
     let mut tx = inner.ports.metadata.read()?;
     let (database, user) = run.begin(tx.as_mut(), Role::Write)?;
@@ -57,12 +57,12 @@ pub(super) fn run(
 
 /// A write without a statement: what the other branch has is merged, and there may be nothing to do.
 fn merge_only(
-    run: &Run<'_>,
+    run: &LeasedRun<'_>,
     database: DatabaseId,
     ours: &CommitHash,
     other: Option<(&CommitHash, &str)>,
     author: &Signature,
-) -> Result<Written, Stop> {
+) -> Result<Written, RunError> {
     let outcome = match other {
         None => MergeOutcome::Head(ours.clone()),
         Some((theirs, message)) => {

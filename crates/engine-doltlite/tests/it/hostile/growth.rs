@@ -11,7 +11,7 @@ use branchyard_domain::values::CommitHash;
 
 use super::Computing;
 use crate::guard::{FUNCTIONS, MODULES};
-use crate::support::{LONG, Taken, Yard, id};
+use crate::support::{EngineHarness, LONG, Taken, id};
 
 const TABLE: &str = include_str!("growth.txt");
 /// Less is not told from noise.
@@ -97,7 +97,13 @@ fn statement(row: &Row, name: &str, n: usize) -> String {
 }
 
 /// What the statement computes, the least of two times; what is wrong with it, if it fails for another reason than its time, or should and does not.
-fn measured(yard: &Yard, at: &CommitHash, sql: &str, timeout: Duration, fails: bool) -> Result<Duration, String> {
+fn measured(
+    yard: &EngineHarness,
+    at: &CommitHash,
+    sql: &str,
+    timeout: Duration,
+    fails: bool,
+) -> Result<Duration, String> {
     let once = || {
         let computing = Computing::now();
         let query = ReadQuery::new(sql, timeout);
@@ -122,7 +128,7 @@ fn is_there(name: &str) -> bool {
 }
 
 /// The tables that rows of the table name.
-fn tables(yard: &Yard) -> CommitHash {
+fn tables(yard: &EngineHarness) -> CommitHash {
     let numbers =
         |n: usize| format!("with recursive c(x) as (select 1 union all select x + 1 from c where x < {n}) select");
     let mut sql =
@@ -155,7 +161,7 @@ fn tables(yard: &Yard) -> CommitHash {
 
 #[test]
 fn no_call_grows_faster_than_its_arguments() {
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     let at = tables(&yard);
     let mut faults = Vec::new();
     for row in rows() {
@@ -200,7 +206,7 @@ fn no_call_grows_faster_than_its_arguments() {
 fn a_call_with_many_paths_into_a_long_document_is_short_and_one_with_more_is_refused() {
     const ELEMENTS: usize = 8_000_000;
     const MOST: usize = 16;
-    let yard = Yard::new();
+    let yard = EngineHarness::new();
     // An array of nulls takes a byte for each of them: no document has more to walk through.
     let document =
         |elements: usize| format!("cast(x'eb' || unhex(printf('%08x', {elements})) || zeroblob({elements}) as blob)");

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use branchyard_domain::entities::Cell;
 use branchyard_domain::ports::{
-    Arguments, Canceled, Column, Engine as _, EngineError, Flow, ReadQuery, RowSink, Session, SessionCaller,
+    Arguments, CancellationToken, Column, Engine as _, EngineError, Flow, ReadQuery, RowSink, Session, SessionCaller,
     SessionEngine as _, SessionError, SessionRequest, SqlFailure, SqlPower, StatementBounds, ValueRef,
 };
 use branchyard_domain::values::CommitHash;
 
-use crate::support::{Yard, ada, id};
+use crate::support::{EngineHarness, ada, id};
 use grammar::{Grammar, Words};
 
 /// What a statement may compute, and how much later it must have ended.
@@ -63,7 +63,7 @@ const TARGETS: &[(&str, Kind, usize)] = &[
 type Files = BTreeMap<PathBuf, (u64, SystemTime)>;
 
 struct Prison {
-    yard: Yard,
+    yard: EngineHarness,
     at: CommitHash,
     listener: TcpListener,
     words: Words,
@@ -72,7 +72,7 @@ struct Prison {
 impl Prison {
     /// Two databases of the hub and one that is served, of which statements get the first and the last; a file and a listener nobody may reach.
     fn new() -> Self {
-        let yard = Yard::new();
+        let yard = EngineHarness::new();
         let at = yard.write(&yard.base, TABLES);
         let other = yard.engine.create(id(2), &ada(), "Create database").unwrap();
         yard.write_to(id(2), &other, &format!("create table secret(v); insert into secret values ('{CANARY}')"));
@@ -132,7 +132,7 @@ impl Prison {
                 let session = session.get_or_insert_with(|| self.session(power));
                 let bounds = StatementBounds {
                     timeout: TIME,
-                    canceled: Canceled::default(),
+                    canceled: CancellationToken::default(),
                     has_turn: true,
                     commits_transactions: false,
                 };

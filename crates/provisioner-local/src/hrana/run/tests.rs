@@ -31,9 +31,9 @@ impl Observer for Counting {
 
 struct Bench {
     engine: FakeEngine,
-    limits: Limits,
+    limits: RunLimits,
     observer: Counting,
-    canceled: Canceled,
+    canceled: CancellationToken,
     streams: Streams,
     turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -50,7 +50,7 @@ fn of(branch: Option<&str>) -> StreamOf {
 
 impl Bench {
     fn new() -> Self {
-        let limits = Limits {
+        let limits = RunLimits {
             foreign_keys: true,
             commits_transactions: false,
             query_timeout: Duration::from_secs(1),
@@ -64,7 +64,7 @@ impl Bench {
             engine: FakeEngine::default(),
             limits,
             observer: Counting::default(),
-            canceled: Canceled::default(),
+            canceled: CancellationToken::default(),
             streams: Streams::default(),
             turn: Arc::default(),
         }
@@ -83,7 +83,7 @@ impl Bench {
         let read: Pipeline = serde_json::from_str(&format!(r#"{{"requests":[{requests}]}}"#)).unwrap();
         let mut run = PipelineRun::new(read.requests);
         let mut turns = 0;
-        while run.advance(stream, &self.around()) == Progress::NeedsTurn {
+        while run.advance(stream, &self.around()) == RunProgress::NeedsTurn {
             turns += 1;
             stream.turn = Arc::clone(&self.turn).try_lock_owned().ok();
             run.was_denied = stream.turn.is_none();
@@ -220,7 +220,7 @@ fn a_full_volume_takes_no_writes_but_what_makes_room() {
 fn a_cursor_tells_each_step_and_stops_when_nobody_listens() {
     #[derive(Default)]
     struct Kept(Vec<Value>, usize);
-    impl Lines for Kept {
+    impl LineSink for Kept {
         fn line(&mut self, line: Vec<u8>) -> Flow {
             self.0.push(serde_json::from_slice(&line).unwrap());
             if self.0.len() >= self.1 { Flow::Stop } else { Flow::Continue }
@@ -234,7 +234,7 @@ fn a_cursor_tells_each_step_and_stops_when_nobody_listens() {
     .unwrap();
     let mut lines = Kept(Vec::new(), usize::MAX);
     let mut run = CursorRun::new(cursor.batch);
-    assert_eq!(run.advance(&mut stream, &bench.around(), &mut lines), Progress::Done);
+    assert_eq!(run.advance(&mut stream, &bench.around(), &mut lines), RunProgress::Done);
     let told: Vec<&str> = lines.0.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(told, ["step_begin", "row", "step_end", "step_error", "step_begin", "step_end"]);
     assert_eq!((&lines.0[3]["step"], &lines.0[4]["step"]), (&json!(1), &json!(3)));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Mutator, Server, Stopwatch};
 
 use super::coverage::Coverage;
-use super::targets::{TARGETS, Target, Yard};
+use super::targets::{HostileHarness, TARGETS, Target};
 
 /// Bytes of inputs that are kept.
 const KEPT: usize = 64 << 20;
@@ -35,7 +35,7 @@ pub(super) fn run() {
         TARGETS.iter().map(|target| target.name).collect::<Vec<_>>()
     );
     let server = Server::start();
-    let yard = Yard::new(&server);
+    let yard = HostileHarness::new(&server);
     for target in chosen {
         if let Some(file) = variable("FUZZ_INPUT") {
             let input = std::fs::read(file).expect("the input can be read");
@@ -58,7 +58,7 @@ pub(super) fn run() {
 }
 
 /// One attempt: an error when it panics, takes too long, or ends as it must not.
-pub(super) fn attempt(yard: &Yard, target: &Target, input: &[u8]) -> Result<String, String> {
+pub(super) fn attempt(yard: &HostileHarness, target: &Target, input: &[u8]) -> Result<String, String> {
     // Client and server are this process.
     let watch = Stopwatch::of_this_process();
     let outcome = catch_unwind(AssertUnwindSafe(|| (target.attempt)(yard, input))).unwrap_or_else(|panic| {
@@ -82,7 +82,7 @@ struct Tried {
     edges: usize,
 }
 
-fn fuzz(yard: &Yard, target: &Target, seed: u64, budget: &Budget) -> Tried {
+fn fuzz(yard: &HostileHarness, target: &Target, seed: u64, budget: &Budget) -> Tried {
     let trying: Mutex<Vec<u8>> = Mutex::default();
     let (done, finished) = mpsc::channel();
     std::thread::scope(|scope| {

@@ -3,11 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::targets::Yard;
+use super::targets::HostileHarness;
 
 type Bytes = BoxedStrategy<Vec<u8>>;
 
-pub(super) fn of(name: &str, yard: &Yard) -> Bytes {
+pub(super) fn of(name: &str, yard: &HostileHarness) -> Bytes {
     let bytes = vec(any::<u8>(), 0..300);
     match name {
         "cursor" => prop_oneof![text("[A-Za-z0-9_-]{0,1100}"), bytes, substituted(yard.cursor.clone())].boxed(),
@@ -101,7 +101,7 @@ fn documents() -> BoxedStrategy<serde_json::Value> {
 }
 
 /// A good body with one field replaced by something else, or gone.
-fn completions(yard: &Yard) -> Bytes {
+fn completions(yard: &HostileHarness) -> Bytes {
     let good = yard.completion.clone();
     let fields: Vec<String> = good.as_object().unwrap().keys().cloned().collect();
     (prop::sample::select(fields), proptest::option::of(documents()))

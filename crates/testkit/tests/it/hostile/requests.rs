@@ -1,12 +1,12 @@
 //! What strangers put into requests besides SQL: headers, bodies in parts, addresses, prose; and what operators put into the configuration.
 
-use branchyard::cli::Place;
+use branchyard::cli::ServerLocation;
 use branchyard::config::Config;
 use reqwest::Method;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::targets::{ADDRESS, BRANCHES, PULL, Yard, judged, one_of};
+use super::targets::{ADDRESS, BRANCHES, HostileHarness, PULL, judged, one_of};
 
 /// The first byte chooses the header.
 const HEADERS: &[&str] = &[
@@ -46,7 +46,7 @@ pub(super) fn headers() -> Vec<Vec<u8>> {
     (0..).zip(values).map(|(number, value): (u8, &str)| [&[number][..], value.as_bytes()].concat()).collect()
 }
 
-pub(super) fn header(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn header(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Some((chosen, value)) = bytes.split_first() else { return Ok("nothing".into()) };
     let name = HEADERS[usize::from(*chosen) % HEADERS.len()];
     let Ok(value) = HeaderValue::from_bytes(&value[..value.len().min(ADDRESS)]) else {
@@ -65,7 +65,7 @@ pub(super) fn header(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
 }
 
 /// As an idempotency key of a request that never has an effect, or has had it.
-pub(super) fn key(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn key(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
         return Ok("cannot be sent".into());
     };
@@ -79,7 +79,7 @@ pub(super) fn parts() -> Vec<Vec<u8>> {
 }
 
 /// As a part of an upload, sent twice, until its address expires.
-pub(super) fn part(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn part(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let put = |bytes: &[u8]| {
         let request = yard.anonymous.request(Method::PUT, &yard.part).body(bytes.to_vec());
         one_of(&yard.anonymous.send(request), &[200, 400, 403, 413])
@@ -102,7 +102,7 @@ pub(super) fn forms() -> Vec<Vec<u8>> {
 }
 
 /// As a form of the older API, whose parts the text `x` divides.
-pub(super) fn form(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn form(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let request = yard.ada.plain(Method::POST, "/api/v1alpha1/ada/rivers/upload").bearer_auth(yard.secret());
     judged(&yard.ada.send(request.header("Content-Type", "multipart/form-data; boundary=x").body(bytes.to_vec())))
 }
@@ -121,7 +121,7 @@ pub(super) const URLS: &[&str] = &[
     "https://uset\"ps/",
 ];
 
-pub(super) fn hook_url(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn hook_url(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     const HOOKS: &str = "/databases/ada/rivers/hooks";
     let made = yard.ada.post(HOOKS, &json!({"url": String::from_utf8_lossy(bytes), "active": false}));
     if made.status != 201 {
@@ -146,7 +146,7 @@ pub(super) const PROSE: &[&str] = &[
 ];
 
 /// As the description of a pull: nothing in it runs or is loaded.
-pub(super) fn markdown(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+pub(super) fn markdown(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let kept = yard.ada.patch("/databases/ada/rivers/pulls/1", &json!({"description": text}));
     let brief = one_of(&kept, &[200, 400, 413])?;
@@ -186,7 +186,7 @@ pub(super) fn configuration(bytes: &[u8]) -> Result<String, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let file = folder.path().join("branchyard.toml");
     std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
-    match Config::load(&Place { config: Some(file), ..Place::default() }) {
+    match Config::load(&ServerLocation { config: Some(file), ..ServerLocation::default() }) {
         Ok(config) => {
             // What else is read of it at a start.
             let _ = config.domain_limits();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use branchyard_domain::values::RefName;
 use branchyard_imports::{Format, Input, Limits, RowErrors, rows, scan};
 use branchyard_sqlite_lexer::{first_word, redact, terminated_statement_length, tokenize};
-use branchyard_testkit::{Actor, Answer, Server, Stopwatch};
+use branchyard_testkit::{Actor, Server, Stopwatch, TestAnswer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use reqwest::Method;
 use reqwest::header::HeaderValue;
@@ -21,9 +21,9 @@ pub(super) struct Target {
     /// Attempts in a default run.
     pub(super) rounds: usize,
     /// Good inputs, and those known to be hard.
-    pub(super) seeds: fn(&Yard) -> Vec<Vec<u8>>,
+    pub(super) seeds: fn(&HostileHarness) -> Vec<Vec<u8>>,
     /// What happened, in brief; or what should not have.
-    pub(super) attempt: fn(&Yard, &[u8]) -> Result<String, String>,
+    pub(super) attempt: fn(&HostileHarness, &[u8]) -> Result<String, String>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -274,7 +274,7 @@ fn statements() -> Vec<Vec<u8>> {
 }
 
 /// A database to be hostile to.
-pub(super) struct Yard {
+pub(super) struct HostileHarness {
     pub(super) ada: Actor,
     pub(super) anonymous: Actor,
     pub(super) cursor: String,
@@ -286,7 +286,7 @@ pub(super) struct Yard {
     pub(super) scripts: usize,
 }
 
-impl Yard {
+impl HostileHarness {
     pub(super) fn new(server: &Server) -> Self {
         let ada = server.user("ada");
         ada.database("rivers");
@@ -329,14 +329,14 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 /// A fault of the server is what must not be.
-pub(super) fn judged(answer: &Answer) -> Result<String, String> {
+pub(super) fn judged(answer: &TestAnswer) -> Result<String, String> {
     // Not every answer is JSON.
     let problem: Value = serde_json::from_str(&answer.text).unwrap_or_default();
     let brief = format!("{} {}", answer.status, problem["code"].as_str().unwrap_or_default());
     if answer.status >= 500 { Err(format!("{brief}: {}", answer.text)) } else { Ok(brief) }
 }
 
-pub(super) fn one_of(answer: &Answer, statuses: &[u16]) -> Result<String, String> {
+pub(super) fn one_of(answer: &TestAnswer, statuses: &[u16]) -> Result<String, String> {
     let brief = judged(answer)?;
     if statuses.contains(&answer.status) {
         Ok(brief)
@@ -345,13 +345,13 @@ pub(super) fn one_of(answer: &Answer, statuses: &[u16]) -> Result<String, String
     }
 }
 
-fn cursor(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn cursor(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let answer = yard.ada.get(&format!("{BRANCHES}?page_size=1&page_token={}", encoded(bytes)));
     let genuine = bytes.is_empty() || bytes == yard.cursor.as_bytes();
     one_of(&answer, if genuine { &[200] } else { &[400] })
 }
 
-fn token(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn token(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let Ok(value) = HeaderValue::from_bytes(&bytes[..bytes.len().min(ADDRESS)]) else {
         return Ok("cannot be sent".into());
     };
@@ -364,7 +364,7 @@ fn token(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     one_of(&answer, if genuine { &[200] } else { &[401] })
 }
 
-fn ref_name(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn ref_name(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let name = String::from_utf8_lossy(&bytes[..bytes.len().min(ADDRESS)]);
     let created = yard.ada.post(BRANCHES, &json!({"name": name, "from": {"branch": "main"}}));
     let allowed = RefName::parse(&name).is_ok();
@@ -380,7 +380,7 @@ fn ref_name(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
 }
 
 /// In every spelling: slashes encoded, raw, encoded twice, as the address an operation is given with.
-fn operation(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn operation(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     const RAW_SLASHES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/');
     let once = encoded(bytes);
     let raw = percent_encode(&bytes[..bytes.len().min(ADDRESS)], RAW_SLASHES).to_string();
@@ -392,7 +392,7 @@ fn operation(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     Ok(brief)
 }
 
-fn completion(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn completion(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let request = yard.ada.request(Method::POST, "/databases/ada/rivers/imports");
     let answer = yard.ada.send(request.header("Content-Type", "application/json").body(bytes.to_vec()));
     if answer.status == 202 {
@@ -445,7 +445,7 @@ fn lex(bytes: &[u8]) -> Result<String, String> {
     Ok(format!("{} statements, {}", statements.min(4), first_word(&sql).len().min(4)))
 }
 
-fn import(yard: &Yard, file_type: &str, bytes: &[u8]) -> Result<String, String> {
+fn import(yard: &HostileHarness, file_type: &str, bytes: &[u8]) -> Result<String, String> {
     if bytes.is_empty() {
         return Ok("cannot be announced".into());
     }
@@ -467,7 +467,7 @@ fn settled(operation: &Value) -> Result<String, String> {
 const TIMEOUT: u64 = 400;
 const GRACE: Duration = Duration::from_secs(8);
 
-fn sql(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn sql(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes);
     let watch = Stopwatch::of_this_process();
     let answer = yard.ada.post("/databases/ada/rivers/sql", &json!({"q": text, "timeout_ms": TIMEOUT, "limit": 100}));
@@ -486,7 +486,7 @@ fn sql(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
     Ok(format!("{brief} {status}"))
 }
 
-fn sql_write(yard: &Yard, bytes: &[u8]) -> Result<String, String> {
+fn sql_write(yard: &HostileHarness, bytes: &[u8]) -> Result<String, String> {
     let text = String::from_utf8_lossy(bytes);
     let body = json!({"from_branch": "other", "to_branch": "other", "q": text});
     let answer = yard.ada.post("/databases/ada/rivers/sql-writes", &body);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use branchyard_testkit::Answer;
+use branchyard_testkit::TestAnswer;
 use serde_json::{Value, json};
 
 use super::model::{Branch, Commit, Db, Effect, Model, OperationModel, Person, PullModel, PullState};
@@ -82,7 +82,7 @@ impl Story<'_> {
         self.nothing_else(who, look, &answer.text).map_err(context)
     }
 
-    fn ask(&self, who: Person, look: &Look) -> Answer {
+    fn ask(&self, who: Person, look: &Look) -> TestAnswer {
         let get = |path: String| self.stage.actor(who).get(&path);
         let base = self.path(Db::Base);
         let sql = |db: Db, at: &str, q: String| {
@@ -113,7 +113,7 @@ impl Story<'_> {
         }
     }
 
-    fn check(&self, who: Person, look: &Look, answer: &Answer) -> Result<(), String> {
+    fn check(&self, who: Person, look: &Look, answer: &TestAnswer) -> Result<(), String> {
         let model = &self.model;
         let expect = |status: u16| equal("the status", answer.status, status);
         let db = match look {
@@ -212,7 +212,7 @@ impl Story<'_> {
         }
     }
 
-    fn check_difference(&self, look: &Look, pull: &PullModel, answer: &Answer) -> Result<(), String> {
+    fn check_difference(&self, look: &Look, pull: &PullModel, answer: &TestAnswer) -> Result<(), String> {
         let Some(rows) = self.model.difference(pull) else { return equal("the status", answer.status, 422) };
         equal("the status", answer.status, 200)?;
         let data = answer.data();
@@ -231,7 +231,7 @@ impl Story<'_> {
         }
     }
 
-    fn check_operation(&self, who: Person, operation: &OperationModel, answer: &Answer) -> Result<(), String> {
+    fn check_operation(&self, who: Person, operation: &OperationModel, answer: &TestAnswer) -> Result<(), String> {
         let status = match self.model.role(who, operation.db) {
             _ if who == Person::Anonymous => 401,
             None if who != operation.by => 404,
@@ -258,7 +258,7 @@ impl Story<'_> {
         equal(&format!("the result of {}", operation.id), found.get("result"), expected.as_ref())
     }
 
-    fn has_rows(&self, answer: &Answer, rows: &BTreeSet<u32>) -> Result<(), String> {
+    fn has_rows(&self, answer: &TestAnswer, rows: &BTreeSet<u32>) -> Result<(), String> {
         equal("the status", answer.status, 200)?;
         let expected: Vec<String> = rows.iter().map(|row| self.mark(*row)).collect();
         let data = answer.data();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use branchyard_domain::access::{Caller, Read};
 use branchyard_domain::ports::PullFilter;
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ impl Stage {
     }
 
     /// A page or an answer outside of API v2, as a person sees it.
-    pub(super) fn page(&self, who: Person, path: &str) -> Answer {
+    pub(super) fn page(&self, who: Person, path: &str) -> TestAnswer {
         let (_, actor, cookie) = self.people.iter().find(|(person, ..)| *person == who).unwrap();
         let mut request = actor.plain(Method::GET, path);
         match actor.token().filter(|_| path.starts_with("/api/")) {
@@ -115,7 +115,7 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    fn send(&self, step: &Step) -> Answer {
+    fn send(&self, step: &Step) -> TestAnswer {
         let base = self.path(Db::Base);
         let request = |who: Person, method: Method, path: &str, body: Option<Value>| {
             let actor = self.stage.actor(who);

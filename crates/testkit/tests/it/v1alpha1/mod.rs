@@ -11,7 +11,7 @@ mod writes;
 
 use std::time::{Duration, Instant};
 
-use branchyard_testkit::{Actor, Answer, Server};
+use branchyard_testkit::{Actor, Server, TestAnswer};
 use reqwest::Method;
 use reqwest::blocking::RequestBuilder;
 use serde_json::{Value, json};
@@ -45,25 +45,25 @@ impl Client {
     }
 
     /// Sends a request that was completed.
-    pub(crate) fn send(&self, request: RequestBuilder) -> Answer {
+    pub(crate) fn send(&self, request: RequestBuilder) -> TestAnswer {
         self.actor.send(request)
     }
 
     /// GET below the API.
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, &format!("{BASE}{path}")))
     }
 
     /// GET of an absolute path.
-    pub(crate) fn download(&self, path: &str) -> Answer {
+    pub(crate) fn download(&self, path: &str) -> TestAnswer {
         self.send(self.request(Method::GET, path))
     }
 
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::POST, &format!("{BASE}{path}")).json(body))
     }
 
-    pub(crate) fn patch(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> TestAnswer {
         self.send(self.request(Method::PATCH, &format!("{BASE}{path}")).json(body))
     }
 
@@ -75,12 +75,12 @@ impl Client {
     }
 
     /// A read, however it ends.
-    pub(crate) fn query(&self, at: &str, q: &str) -> Answer {
+    pub(crate) fn query(&self, at: &str, q: &str) -> TestAnswer {
         self.get(&format!("/{at}?q={}", encoded(q)))
     }
 
     /// Polls until it says done; gives the last answer.
-    pub(crate) fn poll(&self, path: &str, name: &str) -> Answer {
+    pub(crate) fn poll(&self, path: &str, name: &str) -> TestAnswer {
         let began = Instant::now();
         loop {
             let answer = self.get(&format!("{path}?operationName={}", encoded(name)));
@@ -108,7 +108,7 @@ impl Client {
     }
 
     /// Starts an upload; the parts in this order.
-    pub(crate) fn upload(&self, database: &str, parts: &[(&str, &str, &[u8])]) -> Answer {
+    pub(crate) fn upload(&self, database: &str, parts: &[(&str, &str, &[u8])]) -> TestAnswer {
         let mut body = Vec::new();
         for (name, content_type, bytes) in parts {
             let file = if *name == "file" { "; filename=\"data\"" } else { "" };
@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// Uploads a table of `tree` as CSV.
-    pub(crate) fn upload_trees(&self, database: &str, file: &str) -> Answer {
+    pub(crate) fn upload_trees(&self, database: &str, file: &str) -> TestAnswer {
         let params = params("main").to_string();
         self.upload(
             database,

@@ -3,16 +3,16 @@
 use askama::Template;
 use branchyard_domain::access::{Admin, DatabaseAccess};
 use branchyard_domain::entities::{Collaborator, Role};
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 
-use super::{Section, Sections};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use super::{DatabaseSettingsNav, DatabaseSettingsSection};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Collaborators on a page.
 const PAGE: usize = 50;
@@ -44,7 +44,7 @@ pub(crate) const fn role_name(role: Role) -> &'static str {
     }
 }
 
-struct Row {
+struct DatabaseCollaboratorRow {
     name: String,
     role: &'static str,
     added: Markup,
@@ -52,51 +52,52 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "database_collaborators.html")]
-struct CollaboratorsPage {
+struct DatabaseCollaboratorsPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
-    rows: Vec<Row>,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
+    rows: Vec<DatabaseCollaboratorRow>,
     roles: &'static [(&'static str, &'static str)],
     next: Option<String>,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/settings/collaborators`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
     let page = filled(&visit, access, frame, Filled::default().with("role", "read")).await?;
-    visit.page(|shell| CollaboratorsPage { shell, ..page })
+    visit.page(|shell| DatabaseCollaboratorsPage { shell, ..page })
 }
 
 async fn filled(
-    visit: &Visit,
+    visit: &PageContext,
     access: DatabaseAccess<Admin>,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
-) -> Result<CollaboratorsPage, Stop> {
+) -> Result<DatabaseCollaboratorsPage, PageError> {
     let after = visit.parameter("after").map(|name| name.to_ascii_lowercase());
     let mut found = visit.read(move |hub| hub.collaborators().list(&access, after.as_deref(), PAGE + 1)).await?;
     let here = format!("{}/settings/collaborators", frame.path);
     let next = paths::next_page(&mut found, PAGE, &here, |last| last.username.to_string());
     let now = visit.state.hub.now();
-    let row = |one: &Collaborator| Row {
+    let row = |one: &Collaborator| DatabaseCollaboratorRow {
         name: one.username.to_string(),
         role: role_name(one.role),
         added: format::when(one.added_at, now),
     };
-    let (rows, sections) = (found.iter().map(row).collect(), Sections::of(&frame, Section::Collaborators));
-    Ok(CollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles: ROLES, next, form })
+    let (rows, sections) =
+        (found.iter().map(row).collect(), DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Collaborators));
+    Ok(DatabaseCollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles: ROLES, next, form })
 }
 
 /// `POST /{owner}/{database}/settings/collaborators`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn put(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {
         let (name, on) = (posted.form.line("username"), access.clone());
-        let put = posted.write(move |hub| -> Result<_, Refusal> {
+        let put = posted.write(move |hub| -> Result<_, ApiError> {
             let user = hub.people().user_named(&name)?;
             Ok(hub.collaborators().put(&on, &user, role)?)
         });
@@ -110,12 +111,12 @@ pub(crate) async fn put(posted: Posted) -> Answer {
         }
     }
     let page = filled(&posted, access, frame, form).await?;
-    posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+    posted.refuse(|shell| DatabaseCollaboratorsPage { shell, ..page })
 }
 
 /// `POST /{owner}/{database}/settings/collaborators/remove`
-pub(crate) async fn remove(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn remove(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let (name, on) = (posted.form.line("username"), access.clone());
     match posted.write(move |hub| hub.collaborators().remove(&on, &name)).await {
         Ok(one) => {
@@ -127,7 +128,7 @@ pub(crate) async fn remove(posted: Posted) -> Answer {
         Err(failure) => {
             let form = Filled::default().with("role", "read").refused(failure, &[])?;
             let page = filled(&posted, access, frame, form).await?;
-            posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+            posted.refuse(|shell| DatabaseCollaboratorsPage { shell, ..page })
         }
     }
 }

@@ -3,28 +3,28 @@
 use askama::Template;
 use branchyard_domain::access::Admin;
 
-use crate::database::{self, Frame, Tab};
-use crate::forms::{Filled, Posted};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "database_deletion.html")]
-struct DeletionPage {
+struct DatabaseDeletionPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/settings/delete`
-pub(crate) async fn ask(visit: Visit) -> Answer {
-    let (_, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
-    visit.page(|shell| DeletionPage { shell, frame, form: Filled::default() })
+pub(crate) async fn ask(visit: PageContext) -> PageResult {
+    let (_, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
+    visit.page(|shell| DatabaseDeletionPage { shell, frame, form: Filled::default() })
 }
 
 /// `POST /{owner}/{database}/settings/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     let name = format!("{}/{}", frame.owner, frame.name);
     if posted.form.line("name") == name {
@@ -35,5 +35,5 @@ pub(crate) async fn delete(posted: Posted) -> Answer {
     } else {
         form.fault("name", format!("Type {name} to confirm. Nothing was deleted."));
     }
-    posted.refuse(|shell| DeletionPage { shell, frame, form })
+    posted.refuse(|shell| DatabaseDeletionPage { shell, frame, form })
 }

@@ -7,15 +7,15 @@ use branchyard_domain::errors::HookError;
 use branchyard_domain::ports::DeliveryState;
 use branchyard_domain::values::{DeliveryId, Timestamp};
 
-use super::hooks::{self, DeliveryRow, HookRow, address, hook_of};
-use super::{Section, Sections};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use super::hooks::{self, DeliveryItem, HookItem, address, hook_of};
+use super::{DatabaseSettingsNav, DatabaseSettingsSection};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Deliveries on a page.
 const PAGE: usize = 50;
@@ -31,17 +31,17 @@ const STATES: &[(&str, &str, Option<DeliveryState>)] = &[
 #[template(path = "deliveries.html")]
 struct DeliveriesPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
-    hook: HookRow,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
+    hook: HookItem,
     /// Label, address, and whether it is the one that is shown.
     states: Vec<(&'static str, String, bool)>,
-    deliveries: Vec<DeliveryRow>,
+    deliveries: Vec<DeliveryItem>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/deliveries?status=…`
-pub(crate) async fn list(visit: Visit) -> Answer {
+pub(crate) async fn list(visit: PageContext) -> PageResult {
     let (access, frame, view) = hooks::named(&visit).await?;
     let asked = visit.parameter("status").unwrap_or_default();
     let state = STATES.iter().find(|(name, ..)| *name == asked).and_then(|(.., state)| *state);
@@ -58,8 +58,9 @@ pub(crate) async fn list(visit: Visit) -> Answer {
         (*label, href, *of == state)
     });
     let (states, now) = (states.collect(), visit.state.hub.now());
-    let deliveries = found.iter().map(|delivery| DeliveryRow::of(delivery, &frame, now)).collect();
-    let (hook, sections) = (HookRow::of(&view, &frame, now), Sections::of(&frame, Section::Hooks));
+    let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
+    let (hook, sections) =
+        (HookItem::of(&view, &frame, now), DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks));
     visit.page(|shell| DeliveriesPage { shell, frame, sections, hook, states, deliveries, next })
 }
 
@@ -79,10 +80,10 @@ struct Try {
 #[template(path = "delivery.html")]
 struct DeliveryPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
     hook: String,
-    delivery: DeliveryRow,
+    delivery: DeliveryItem,
     /// Whether something may happen to it any moment.
     is_live: bool,
     url: String,
@@ -92,11 +93,11 @@ struct DeliveryPage {
     form: Filled,
 }
 
-type Named = (DatabaseAccess<Admin>, Frame, DeliveryDetails);
+type DeliveryPath = (DatabaseAccess<Admin>, DatabaseFrame, DeliveryDetails);
 
 /// The database, and the delivery of the path.
-async fn named(visit: &Visit) -> Result<Named, Stop> {
-    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+async fn named(visit: &PageContext) -> Result<DeliveryPath, PageError> {
+    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
     let (hook, id, seen) = (visit.segment("hook"), visit.segment("delivery"), access.clone());
     let details = visit
         .read(move |hub| {
@@ -108,18 +109,18 @@ async fn named(visit: &Visit) -> Result<Named, Stop> {
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/deliveries/{delivery}`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (_, frame, details) = named(&visit).await?;
     let page = page(frame, details, visit.state.hub.now(), Filled::default());
     visit.page(|shell| DeliveryPage { shell, ..page })
 }
 
-fn page(frame: Frame, details: DeliveryDetails, now: Timestamp, form: Filled) -> DeliveryPage {
-    let delivery = DeliveryRow::of(&details.delivery, &frame, now);
+fn page(frame: DatabaseFrame, details: DeliveryDetails, now: Timestamp, form: Filled) -> DeliveryPage {
+    let delivery = DeliveryItem::of(&details.delivery, &frame, now);
     let tries = details.attempts.iter().enumerate().map(|(index, attempt)| tried(index + 1, attempt, now));
     DeliveryPage {
         shell: Shell::default(),
-        sections: Sections::of(&frame, Section::Hooks),
+        sections: DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks),
         hook: format!("{}/{}", address(&frame), details.delivery.hook_id),
         is_live: details.delivery.is_pending() && details.delivery.run_attempts == 0,
         delivery,
@@ -163,7 +164,7 @@ const fn told(error: AttemptError) -> &'static str {
 }
 
 /// `POST /{owner}/{database}/settings/hooks/{hook}/deliveries/{delivery}/redeliver`
-pub(crate) async fn redeliver(posted: Posted) -> Answer {
+pub(crate) async fn redeliver(posted: FormPost) -> PageResult {
     let (access, frame, details) = named(&posted).await?;
     let (hook, id) = (details.delivery.hook_id, details.delivery.id);
     match posted.write(move |hub| hub.deliveries().redeliver(&access, hook, id, None)).await {

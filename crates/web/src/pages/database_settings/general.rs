@@ -6,39 +6,39 @@ use branchyard_domain::entities::{DatabaseLocator, Visibility};
 use branchyard_domain::usecases::{DatabaseView, EditDatabase};
 use branchyard_domain::values::Description;
 
-use super::{Section, Sections};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use super::{DatabaseSettingsNav, DatabaseSettingsSection};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::pages::confirm::{self, Question};
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::{self, ConfirmQuestion};
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["description", "default_branch", "visibility"];
 
 #[derive(Template)]
 #[template(path = "database_general.html")]
-struct GeneralPage {
+struct DatabaseGeneralPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/settings`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
     let form = Filled::default()
         .with("description", frame.description.clone().unwrap_or_default())
         .with("default_branch", frame.default_branch.clone())
         .with("version", access.database().version.to_string());
-    let sections = Sections::of(&frame, Section::General);
-    visit.page(|shell| GeneralPage { shell, frame, sections, form })
+    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
+    visit.page(|shell| DatabaseGeneralPage { shell, frame, sections, form })
 }
 
 /// `POST /{owner}/{database}/settings`
-pub(crate) async fn edit(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn edit(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     if let Some(description) = form.checked("description", Description::parse(posted.form.text("description").trim())) {
         let edit = EditDatabase {
@@ -56,14 +56,18 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    let sections = Sections::of(&frame, Section::General);
-    posted.refuse(|shell| GeneralPage { shell, frame, sections, form })
+    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::General);
+    posted.refuse(|shell| DatabaseGeneralPage { shell, frame, sections, form })
 }
 
 /// Forks that are named where a database is made private.
 const FORKS: usize = 20;
 
-async fn question(visit: &Visit, access: &DatabaseAccess<Admin>, frame: &Frame) -> Result<Question, Stop> {
+async fn question(
+    visit: &PageContext,
+    access: &DatabaseAccess<Admin>,
+    frame: &DatabaseFrame,
+) -> Result<ConfirmQuestion, PageError> {
     let of = access.clone();
     let forks = visit.read(move |hub| hub.databases().forks(&of, None, FORKS + 1)).await?;
     Ok(asked(frame, &forks))
@@ -79,7 +83,7 @@ fn forks_stay(forks: &[DatabaseLocator]) -> String {
     }
 }
 
-fn asked(frame: &Frame, forks: &[DatabaseLocator]) -> Question {
+fn asked(frame: &DatabaseFrame, forks: &[DatabaseLocator]) -> ConfirmQuestion {
     let (title, text, button) = if frame.is_private {
         (
             "Make it public?",
@@ -100,7 +104,7 @@ fn asked(frame: &Frame, forks: &[DatabaseLocator]) -> Question {
             "Make it private",
         )
     };
-    Question {
+    ConfirmQuestion {
         title: title.to_owned(),
         text,
         button,
@@ -111,15 +115,15 @@ fn asked(frame: &Frame, forks: &[DatabaseLocator]) -> Question {
 }
 
 /// `GET /{owner}/{database}/settings/visibility`
-pub(crate) async fn ask_visibility(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+pub(crate) async fn ask_visibility(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
     let question = question(&visit, &access, &frame).await?;
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST /{owner}/{database}/settings/visibility`
-pub(crate) async fn change_visibility(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn change_visibility(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let visibility = match posted.form.line("visibility").as_str() {
         "public" => Visibility::Public,
         "private" => Visibility::Private,

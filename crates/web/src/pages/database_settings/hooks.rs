@@ -12,15 +12,15 @@ use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
 
-pub(super) use self::told::{DeliveryRow, HookRow};
-use super::{Section, Sections};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Form, Posted};
+pub(super) use self::told::{DeliveryItem, HookItem};
+use super::{DatabaseSettingsNav, DatabaseSettingsSection};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, Form, FormPost};
 use crate::layout::Shell;
-use crate::pages::confirm::{self, Question};
+use crate::pages::confirm::{self, ConfirmQuestion};
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Hooks on a page, and deliveries on the page of a hook.
 const PAGE: usize = 50;
@@ -55,7 +55,7 @@ fn checked(form: &Form) -> BTreeSet<HookEvent> {
 }
 
 /// Where the hooks of a database are.
-pub(super) fn address(frame: &Frame) -> String {
+pub(super) fn address(frame: &DatabaseFrame) -> String {
     format!("{}/settings/hooks", frame.path)
 }
 
@@ -63,30 +63,30 @@ pub(super) fn address(frame: &Frame) -> String {
 #[template(path = "hooks.html")]
 struct HooksPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
-    hooks: Vec<HookRow>,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
+    hooks: Vec<HookItem>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/settings/hooks`
-pub(crate) async fn list(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
+pub(crate) async fn list(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
     let after = visit.parameter("after").and_then(|id| HookId::parse(&id).ok());
     let mut found = visit.read(move |hub| hub.hooks().list(&access, after, PAGE + 1)).await?;
     let next = paths::next_page(&mut found, PAGE, &address(&frame), |last| last.hook.id.to_string());
     let now = visit.state.hub.now();
-    let hooks = found.iter().map(|view| HookRow::of(view, &frame, now)).collect();
-    let sections = Sections::of(&frame, Section::Hooks);
+    let hooks = found.iter().map(|view| HookItem::of(view, &frame, now)).collect();
+    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);
     visit.page(|shell| HooksPage { shell, frame, sections, hooks, next })
 }
 
 #[derive(Template)]
 #[template(path = "hook_form.html")]
-struct FormPage {
+struct HookFormPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
     form: Filled,
     events: Vec<EventBox>,
     is_active: bool,
@@ -95,17 +95,17 @@ struct FormPage {
 }
 
 /// `GET /{owner}/{database}/settings/hooks/new`
-pub(crate) async fn ask_new(visit: Visit) -> Answer {
-    let (_, frame) = database::open::<Admin>(&visit, Tab::Settings).await?;
-    let (sections, back) = (Sections::of(&frame, Section::Hooks), address(&frame));
+pub(crate) async fn ask_new(visit: PageContext) -> PageResult {
+    let (_, frame) = database::open::<Admin>(&visit, DatabaseTab::Settings).await?;
+    let (sections, back) = (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), address(&frame));
     let events = boxes(&BTreeSet::from([HookEvent::Push]));
     let form = Filled::default();
-    visit.page(|shell| FormPage { shell, frame, sections, form, events, is_active: true, is_new: true, back })
+    visit.page(|shell| HookFormPage { shell, frame, sections, form, events, is_active: true, is_new: true, back })
 }
 
 /// `POST /{owner}/{database}/settings/hooks/new`
-pub(crate) async fn create(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Admin>(&posted, Tab::Settings).await?;
+pub(crate) async fn create(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Admin>(&posted, DatabaseTab::Settings).await?;
     let mut form = posted.form.again();
     let (events, is_active) = (checked(&posted.form), posted.form.is_checked("active"));
     if events.is_empty() {
@@ -121,25 +121,27 @@ pub(crate) async fn create(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    let (sections, back, events) = (Sections::of(&frame, Section::Hooks), address(&frame), boxes(&events));
-    posted.refuse(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: true, back })
+    let (sections, back, events) =
+        (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), address(&frame), boxes(&events));
+    posted.refuse(|shell| HookFormPage { shell, frame, sections, form, events, is_active, is_new: true, back })
 }
 
 #[derive(Template)]
 #[template(path = "hook_secret.html")]
 struct SecretPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
     said: &'static str,
     secret: String,
-    hook: HookRow,
+    hook: HookItem,
 }
 
 /// The page with the secret, which no other page shows and nobody keeps.
-fn with_secret(posted: &Posted, frame: Frame, made: &SecretHook, said: &'static str) -> Answer {
-    let hook = HookRow::of(&made.view, &frame, posted.state.hub.now());
-    let (sections, secret) = (Sections::of(&frame, Section::Hooks), made.secret.expose().to_owned());
+fn with_secret(posted: &FormPost, frame: DatabaseFrame, made: &SecretHook, said: &'static str) -> PageResult {
+    let hook = HookItem::of(&made.view, &frame, posted.state.hub.now());
+    let (sections, secret) =
+        (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), made.secret.expose().to_owned());
     let mut response =
         posted.render(StatusCode::OK, |shell| SecretPage { shell, frame, sections, said, secret, hook })?;
     response.headers_mut().insert(header::CACHE_CONTROL, header::HeaderValue::from_static("no-store"));
@@ -152,8 +154,8 @@ pub(super) fn hook_of(text: &str) -> Result<HookId, HookError> {
 }
 
 /// The database, and the hook of the path.
-pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame, HookView), Stop> {
-    let (access, frame) = database::open::<Admin>(visit, Tab::Settings).await?;
+pub(super) async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Admin>, DatabaseFrame, HookView), PageError> {
+    let (access, frame) = database::open::<Admin>(visit, DatabaseTab::Settings).await?;
     let (id, seen) = (visit.segment("hook"), access.clone());
     let view = visit.read(move |hub| hub.hooks().get(&seen, hook_of(&id)?)).await?;
     Ok((access, frame, view))
@@ -163,48 +165,51 @@ pub(super) async fn named(visit: &Visit) -> Result<(DatabaseAccess<Admin>, Frame
 #[template(path = "hook.html")]
 struct HookPage {
     shell: Shell,
-    frame: Frame,
-    sections: Sections,
-    hook: HookRow,
-    deliveries: Vec<DeliveryRow>,
+    frame: DatabaseFrame,
+    sections: DatabaseSettingsNav,
+    hook: HookItem,
+    deliveries: Vec<DeliveryItem>,
     has_more: bool,
     is_live: bool,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, Filled::default()).await?;
     visit.page(|shell| HookPage { shell, ..page })
 }
 
-async fn filled(visit: &Visit, form: Filled) -> Result<HookPage, Stop> {
+async fn filled(visit: &PageContext, form: Filled) -> Result<HookPage, PageError> {
     let (access, frame, view) = named(visit).await?;
     let id = view.hook.id;
     let mut found = visit.read(move |hub| hub.deliveries().list(&access, id, None, None, RECENT + 1)).await?;
     let has_more = found.len() > RECENT;
     found.truncate(RECENT);
     let now = visit.state.hub.now();
-    let hook = HookRow::of(&view, &frame, now);
+    let hook = HookItem::of(&view, &frame, now);
     // One that waits for its next attempt for minutes is not worth asking for every second.
     let is_live = found.iter().any(|delivery| delivery.is_pending() && delivery.run_attempts == 0);
-    let deliveries = found.iter().map(|delivery| DeliveryRow::of(delivery, &frame, now)).collect();
-    let sections = Sections::of(&frame, Section::Hooks);
+    let deliveries = found.iter().map(|delivery| DeliveryItem::of(delivery, &frame, now)).collect();
+    let sections = DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks);
     Ok(HookPage { shell: Shell::default(), frame, sections, hook, deliveries, has_more, is_live, form })
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/edit`
-pub(crate) async fn ask_edit(visit: Visit) -> Answer {
+pub(crate) async fn ask_edit(visit: PageContext) -> PageResult {
     let (_, frame, view) = named(&visit).await?;
     let form =
         Filled::default().with("url", view.hook.url.clone()).with("seen", view.hook.updated_at.as_micros().to_string());
-    let (sections, back) = (Sections::of(&frame, Section::Hooks), format!("{}/{}", address(&frame), view.hook.id));
+    let (sections, back) = (
+        DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks),
+        format!("{}/{}", address(&frame), view.hook.id),
+    );
     let (events, is_active) = (boxes(&view.hook.events), view.hook.active);
-    visit.page(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
+    visit.page(|shell| HookFormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
 }
 
 /// `POST /{owner}/{database}/settings/hooks/{hook}/edit`
-pub(crate) async fn edit(posted: Posted) -> Answer {
+pub(crate) async fn edit(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     let mut form = posted.form.again();
@@ -229,20 +234,20 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    let (sections, events) = (Sections::of(&frame, Section::Hooks), boxes(&events));
-    posted.refuse(|shell| FormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
+    let (sections, events) = (DatabaseSettingsNav::of(&frame, DatabaseSettingsSection::Hooks), boxes(&events));
+    posted.refuse(|shell| HookFormPage { shell, frame, sections, form, events, is_active, is_new: false, back })
 }
 
 /// `POST /{owner}/{database}/settings/hooks/{hook}/ping`
-pub(crate) async fn ping(posted: Posted) -> Answer {
+pub(crate) async fn ping(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     let details = posted.write(move |hub| hub.hooks().ping(&access, id, None)).await?;
     posted.redirect(&format!("{}/{id}/deliveries/{}", address(&frame), details.delivery.id))
 }
 
-fn rotation(frame: &Frame, view: &HookView) -> Question {
-    Question {
+fn rotation(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: "Give the hook a new secret?".to_owned(),
         text: "For a day deliveries are signed with both, so that the receiver can change over. Then the old one is \
                worthless."
@@ -254,22 +259,22 @@ fn rotation(frame: &Frame, view: &HookView) -> Question {
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/rotate`
-pub(crate) async fn ask_rotate(visit: Visit) -> Answer {
+pub(crate) async fn ask_rotate(visit: PageContext) -> PageResult {
     let (_, frame, view) = named(&visit).await?;
     let question = rotation(&frame, &view);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST /{owner}/{database}/settings/hooks/{hook}/rotate`
-pub(crate) async fn rotate(posted: Posted) -> Answer {
+pub(crate) async fn rotate(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     let made = posted.write(move |hub| hub.hooks().rotate_secret(&access, id, None)).await?;
     with_secret(&posted, frame, &made, "The hook has a new secret.")
 }
 
-fn deletion(frame: &Frame, view: &HookView) -> Question {
-    Question {
+fn deletion(frame: &DatabaseFrame, view: &HookView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: "Delete the hook?".to_owned(),
         text: format!("{} hears nothing any more, and the log of its deliveries is lost.", view.hook.url),
         button: "Delete hook",
@@ -279,14 +284,14 @@ fn deletion(frame: &Frame, view: &HookView) -> Question {
 }
 
 /// `GET /{owner}/{database}/settings/hooks/{hook}/delete`
-pub(crate) async fn ask_delete(visit: Visit) -> Answer {
+pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
     let (_, frame, view) = named(&visit).await?;
     let question = deletion(&frame, &view);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST /{owner}/{database}/settings/hooks/{hook}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, frame, view) = named(&posted).await?;
     let id = view.hook.id;
     posted.write(move |hub| hub.hooks().delete(&access, id, None)).await?;

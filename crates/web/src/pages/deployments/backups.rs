@@ -13,15 +13,15 @@ use branchyard_http_common::file_pieces;
 
 use super::confirm;
 use super::operations;
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::pages::confirm::Question;
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::ConfirmQuestion;
+use crate::visit::{PageContext, PageResult};
 
-struct Row {
+struct DeploymentBackupRow {
     id: String,
     kind: &'static str,
     size: String,
@@ -31,7 +31,7 @@ struct Row {
     databases: Vec<(String, Vec<(String, String)>)>,
 }
 
-impl Row {
+impl DeploymentBackupRow {
     fn of(backup: &Backup, now: Timestamp) -> Self {
         let heads = |database: &branchyard_deployments::ports::CopiedDatabase| {
             let heads = database.heads.iter().map(|(branch, commit)| (branch.to_string(), format::short(commit)));
@@ -56,16 +56,16 @@ impl Row {
 #[template(path = "deployments/backups.html")]
 struct BackupsPage {
     shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    frame: DeploymentFrame,
+    rows: Vec<DeploymentBackupRow>,
     /// One is being made.
     is_live: bool,
     failed: Option<String>,
     form: Filled,
 }
 
-async fn filled(visit: &Visit, form: Filled) -> Result<BackupsPage, Stop> {
-    let (access, _, frame) = deployment::open::<Observe>(visit, Tab::Backups).await?;
+async fn filled(visit: &PageContext, form: Filled) -> Result<BackupsPage, PageError> {
+    let (access, _, frame) = deployment::open::<Observe>(visit, DeploymentTab::Backups).await?;
     let read = visit.read(move |hub| -> Result<_, DeploymentError> {
         let kind = Some(DeploymentOperationKind::CreateBackup);
         let filter = DeploymentOperationFilter { state: None, kind };
@@ -74,21 +74,21 @@ async fn filled(visit: &Visit, form: Filled) -> Result<BackupsPage, Stop> {
     });
     let (backups, last) = read.await?;
     let now = visit.state.hub.now();
-    let rows = backups.iter().map(|backup| Row::of(backup, now)).collect();
+    let rows = backups.iter().map(|backup| DeploymentBackupRow::of(backup, now)).collect();
     let is_live = last.iter().any(|operation| !operation.settled());
     let failed = last.first().and_then(operations::failure);
     Ok(BackupsPage { shell: Shell::default(), frame, rows, is_live, failed, form })
 }
 
 /// `GET …/backups`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, Filled::default()).await?;
     visit.page(|shell| BackupsPage { shell, ..page })
 }
 
 /// `POST …/backups`
-pub(crate) async fn create(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Backups).await?;
+pub(crate) async fn create(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Backups).await?;
     match posted.write(move |hub| hub.deployments().back_up(&access, None)).await {
         Ok(_) => posted.redirect_saying(&format!("{}/backups", frame.path), "A backup is being made."),
         Err(failure) => {
@@ -98,8 +98,8 @@ pub(crate) async fn create(posted: Posted) -> Answer {
     }
 }
 
-fn question(frame: &Frame, id: &str) -> Question {
-    Question {
+fn question(frame: &DeploymentFrame, id: &str) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: "Delete this backup?".to_owned(),
         text: format!("The backup {id} is removed with its files, and nothing can be started from it any more."),
         button: "Delete backup",
@@ -109,18 +109,18 @@ fn question(frame: &Frame, id: &str) -> Question {
 }
 
 /// `GET …/backups/{backup}/delete`
-pub(crate) async fn ask_delete(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
-    let id = BackupId::parse(&visit.segment("backup")).map_err(|_| Stop::nothing_here())?;
+pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Backups).await?;
+    let id = BackupId::parse(&visit.segment("backup")).map_err(|_| PageError::nothing_here())?;
     let backups = visit.read(move |hub| hub.deployments().backups(&access)).await?;
-    let found = backups.iter().find(|backup| backup.id == id).ok_or_else(Stop::nothing_here)?;
+    let found = backups.iter().find(|backup| backup.id == id).ok_or_else(PageError::nothing_here)?;
     let question = question(&frame, &found.id.to_string());
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST …/backups/{backup}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Backups).await?;
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Backups).await?;
     let id = posted.segment("backup");
     let asked = id.clone();
     match posted.write(move |hub| hub.deployments().remove_backup(&access, &asked)).await {
@@ -134,8 +134,8 @@ pub(crate) async fn delete(posted: Posted) -> Answer {
 }
 
 /// `GET …/backups/{backup}/{database}`: the file itself.
-pub(crate) async fn download(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Backups).await?;
+pub(crate) async fn download(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Backups).await?;
     let (id, database) = (visit.segment("backup"), visit.segment("database"));
     // Names of backups and databases are letters, digits, `-`, `_` and `.`, or there is no such file.
     let disposition = format!("attachment; filename=\"{}-{database}-{id}.db\"", frame.name);

@@ -6,10 +6,10 @@ use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::Usd;
 use branchyard_domain::errors::Fault;
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 use crate::forms::{Filled, Form};
 use crate::money;
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// The fields of a size.
 pub(super) const FIELDS: &[&str] = &["cloud", "zone", "instance_type_id", "volume_type_id", "volume_size_gb"];
@@ -96,7 +96,7 @@ impl Chosen {
     }
 
     /// What it costs; what cannot be had is noted beside its field.
-    pub(super) fn price(&self, visit: &Visit, form: &mut Filled) -> Result<Option<Price>, Stop> {
+    pub(super) fn price(&self, visit: &PageContext, form: &mut Filled) -> Result<Option<Price>, PageError> {
         match visit.state.hub.deployments().price(&self.wanted()) {
             Ok(size) => Ok(Some(Price::of(&size))),
             Err(DeploymentError::Field { pointer, why }) => {
@@ -108,15 +108,15 @@ impl Chosen {
                 }
                 Ok(None)
             }
-            Err(DeploymentError::Fault(fault)) => Err(Stop::refused(fault.into(), visit.request())),
-            Err(_) => Err(Stop::refused(Fault::Unsettled("a price that is refused").into(), visit.request())),
+            Err(DeploymentError::Fault(fault)) => Err(PageError::refused(fault.into(), visit.request())),
+            Err(_) => Err(PageError::refused(Fault::Unsettled("a price that is refused").into(), visit.request())),
         }
     }
 }
 
 /// What can be chosen, and the form with what is chosen unless it says so itself.
 pub(super) fn offer(
-    visit: &Visit,
+    visit: &PageContext,
     mut form: Filled,
     place: Option<(&str, &str)>,
     price: Option<Price>,
@@ -179,7 +179,11 @@ pub(super) fn offer(
 }
 
 /// The price of what a form shows before anything was sent.
-pub(super) fn price_shown(visit: &Visit, form: &Filled, place: Option<(&str, &str)>) -> Result<Option<Price>, Stop> {
+pub(super) fn price_shown(
+    visit: &PageContext,
+    form: &Filled,
+    place: Option<(&str, &str)>,
+) -> Result<Option<Price>, PageError> {
     let sent = form.value("place");
     let (cloud, zone) = place.or_else(|| sent.split_once('/')).unwrap_or_default();
     let Ok(volume_gb) = form.value("volume_size_gb").parse() else { return Ok(None) };

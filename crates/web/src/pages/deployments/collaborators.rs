@@ -3,15 +3,15 @@
 use askama::Template;
 use branchyard_deployments::access::{DeploymentAccess, Manage};
 use branchyard_deployments::entities::{DeploymentCollaborator, DeploymentRole};
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 
-use super::{Section, sections};
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use super::{DeploymentSettingsSection, sections};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["username", "role"];
 
@@ -38,7 +38,7 @@ fn role_named(name: &str) -> Result<DeploymentRole, &'static str> {
     found.ok_or("is reader, reader_and_pulls, writer or admin")
 }
 
-struct Row {
+struct DeploymentCollaboratorRow {
     name: String,
     role: &'static str,
     added: Markup,
@@ -46,48 +46,49 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "deployments/collaborators.html")]
-struct CollaboratorsPage {
+struct DeploymentCollaboratorsPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
-    rows: Vec<Row>,
+    rows: Vec<DeploymentCollaboratorRow>,
     roles: Vec<(&'static str, &'static str)>,
     form: Filled,
 }
 
 async fn filled(
-    visit: &Visit,
+    visit: &PageContext,
     access: DeploymentAccess<Manage>,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
-) -> Result<CollaboratorsPage, Stop> {
+) -> Result<DeploymentCollaboratorsPage, PageError> {
     let found = visit.read(move |hub| hub.deployments().collaborators(&access)).await?;
     let now = visit.state.hub.now();
-    let row = |one: &DeploymentCollaborator| Row {
+    let row = |one: &DeploymentCollaborator| DeploymentCollaboratorRow {
         name: one.username.to_string(),
         role: role_name(one.role),
         added: format::when(one.added_at, now),
     };
     let roles = ROLES.iter().map(|(name, _, text)| (*name, *text)).collect();
-    let (rows, sections) = (found.iter().map(row).collect(), sections(&frame, Section::Collaborators));
-    Ok(CollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles, form })
+    let (rows, sections) =
+        (found.iter().map(row).collect(), sections(&frame, DeploymentSettingsSection::Collaborators));
+    Ok(DeploymentCollaboratorsPage { shell: Shell::default(), frame, sections, rows, roles, form })
 }
 
 /// `GET …/settings/collaborators`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Settings).await?;
     let page = filled(&visit, access, frame, Filled::default().with("role", "reader")).await?;
-    visit.page(|shell| CollaboratorsPage { shell, ..page })
+    visit.page(|shell| DeploymentCollaboratorsPage { shell, ..page })
 }
 
 /// `POST …/settings/collaborators`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn put(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let mut form = posted.form.again();
     let role = form.checked("role", role_named(&posted.form.line("role")));
     if let Some(role) = role {
         let (name, on) = (posted.form.line("username"), access.clone());
-        let put = posted.write(move |hub| -> Result<_, Refusal> {
+        let put = posted.write(move |hub| -> Result<_, ApiError> {
             let user = hub.people().user_named(&name)?;
             Ok(hub.deployments().put_collaborator(&on, &user, role)?)
         });
@@ -101,12 +102,12 @@ pub(crate) async fn put(posted: Posted) -> Answer {
         }
     }
     let page = filled(&posted, access, frame, form).await?;
-    posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+    posted.refuse(|shell| DeploymentCollaboratorsPage { shell, ..page })
 }
 
 /// `POST …/settings/collaborators/remove`
-pub(crate) async fn remove(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn remove(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let (name, on) = (posted.form.line("username"), access.clone());
     match posted.write(move |hub| hub.deployments().remove_collaborator(&on, &name)).await {
         Ok(one) => {
@@ -118,7 +119,7 @@ pub(crate) async fn remove(posted: Posted) -> Answer {
         Err(failure) => {
             let form = Filled::default().with("role", "reader").refused(failure, &[])?;
             let page = filled(&posted, access, frame, form).await?;
-            posted.refuse(|shell| CollaboratorsPage { shell, ..page })
+            posted.refuse(|shell| DeploymentCollaboratorsPage { shell, ..page })
         }
     }
 }

@@ -10,14 +10,14 @@ use branchyard_deployments::values::{Applied, Rule, Setting};
 use branchyard_domain::errors::Fault;
 use sha2::{Digest as _, Sha256};
 
-use super::{Section, sections};
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use super::{DeploymentSettingsSection, sections};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
-struct Row {
+struct SettingRow {
     key: &'static str,
     description: &'static str,
     /// Words to choose from; empty where the value is typed.
@@ -30,7 +30,7 @@ struct Row {
     reset: String,
 }
 
-impl Row {
+impl SettingRow {
     fn of(view: &SettingView) -> Self {
         let setting = view.setting;
         let (words, range) = match setting.rule() {
@@ -78,32 +78,32 @@ fn seen(views: &[SettingView]) -> String {
 #[template(path = "deployments/config.html")]
 struct ConfigPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
-    rows: Vec<Row>,
+    rows: Vec<SettingRow>,
     form: Filled,
 }
 
-async fn filled(visit: &Visit, form: Option<Filled>) -> Result<ConfigPage, Stop> {
-    let (access, _, frame) = deployment::open::<Observe>(visit, Tab::Settings).await?;
+async fn filled(visit: &PageContext, form: Option<Filled>) -> Result<ConfigPage, PageError> {
+    let (access, _, frame) = deployment::open::<Observe>(visit, DeploymentTab::Settings).await?;
     let views = visit.read(move |hub| hub.deployments().settings(&access)).await?;
     let form = form.unwrap_or_else(|| {
         let form = Filled::default().with("seen", seen(&views));
         views.iter().fold(form, |form, view| form.with(view.setting.key(), view.value.clone()))
     });
-    let sections = sections(&frame, Section::Config);
-    Ok(ConfigPage { shell: Shell::default(), frame, sections, rows: views.iter().map(Row::of).collect(), form })
+    let sections = sections(&frame, DeploymentSettingsSection::Config);
+    Ok(ConfigPage { shell: Shell::default(), frame, sections, rows: views.iter().map(SettingRow::of).collect(), form })
 }
 
 /// `GET …/settings/config`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, None).await?;
     visit.page(|shell| ConfigPage { shell, ..page })
 }
 
 /// `POST …/settings/config`: all that is different is changed, or nothing.
-pub(crate) async fn send(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn send(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let reading = access.clone();
     let views = posted.read(move |hub| hub.deployments().settings(&reading)).await?;
     let mut overrides = Vec::new();

@@ -3,27 +3,32 @@
 use actix_web::http::StatusCode;
 use askama::Template;
 
-use crate::deployment::Frame;
+use crate::deployment::DeploymentFrame;
 use crate::forms::Filled;
 use crate::layout::Shell;
-use crate::pages::confirm::Question;
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::ConfirmQuestion;
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "deployments/confirm.html")]
-struct ConfirmPage {
+struct DeploymentConfirmPage {
     shell: Shell,
-    frame: Frame,
-    question: Question,
+    frame: DeploymentFrame,
+    question: ConfirmQuestion,
     form: Filled,
 }
 
 /// Asks; the answer is sent to the address of this page.
-pub(super) fn ask(visit: &Visit, frame: Frame, question: Question) -> Answer {
-    visit.page(|shell| ConfirmPage { shell, frame, question, form: Filled::default() })
+pub(super) fn ask(visit: &PageContext, frame: DeploymentFrame, question: ConfirmQuestion) -> PageResult {
+    visit.page(|shell| DeploymentConfirmPage { shell, frame, question, form: Filled::default() })
 }
 
 /// Says why it was not done, and asks again.
-pub(super) fn ask_again(visit: &Visit, frame: Frame, question: Question, form: Filled) -> Answer {
-    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| ConfirmPage { shell, frame, question, form })
+pub(super) fn ask_again(
+    visit: &PageContext,
+    frame: DeploymentFrame,
+    question: ConfirmQuestion,
+    form: Filled,
+) -> PageResult {
+    visit.render(StatusCode::UNPROCESSABLE_ENTITY, |shell| DeploymentConfirmPage { shell, frame, question, form })
 }

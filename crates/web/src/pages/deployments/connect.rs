@@ -3,7 +3,7 @@
 use branchyard_deployments::DeploymentView;
 use branchyard_http_common::HostedAddresses;
 
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// The addresses of a deployment that has started.
 pub(super) struct Addresses {
@@ -15,7 +15,7 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// `None` until it has started, and where the server does not say where deployments are.
-    pub(super) fn of(visit: &Visit, view: &DeploymentView) -> Option<Self> {
+    pub(super) fn of(visit: &PageContext, view: &DeploymentView) -> Option<Self> {
         let addresses = visit.request().app_data::<actix_web::web::Data<HostedAddresses>>()?;
         let url = addresses.of_instance(&view.deployment.locator, &view.primary)?;
         Some(Self { url, direct: HostedAddresses::direct(&view.primary)? })

@@ -6,13 +6,13 @@ use branchyard_deployments::access::Observe;
 use branchyard_deployments::entities::Metered;
 use branchyard_deployments::errors::DeploymentError;
 
-use crate::deployment::{self, Frame, Tab};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::layout::Shell;
 use crate::money;
 use crate::pages::settings::usage::Month;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
-struct Row {
+struct CostRow {
     what: String,
     rate: String,
     hours: String,
@@ -31,7 +31,7 @@ fn duration(millis: i64) -> String {
     )
 }
 
-impl Row {
+impl CostRow {
     fn of(item: &CostItem) -> Self {
         let kind = match item.kind {
             Metered::Compute => "Compute",
@@ -51,7 +51,7 @@ impl Row {
 #[template(path = "deployments/cost.html")]
 struct CostPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     month: String,
     earlier: String,
     later: Option<String>,
@@ -59,12 +59,12 @@ struct CostPage {
     total: String,
     hourly: String,
     monthly: String,
-    rows: Vec<Row>,
+    rows: Vec<CostRow>,
 }
 
 /// `GET …/cost?month=2026-11`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, view, frame) = deployment::open::<Observe>(&visit, Tab::Cost).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, view, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Cost).await?;
     let now = visit.state.hub.now();
     let month = Month::asked(&visit, now);
     let created_at = view.deployment.created_at;
@@ -74,7 +74,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     });
     let (cost, total) = read.await?;
     let path = format!("{}/cost", frame.path);
-    let rows = cost.items.iter().map(Row::of).collect();
+    let rows = cost.items.iter().map(CostRow::of).collect();
     let (hourly, monthly) = (money::hourly(view.hourly_cost), money::dollars(view.hourly_cost.per_month()));
     visit.page(|shell| CostPage {
         shell,

@@ -3,17 +3,17 @@
 use askama::Template;
 use branchyard_deployments::values::{DeploymentName, ServedName, Usd};
 use branchyard_deployments::{NewDeployment, OwnerUsage};
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::source;
 use crate::deployment;
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
 use crate::pages::settings::usage::Month;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/deployments/new";
 const FIELDS: &[&str] = &["owner", "name", "database", "instance_type_id", "volume_type_id", "volume_size_gb"];
@@ -22,14 +22,14 @@ const CARRIED: &[&str] =
     &["owner", "name", "from", "ref", "database", "place", "instance_type_id", "volume_type_id", "volume_size_gb"];
 
 /// What an owner may still spend.
-struct Spending {
+struct OwnerSpending {
     committed: String,
     with_this: String,
     limit: Option<String>,
     is_above: bool,
 }
 
-impl Spending {
+impl OwnerSpending {
     fn of(usage: &OwnerUsage, rate: Usd) -> Self {
         let with_this = usage.committed_monthly + rate.per_month();
         Self {
@@ -43,12 +43,12 @@ impl Spending {
 
 #[derive(Template)]
 #[template(path = "deployments/new.html")]
-struct NewPage {
+struct NewDeploymentPage {
     shell: Shell,
     form: Filled,
     owners: Vec<String>,
     choices: Choices,
-    spending: Option<Spending>,
+    spending: Option<OwnerSpending>,
     may_start: bool,
     hint: &'static str,
 }
@@ -60,26 +60,26 @@ struct AgreePage {
     form: Filled,
     hidden: Vec<(&'static str, String)>,
     price: Price,
-    spending: Option<Spending>,
+    spending: Option<OwnerSpending>,
     facts: Vec<(&'static str, String)>,
     stats: bool,
 }
 
 /// The owners the viewer may create for, with what they spend.
-async fn owners(visit: &Visit) -> Result<Vec<OwnerUsage>, Stop> {
+async fn owners(visit: &PageContext) -> Result<Vec<OwnerUsage>, PageError> {
     let user = visit.user()?;
     let month = Month::at(visit.state.hub.now());
     Ok(visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?.owners)
 }
 
-fn spending(owners: &[OwnerUsage], name: &str, price: Option<&Price>) -> Option<Spending> {
+fn spending(owners: &[OwnerUsage], name: &str, price: Option<&Price>) -> Option<OwnerSpending> {
     let usage =
         owners.iter().find(|usage| usage.owner.as_str().eq_ignore_ascii_case(name)).or_else(|| owners.first())?;
-    Some(Spending::of(usage, price?.rate))
+    Some(OwnerSpending::of(usage, price?.rate))
 }
 
 /// The form; the price is that of `price`, or of what the form shows when there is none.
-async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<NewPage, Stop> {
+async fn filled(visit: &PageContext, form: Filled, price: Option<Price>) -> Result<NewDeploymentPage, PageError> {
     let owners = owners(visit).await?;
     let (mut choices, form) = choices::offer(visit, form, None, price);
     if choices.price.is_none() && !form.has_faults() {
@@ -92,11 +92,11 @@ async fn filled(visit: &Visit, form: Filled, price: Option<Price>) -> Result<New
         false => "The first database. When empty, it is called like the one it is a clone of.",
     };
     let may_start = visit.state.hub.deployments().may_start();
-    Ok(NewPage { shell: Shell::default(), form, owners, choices, spending, may_start, hint })
+    Ok(NewDeploymentPage { shell: Shell::default(), form, owners, choices, spending, may_start, hint })
 }
 
 /// `GET /deployments/new?owner=…&from=…&ref=…`
-pub(crate) async fn ask(visit: Visit) -> Answer {
+pub(crate) async fn ask(visit: PageContext) -> PageResult {
     let sent = |name: &str| visit.parameter(name).unwrap_or_default();
     let mut form = Filled::default();
     for name in ["owner", "from", "ref"] {
@@ -107,11 +107,11 @@ pub(crate) async fn ask(visit: Visit) -> Answer {
         form = form.with("name", name);
     }
     let page = filled(&visit, form, None).await?;
-    visit.page(|shell| NewPage { shell, ..page })
+    visit.page(|shell| NewDeploymentPage { shell, ..page })
 }
 
 /// `POST /deployments/new`: shows the price again, asks for agreement, or creates, by the button that was pressed.
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     posted.user()?;
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, None);
@@ -122,12 +122,12 @@ pub(crate) async fn send(posted: Posted) -> Answer {
     let step = posted.form.line("step");
     if step == "price" {
         let page = filled(&posted, form, price).await?;
-        return posted.page(|shell| NewPage { shell, ..page });
+        return posted.page(|shell| NewDeploymentPage { shell, ..page });
     }
     let wanted = wanted(&posted, &mut form, chosen);
     let (Some(wanted), Some(price), false) = (wanted, price, form.has_faults()) else {
         let page = filled(&posted, form, None).await?;
-        return posted.refuse(|shell| NewPage { shell, ..page });
+        return posted.refuse(|shell| NewDeploymentPage { shell, ..page });
     };
     if step != "create" || posted.form.line("agreed") != price.agreed {
         if step == "create" {
@@ -136,7 +136,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         return agree(&posted, form, &wanted, price).await;
     }
     let user = posted.user()?;
-    let made = posted.write(move |hub| -> Result<_, Refusal> { Ok(hub.deployments().create(&user, wanted, None)?) });
+    let made = posted.write(move |hub| -> Result<_, ApiError> { Ok(hub.deployments().create(&user, wanted, None)?) });
     match made.await {
         Ok(view) => {
             let locator = &view.deployment.locator;
@@ -145,12 +145,12 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         Err(failure) => {
             let form = form.refused(failure, FIELDS)?;
             let page = filled(&posted, form, Some(price)).await?;
-            posted.refuse(|shell| NewPage { shell, ..page })
+            posted.refuse(|shell| NewDeploymentPage { shell, ..page })
         }
     }
 }
 
-fn wanted(posted: &Posted, form: &mut Filled, chosen: Option<Chosen>) -> Option<NewDeployment> {
+fn wanted(posted: &FormPost, form: &mut Filled, chosen: Option<Chosen>) -> Option<NewDeployment> {
     let name = form.checked("name", DeploymentName::parse(&posted.form.line("name")));
     let source = source::read(&posted.form, form);
     let database = match posted.form.line("database") {
@@ -177,7 +177,7 @@ fn wanted(posted: &Posted, form: &mut Filled, chosen: Option<Chosen>) -> Option<
     })
 }
 
-async fn agree(posted: &Posted, form: Filled, wanted: &NewDeployment, price: Price) -> Answer {
+async fn agree(posted: &FormPost, form: Filled, wanted: &NewDeployment, price: Price) -> PageResult {
     let owners = owners(posted).await?;
     let spending = spending(&owners, &wanted.owner, Some(&price));
     let hidden = CARRIED.iter().map(|name| (*name, form.value(name).to_owned())).collect();

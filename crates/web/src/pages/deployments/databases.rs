@@ -9,17 +9,17 @@ use branchyard_deployments::values::ServedName;
 use super::confirm;
 use super::connect::Addresses;
 use super::source;
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::format;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::pages::confirm::Question;
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::ConfirmQuestion;
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["name"];
 
-struct Row {
+struct ServedDatabaseRow {
     name: String,
     is_default: bool,
     size: String,
@@ -30,23 +30,23 @@ struct Row {
 #[template(path = "deployments/databases.html")]
 struct DatabasesPage {
     shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    frame: DeploymentFrame,
+    rows: Vec<ServedDatabaseRow>,
     form: Filled,
 }
 
 async fn filled(
-    visit: &Visit,
+    visit: &PageContext,
     access: DeploymentAccess<Observe>,
     view: &DeploymentView,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
-) -> Result<DatabasesPage, Stop> {
+) -> Result<DatabasesPage, PageError> {
     let found = visit.read(move |hub| hub.deployments().databases(&access)).await?;
     let addresses = Addresses::of(visit, view).filter(|_| frame.is_started());
     let rows = found
         .into_iter()
-        .map(|served| Row {
+        .map(|served| ServedDatabaseRow {
             url: addresses.as_ref().map(|addresses| addresses.of_database(served.name.as_str())),
             name: served.name.to_string(),
             is_default: served.is_default,
@@ -57,15 +57,15 @@ async fn filled(
 }
 
 /// `GET …/databases`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, view, frame) = deployment::open::<Observe>(&visit, Tab::Databases).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, view, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Databases).await?;
     let page = filled(&visit, access, &view, frame, Filled::default()).await?;
     visit.page(|shell| DatabasesPage { shell, ..page })
 }
 
 /// `POST …/databases`: an empty one, or a clone of one of this server.
-pub(crate) async fn add(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
+pub(crate) async fn add(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Databases).await?;
     let mut form = posted.form.again();
     let source = source::read(&posted.form, &mut form);
     let sent = match (posted.form.line("name"), &source) {
@@ -85,13 +85,13 @@ pub(crate) async fn add(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    let (access, view, frame) = deployment::open::<Observe>(&posted, Tab::Databases).await?;
+    let (access, view, frame) = deployment::open::<Observe>(&posted, DeploymentTab::Databases).await?;
     let page = filled(&posted, access, &view, frame, form).await?;
     posted.refuse(|shell| DatabasesPage { shell, ..page })
 }
 
-fn question(frame: &Frame, name: &str) -> Question {
-    Question {
+fn question(frame: &DeploymentFrame, name: &str) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Delete the database {name}?"),
         text: "All its tables, branches and history go at once. Backups made before keep it until they expire; a database of \
                this server that it was cloned from stays as it is."
@@ -103,19 +103,19 @@ fn question(frame: &Frame, name: &str) -> Question {
 }
 
 /// `GET …/databases/{database}/delete`
-pub(crate) async fn ask_delete(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Databases).await?;
+pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Databases).await?;
     let name = visit.segment("database");
     let found = visit.read(move |hub| hub.deployments().databases(&access)).await?;
     let found = found.into_iter().find(|served| served.name.as_str().eq_ignore_ascii_case(&name));
-    let found = found.ok_or_else(Stop::nothing_here)?;
+    let found = found.ok_or_else(PageError::nothing_here)?;
     let question = question(&frame, found.name.as_str());
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST …/databases/{database}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Databases).await?;
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Databases).await?;
     let name = posted.segment("database");
     let asked = name.clone();
     match posted.write(move |hub| hub.deployments().drop_database(&access, &asked)).await {

@@ -4,18 +4,18 @@ use askama::Template;
 use branchyard_deployments::access::{Manage, Observe};
 use branchyard_deployments::errors::DeploymentError;
 
-use super::{Section, sections};
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use super::{DeploymentSettingsSection, sections};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "deployments/general.html")]
-struct GeneralPage {
+struct DeploymentGeneralPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     sections: Vec<(&'static str, String, bool)>,
     keeps_version: bool,
     current: Option<String>,
@@ -24,24 +24,24 @@ struct GeneralPage {
     form: Filled,
 }
 
-async fn filled(visit: &Visit, form: Filled) -> Result<GeneralPage, Stop> {
-    let (access, view, frame) = deployment::open::<Observe>(visit, Tab::Settings).await?;
+async fn filled(visit: &PageContext, form: Filled) -> Result<DeploymentGeneralPage, PageError> {
+    let (access, view, frame) = deployment::open::<Observe>(visit, DeploymentTab::Settings).await?;
     let (current, available) = visit.read(move |hub| hub.deployments().versions(&access)).await?;
-    let sections = sections(&frame, Section::General);
+    let sections = sections(&frame, DeploymentSettingsSection::General);
     let (keeps_version, exposes_stats) = (view.deployment.keeps_version, view.deployment.expose_stats);
     let shell = Shell::default();
-    Ok(GeneralPage { shell, frame, sections, keeps_version, current, available, exposes_stats, form })
+    Ok(DeploymentGeneralPage { shell, frame, sections, keeps_version, current, available, exposes_stats, form })
 }
 
 /// `GET …/settings`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, Filled::default()).await?;
-    visit.page(|shell| GeneralPage { shell, ..page })
+    visit.page(|shell| DeploymentGeneralPage { shell, ..page })
 }
 
 /// `POST …/settings`: whether the engine is left as it is in service windows.
-pub(crate) async fn keep_version(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn keep_version(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let keep = posted.form.is_checked("keep");
     posted.write(move |hub| hub.deployments().keep_version(&access, keep, None)).await?;
     let said = match keep {
@@ -52,8 +52,8 @@ pub(crate) async fn keep_version(posted: Posted) -> Answer {
 }
 
 /// `POST …/settings/leave`: gives up the viewer's own role.
-pub(crate) async fn leave(posted: Posted) -> Answer {
-    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Settings).await?;
+pub(crate) async fn leave(posted: FormPost) -> PageResult {
+    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Settings).await?;
     let left = posted.write(move |hub| -> Result<_, DeploymentError> {
         match hub.deployments().leave(&access) {
             Ok(_) => Ok(true),
@@ -68,5 +68,5 @@ pub(crate) async fn leave(posted: Posted) -> Answer {
     let why =
         "Your role comes from the organization that owns it, not from the deployment: leave the organization instead.";
     let page = filled(&posted, Filled::default().wrong("", why)).await?;
-    posted.refuse(|shell| GeneralPage { shell, ..page })
+    posted.refuse(|shell| DeploymentGeneralPage { shell, ..page })
 }

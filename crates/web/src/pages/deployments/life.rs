@@ -9,17 +9,17 @@ use branchyard_deployments::{DeploymentView, NewInstance};
 
 use super::choices::{self, Choices, Chosen, Price};
 use super::confirm;
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::format;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
-use crate::pages::confirm::Question;
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::ConfirmQuestion;
+use crate::visit::{PageContext, PageResult};
 
-fn reboot_question(frame: &Frame) -> Question {
-    Question {
+fn reboot_question(frame: &DeploymentFrame) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Reboot {}/{}?", frame.owner, frame.name),
         text: "Requests that run get ten seconds to end, open transactions are rolled back, and for some seconds nothing is \
                served. Data, address and price stay as they are."
@@ -31,20 +31,20 @@ fn reboot_question(frame: &Frame) -> Question {
 }
 
 /// `GET …/instances/{instance}/reboot`
-pub(crate) async fn ask_reboot(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&visit, Tab::Overview).await?;
-    let id = InstanceId::parse(&visit.segment("instance")).map_err(|_| Stop::nothing_here())?;
+pub(crate) async fn ask_reboot(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Overview).await?;
+    let id = InstanceId::parse(&visit.segment("instance")).map_err(|_| PageError::nothing_here())?;
     let instances = visit.read(move |hub| hub.deployments().instances(&access)).await?;
     if !instances.iter().any(|instance| instance.id == id) {
-        return Err(Stop::nothing_here());
+        return Err(PageError::nothing_here());
     }
     let question = reboot_question(&frame);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST …/instances/{instance}/reboot`
-pub(crate) async fn reboot(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Overview).await?;
+pub(crate) async fn reboot(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Overview).await?;
     let id = posted.segment("instance");
     match posted.write(move |hub| hub.deployments().reboot(&access, &id, None)).await {
         Ok(_) => posted.redirect_saying(&format!("{}/operations", frame.path), "The reboot is queued."),
@@ -56,8 +56,8 @@ pub(crate) async fn reboot(posted: Posted) -> Answer {
     }
 }
 
-fn shutdown_question(frame: &Frame, view: &DeploymentView) -> Question {
-    Question {
+fn shutdown_question(frame: &DeploymentFrame, view: &DeploymentView) -> ConfirmQuestion {
+    ConfirmQuestion {
         title: format!("Shut {}/{} down?", frame.owner, frame.name),
         text: format!(
             "Clients are turned away, a last backup is made and checked, then the data is removed. From then on it costs \
@@ -71,15 +71,15 @@ fn shutdown_question(frame: &Frame, view: &DeploymentView) -> Question {
 }
 
 /// `GET …/shutdown`
-pub(crate) async fn ask_shutdown(visit: Visit) -> Answer {
-    let (_, view, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+pub(crate) async fn ask_shutdown(visit: PageContext) -> PageResult {
+    let (_, view, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Settings).await?;
     let question = shutdown_question(&frame, &view);
     confirm::ask(&visit, frame, question)
 }
 
 /// `POST …/shutdown`
-pub(crate) async fn shutdown(posted: Posted) -> Answer {
-    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn shutdown(posted: FormPost) -> PageResult {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     match posted.write(move |hub| hub.deployments().disable(&access, None)).await {
         Ok(_) => posted.redirect_saying(&frame.path, "It is shutting down; a last backup is made first."),
         Err(failure) => {
@@ -97,7 +97,7 @@ const START_FIELDS: &[&str] = &["backup_id", "instance_type_id", "volume_type_id
 #[template(path = "deployments/start.html")]
 struct StartPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
     choices: Choices,
     backups: Vec<(String, String)>,
@@ -108,7 +108,7 @@ struct StartPage {
 #[template(path = "deployments/start_agree.html")]
 struct StartAgreePage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
     hidden: Vec<(&'static str, String)>,
     price: Price,
@@ -120,8 +120,8 @@ fn label(backup: &Backup) -> String {
     format!("The backup {}, {size}", backup.id)
 }
 
-async fn startable(visit: &Visit, form: Filled, price: Option<Price>) -> Result<StartPage, Stop> {
-    let (access, view, frame) = deployment::open::<Manage>(visit, Tab::Settings).await?;
+async fn startable(visit: &PageContext, form: Filled, price: Option<Price>) -> Result<StartPage, PageError> {
+    let (access, view, frame) = deployment::open::<Manage>(visit, DeploymentTab::Settings).await?;
     let found = visit.read(move |hub| hub.deployments().backups(&access)).await?;
     let mut backups: Vec<(String, String)> =
         found.iter().map(|backup| (backup.id.to_string(), label(backup))).collect();
@@ -152,7 +152,7 @@ async fn startable(visit: &Visit, form: Filled, price: Option<Price>) -> Result<
 }
 
 /// `GET …/start?backup_id=…`
-pub(crate) async fn ask_start(visit: Visit) -> Answer {
+pub(crate) async fn ask_start(visit: PageContext) -> PageResult {
     let form = Filled::default().with("backup_id", visit.parameter("backup_id").unwrap_or_default());
     let page = startable(&visit, form, None).await?;
     if page.frame.state != RunState::Stopped {
@@ -163,8 +163,8 @@ pub(crate) async fn ask_start(visit: Visit) -> Answer {
 }
 
 /// `POST …/start`: shows the price again, asks for agreement, or starts, by the button that was pressed.
-pub(crate) async fn start(posted: Posted) -> Answer {
-    let (access, view, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn start(posted: FormPost) -> PageResult {
+    let (access, view, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let place = (view.deployment.cloud.as_str(), view.deployment.zone.as_str());
     let mut form = posted.form.again();
     let chosen = Chosen::read(&posted.form, &mut form, Some(place));
@@ -215,19 +215,19 @@ pub(crate) async fn start(posted: Posted) -> Answer {
 #[template(path = "deployments/deletion.html")]
 struct DeletionPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
 }
 
 /// `GET …/delete`
-pub(crate) async fn ask_delete(visit: Visit) -> Answer {
-    let (_, _, frame) = deployment::open::<Manage>(&visit, Tab::Settings).await?;
+pub(crate) async fn ask_delete(visit: PageContext) -> PageResult {
+    let (_, _, frame) = deployment::open::<Manage>(&visit, DeploymentTab::Settings).await?;
     visit.page(|shell| DeletionPage { shell, frame, form: Filled::default() })
 }
 
 /// `POST …/delete`, with owner and name typed.
-pub(crate) async fn delete(posted: Posted) -> Answer {
-    let (access, _, frame) = deployment::open::<Manage>(&posted, Tab::Settings).await?;
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
+    let (access, _, frame) = deployment::open::<Manage>(&posted, DeploymentTab::Settings).await?;
     let named = format!("{}/{}", frame.owner, frame.name);
     let mut form = posted.form.again();
     if posted.form.line("name") != named {

@@ -8,13 +8,13 @@ use branchyard_deployments::errors::DeploymentError;
 use branchyard_deployments::values::{DeploymentId, Usd};
 use branchyard_domain::values::OwnerName;
 
-use crate::deployment::{self, Standing};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentStanding};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::money;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Deployments on a page.
 const PAGE: usize = 30;
@@ -27,10 +27,10 @@ const STATES: &[(&str, &str, Option<RunState>)] = &[
     ("Stopped", "stopped", Some(RunState::Stopped)),
 ];
 
-struct Row {
+struct DeploymentListRow {
     name: String,
     href: String,
-    standing: Standing,
+    standing: DeploymentStanding,
     zone: String,
     size: String,
     hourly: String,
@@ -38,13 +38,13 @@ struct Row {
     created: Markup,
 }
 
-impl Row {
+impl DeploymentListRow {
     fn of(view: &DeploymentView, so_far: Usd, now: branchyard_domain::values::Timestamp) -> Self {
         let (deployment, size) = (&view.deployment, &view.primary.size);
         Self {
             name: deployment.locator.name.to_string(),
             href: deployment::path_of(&deployment.locator),
-            standing: Standing::of(view.health()),
+            standing: DeploymentStanding::of(view.health()),
             zone: deployment.zone.clone(),
             size: format!("{}, {} GB", size.type_name, size.volume_gb),
             hourly: money::hourly(view.hourly_cost),
@@ -62,13 +62,13 @@ struct ListPage {
     is_viewer: bool,
     states: Vec<(&'static str, String, bool)>,
     is_filtered: bool,
-    rows: Vec<Row>,
+    rows: Vec<DeploymentListRow>,
     is_live: bool,
     next: Option<String>,
 }
 
 /// Whether the viewer may list the deployments of an owner.
-pub(crate) async fn is_visible(visit: &Visit, owner: &OwnerName) -> Result<bool, Stop> {
+pub(crate) async fn is_visible(visit: &PageContext, owner: &OwnerName) -> Result<bool, PageError> {
     let (Some(user), owner) = (visit.caller.user().cloned(), owner.to_string()) else { return Ok(false) };
     let listed = visit.read(move |hub| match hub.deployments().list(&user, &owner, None, None, 1) {
         Ok(_) => Ok(true),
@@ -79,13 +79,13 @@ pub(crate) async fn is_visible(visit: &Visit, owner: &OwnerName) -> Result<bool,
 }
 
 /// `GET /deployments`
-pub(crate) async fn mine(visit: Visit) -> Answer {
+pub(crate) async fn mine(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     visit.redirect(&deployment::path_of_owner(user.name.as_str()))
 }
 
 /// `GET /deployments/{owner}?state=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     let sent = visit.segment("owner");
     let word = visit.parameter("state").unwrap_or_default();
@@ -117,7 +117,8 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let last = found.last().filter(|_| more).map(|(view, _)| view.deployment.id.to_string());
     let shown = if state.is_some() { word } else { String::new() };
     let next = last.map(|last| paths::with_query(&path, &[("state", &shown), ("after", &last)]));
-    let rows: Vec<Row> = found.iter().map(|(view, so_far)| Row::of(view, *so_far, now)).collect();
+    let rows: Vec<DeploymentListRow> =
+        found.iter().map(|(view, so_far)| DeploymentListRow::of(view, *so_far, now)).collect();
     let is_live = rows.iter().any(|row| row.standing.is_moving);
     let states = STATES.iter().map(|(label, name, _)| {
         let href = paths::with_query(&path, &[("state", name)]);

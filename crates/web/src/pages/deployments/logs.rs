@@ -8,16 +8,16 @@ use branchyard_deployments::ports::{OutputPosition, Towards};
 use branchyard_domain::values::Timestamp;
 use chrono::{DateTime, NaiveDateTime};
 
-use crate::deployment::{self, Frame, Tab};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::forms::Filled;
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Lines on a page.
 const PAGE: usize = 100;
 
-struct Line {
+struct LogLine {
     time: String,
     text: String,
     /// How severe it is, as a class of the style sheet.
@@ -28,10 +28,10 @@ struct Line {
 #[template(path = "deployments/logs.html")]
 struct LogsPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     form: Filled,
     instances: Vec<(String, String)>,
-    lines: Vec<Line>,
+    lines: Vec<LogLine>,
     is_filtered: bool,
     older: Option<String>,
     newer: Option<String>,
@@ -70,8 +70,8 @@ fn exact(at: Timestamp) -> String {
 }
 
 /// `GET …/logs?instance=…&from=…&until=…&older=…&newer=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Observe>(&visit, Tab::Logs).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Logs).await?;
     let sent = |name: &str| visit.parameter(name).unwrap_or_default();
     let (instance, from, until) = (sent("instance"), sent("from"), sent("until"));
     let mut form =
@@ -121,7 +121,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     if let Some(logs) = logs {
         older = logs.lines.first().filter(|_| logs.has_older).map(|first| to("older", first.begin));
         newer = logs.lines.last().filter(|_| at.is_some()).map(|last| to("newer", last.end));
-        let line = |line: branchyard_deployments::ports::OutputLine| Line {
+        let line = |line: branchyard_deployments::ports::OutputLine| LogLine {
             time: exact(line.time),
             class: class(&line.text),
             text: line.text,

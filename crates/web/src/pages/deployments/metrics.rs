@@ -9,12 +9,12 @@ use branchyard_deployments::ports::Metric;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::paths;
 use crate::plot::{Plot, amount};
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Rows of the table of one metric: the newest ones.
 const ROWS: usize = 500;
@@ -24,7 +24,7 @@ const WINDOWS: &[(&str, &str, i64)] =
     &[("", "Hour", 1), ("day", "Day", 24), ("week", "Week", 24 * 7), ("month", "30 days", 24 * 30)];
 
 /// A metric drawn, and in numbers.
-struct Shown {
+struct DrawnMetric {
     id: &'static str,
     title: &'static str,
     href: String,
@@ -32,14 +32,14 @@ struct Shown {
 }
 
 /// The window of the query.
-struct Window {
+struct MetricWindow {
     word: &'static str,
     from: Timestamp,
     to: Timestamp,
 }
 
-impl Window {
-    fn asked(visit: &Visit) -> Self {
+impl MetricWindow {
+    fn asked(visit: &PageContext) -> Self {
         let sent = visit.parameter("window").unwrap_or_default();
         let (word, _, hours) = WINDOWS.iter().find(|(word, ..)| *word == sent).copied().unwrap_or(("", "", 1));
         let to = visit.state.hub.now();
@@ -58,16 +58,16 @@ impl Window {
 #[template(path = "deployments/metrics.html")]
 struct MetricsPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     windows: Vec<(&'static str, String, bool)>,
-    metrics: Vec<Shown>,
+    metrics: Vec<DrawnMetric>,
     is_stopped: bool,
 }
 
 /// `GET …/metrics?window=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, view, frame) = deployment::open::<Observe>(&visit, Tab::Metrics).await?;
-    let window = Window::asked(&visit);
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, view, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Metrics).await?;
+    let window = MetricWindow::asked(&visit);
     let is_stopped = view.primary.state == RunState::Stopped;
     let (from, to) = (window.from, window.to);
     let read = visit.read(move |hub| -> Result<_, DeploymentError> {
@@ -79,7 +79,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     });
     let found = read.await?;
     let path = format!("{}/metrics", frame.path);
-    let shown = |data: MetricData| Shown {
+    let shown = |data: MetricData| DrawnMetric {
         id: data.metric.id(),
         title: data.metric.display_name(),
         href: paths::with_query(&format!("{path}/{}", data.metric.id()), &[("window", window.word)]),
@@ -94,7 +94,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 #[template(path = "deployments/metric.html")]
 struct MetricPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     windows: Vec<(&'static str, String, bool)>,
     title: &'static str,
     back: String,
@@ -107,11 +107,11 @@ struct MetricPage {
 }
 
 /// `GET …/metrics/{metric}?window=…`
-pub(crate) async fn show_one(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Observe>(&visit, Tab::Metrics).await?;
-    let window = Window::asked(&visit);
+pub(crate) async fn show_one(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Metrics).await?;
+    let window = MetricWindow::asked(&visit);
     let id = visit.segment("metric");
-    let metric = Metric::by_id(&id).ok_or_else(Stop::nothing_here)?;
+    let metric = Metric::by_id(&id).ok_or_else(PageError::nothing_here)?;
     let (from, to) = (window.from, window.to);
     let data = visit.read(move |hub| hub.deployments().metric(&access, &id, None, from, to)).await?;
     let rows: Vec<(String, Vec<Option<String>>)> = data

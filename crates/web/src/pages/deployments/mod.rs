@@ -21,7 +21,7 @@ mod source;
 
 use actix_web::web;
 
-use crate::deployment::Frame;
+use crate::deployment::DeploymentFrame;
 
 /// The pages of deployments.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {
@@ -55,20 +55,20 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
 
 /// The pages of the settings.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum DeploymentSettingsSection {
     General,
     Config,
     Collaborators,
 }
 
 /// The way between them: label, address, and whether it is the one that is shown.
-fn sections(frame: &Frame, shown: Section) -> Vec<(&'static str, String, bool)> {
+fn sections(frame: &DeploymentFrame, shown: DeploymentSettingsSection) -> Vec<(&'static str, String, bool)> {
     let all = [
-        (Section::General, "General", "", true),
-        (Section::Config, "Configuration", "/config", true),
-        (Section::Collaborators, "Collaborators", "/collaborators", frame.may_manage),
+        (DeploymentSettingsSection::General, "General", "", true),
+        (DeploymentSettingsSection::Config, "Configuration", "/config", true),
+        (DeploymentSettingsSection::Collaborators, "Collaborators", "/collaborators", frame.may_manage),
     ];
-    let link = |(section, label, below, _): (Section, &'static str, &str, bool)| {
+    let link = |(section, label, below, _): (DeploymentSettingsSection, &'static str, &str, bool)| {
         (label, format!("{}/settings{below}", frame.path), section == shown)
     };
     all.into_iter().filter(|(.., is_there)| *is_there).map(link).collect()

@@ -8,16 +8,16 @@ use branchyard_deployments::entities::{
 use branchyard_deployments::ports::DeploymentOperationFilter;
 use branchyard_domain::values::{OperationId, Timestamp};
 
-use crate::deployment::{self, Frame, Tab};
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Operations on a page.
 const PAGE: usize = 30;
 
-struct Row {
+struct DeploymentOperationListRow {
     id: String,
     title: &'static str,
     status: &'static str,
@@ -41,7 +41,7 @@ pub(super) fn failure(operation: &DeploymentOperation) -> Option<String> {
     })
 }
 
-impl Row {
+impl DeploymentOperationListRow {
     fn of(operation: &DeploymentOperation, now: Timestamp) -> Self {
         let (status, class, backup) = match &operation.progress {
             DeploymentProgress::Queued => ("Queued", "runs", None),
@@ -68,17 +68,17 @@ impl Row {
 
 #[derive(Template)]
 #[template(path = "deployments/operations.html")]
-struct OperationsPage {
+struct DeploymentOperationsPage {
     shell: Shell,
-    frame: Frame,
-    rows: Vec<Row>,
+    frame: DeploymentFrame,
+    rows: Vec<DeploymentOperationListRow>,
     is_live: bool,
     next: Option<String>,
 }
 
 /// `GET …/operations`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, _, frame) = deployment::open::<Observe>(&visit, Tab::Operations).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, _, frame) = deployment::open::<Observe>(&visit, DeploymentTab::Operations).await?;
     let before = visit.parameter("after").and_then(|id| OperationId::parse(&id).ok());
     let filter = DeploymentOperationFilter::default();
     let mut found = visit.read(move |hub| hub.deployments().operations(&access, filter, before, PAGE + 1)).await?;
@@ -86,6 +86,6 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let next = paths::next_page(&mut found, PAGE, &path, |last| last.id.to_string());
     let now = visit.state.hub.now();
     let is_live = found.iter().any(|operation| !operation.settled());
-    let rows = found.iter().map(|operation| Row::of(operation, now)).collect();
-    visit.page(|shell| OperationsPage { shell, frame, rows, is_live, next })
+    let rows = found.iter().map(|operation| DeploymentOperationListRow::of(operation, now)).collect();
+    visit.page(|shell| DeploymentOperationsPage { shell, frame, rows, is_live, next })
 }

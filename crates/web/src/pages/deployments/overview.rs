@@ -10,20 +10,20 @@ use branchyard_domain::errors::{Fault, TokenError};
 use branchyard_domain::values::{Timestamp, TokenExpiry};
 
 use super::connect::Addresses;
-use crate::deployment::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::deployment::{self, DeploymentFrame, DeploymentTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// An instance as a row.
-struct Row {
+struct InstanceListRow {
     id: String,
     what: String,
-    standing: deployment::Standing,
+    standing: deployment::DeploymentStanding,
     size: String,
     hourly: String,
     address: String,
@@ -31,13 +31,13 @@ struct Row {
     since: Option<Markup>,
 }
 
-impl Row {
+impl InstanceListRow {
     fn of(instance: &Instance, now: Timestamp) -> Self {
         let size = &instance.size;
         Self {
             id: instance.id.to_string(),
             what: if instance.index == 0 { "Primary".to_owned() } else { format!("Replica {}", instance.index) },
-            standing: deployment::Standing::of(instance.health()),
+            standing: deployment::DeploymentStanding::of(instance.health()),
             size: format!(
                 "{}, {} CPU, {} GB memory, {} GB volume",
                 size.type_name, size.cpus, size.memory_gb, size.volume_gb
@@ -54,9 +54,9 @@ impl Row {
 #[template(path = "deployments/overview.html")]
 struct OverviewPage {
     shell: Shell,
-    frame: Frame,
+    frame: DeploymentFrame,
     addresses: Option<Addresses>,
-    instances: Vec<Row>,
+    instances: Vec<InstanceListRow>,
     last_error: Option<String>,
     hourly: String,
     monthly: String,
@@ -76,13 +76,13 @@ struct OverviewPage {
 }
 
 /// `GET /deployments/{owner}/{deployment}`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, Filled::default(), None).await?;
     visit.page(|shell| OverviewPage { shell, ..page })
 }
 
-async fn filled(visit: &Visit, form: Filled, minted: Option<String>) -> Result<OverviewPage, Stop> {
-    let (access, view, frame) = deployment::open::<Observe>(visit, Tab::Overview).await?;
+async fn filled(visit: &PageContext, form: Filled, minted: Option<String>) -> Result<OverviewPage, PageError> {
+    let (access, view, frame) = deployment::open::<Observe>(visit, DeploymentTab::Overview).await?;
     let (now, created_at) = (visit.state.hub.now(), view.deployment.created_at);
     let read = visit.read(move |hub| -> Result<_, DeploymentError> {
         let instances = hub.deployments().instances(&access)?;
@@ -98,7 +98,7 @@ async fn filled(visit: &Visit, form: Filled, minted: Option<String>) -> Result<O
     Ok(OverviewPage {
         shell: Shell::default(),
         addresses,
-        instances: instances.iter().map(|instance| Row::of(instance, now)).collect(),
+        instances: instances.iter().map(|instance| InstanceListRow::of(instance, now)).collect(),
         last_error: deployment.last_error,
         hourly: money::hourly(hourly_cost),
         monthly: money::dollars(hourly_cost.per_month()),
@@ -120,8 +120,8 @@ async fn filled(visit: &Visit, form: Filled, minted: Option<String>) -> Result<O
 
 /// `POST /deployments/{owner}/{deployment}/tokens`: a token for a program that uses it. The answer shows the secret, the only
 /// one that ever does.
-pub(crate) async fn make_token(posted: Posted) -> Answer {
-    let (access, view, _) = deployment::open::<Observe>(&posted, Tab::Overview).await?;
+pub(crate) async fn make_token(posted: FormPost) -> PageResult {
+    let (access, view, _) = deployment::open::<Observe>(&posted, DeploymentTab::Overview).await?;
     let user = access.who().clone();
     let name = format!("Deployment {}", view.deployment.locator);
     let minted = posted.write(move |hub| -> Result<_, Fault> {

@@ -5,25 +5,25 @@ use std::sync::Arc;
 use actix_web::web;
 use askama::Template;
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 use crate::layout::Shell;
-use crate::reference::{Made, Reference};
-use crate::visit::{Answer, Visit};
+use crate::reference::{Reference, ReferenceDocument};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "docs/api.html")]
 struct ApiPage<'a> {
     shell: Shell,
-    made: &'a Made,
+    made: &'a ReferenceDocument,
     document: String,
     address: String,
 }
 
 /// `GET /docs/api/{name}`
-pub(crate) async fn show(visit: Visit, references: web::Data<Vec<Reference>>) -> Answer {
+pub(crate) async fn show(visit: PageContext, references: web::Data<Vec<Reference>>) -> PageResult {
     let name = visit.segment("name");
     let references = Arc::clone(&references);
-    let wanted = references.iter().find(|reference| reference.name() == name).ok_or_else(Stop::nothing_here)?;
+    let wanted = references.iter().find(|reference| reference.name() == name).ok_or_else(PageError::nothing_here)?;
     let (made, document, address) = (wanted.made(), wanted.document(), wanted.address());
     visit.page(|shell| ApiPage { shell, made, document, address })
 }

@@ -3,11 +3,11 @@
 use askama::Template;
 use branchyard_problem_details::{ErrorCode, Explanation};
 
-use crate::error_page::Stop;
+use crate::error_page::PageError;
 use crate::format::Markup;
 use crate::layout::Shell;
 use crate::prose;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "docs/errors.html")]
@@ -18,7 +18,7 @@ struct ErrorsPage {
 
 #[derive(Template)]
 #[template(path = "docs/error.html")]
-struct ErrorPage {
+struct ErrorDocsPage {
     shell: Shell,
     code: ErrorCode,
     told: Explanation,
@@ -29,12 +29,12 @@ fn inline(text: &str) -> Markup {
 }
 
 /// `GET /docs/errors`
-pub(crate) async fn list(visit: Visit) -> Answer {
+pub(crate) async fn list(visit: PageContext) -> PageResult {
     visit.page(|shell| ErrorsPage { shell, codes: ErrorCode::ALL })
 }
 
 /// `GET /docs/errors/{suffix}`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let code = ErrorCode::from_suffix(&visit.segment("suffix")).ok_or_else(Stop::nothing_here)?;
-    visit.page(|shell| ErrorPage { shell, code, told: code.explanation() })
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let code = ErrorCode::from_suffix(&visit.segment("suffix")).ok_or_else(PageError::nothing_here)?;
+    visit.page(|shell| ErrorDocsPage { shell, code, told: code.explanation() })
 }

@@ -17,7 +17,7 @@ const LINE: usize = 32;
 const STEP: usize = 24;
 
 /// A database in the tree, in the order in which it is drawn.
-struct Node {
+struct NetworkNode {
     locator: DatabaseLocator,
     depth: usize,
     /// The line of the one it was forked from.
@@ -26,7 +26,7 @@ struct Node {
 
 /// The tree.
 pub(super) struct Network {
-    nodes: Vec<Node>,
+    nodes: Vec<NetworkNode>,
     is_cut: bool,
 }
 
@@ -57,7 +57,7 @@ impl Network {
             return Ok(());
         }
         let line = self.nodes.len();
-        self.nodes.push(Node { locator: access.database().locator.clone(), depth, parent });
+        self.nodes.push(NetworkNode { locator: access.database().locator.clone(), depth, parent });
         for fork in hub.databases().forks(access, None, DRAWN)? {
             if let Some(fork) = seen(hub, caller, &fork)? {
                 self.add(hub, caller, &fork, depth + 1, Some(line))?;

@@ -8,12 +8,12 @@ use branchyard_domain::usecases::{ArrivedImport, Preview};
 use branchyard_domain::values::UploadId;
 
 use super::{MODES, format_name};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::{Stop, sentence};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::{PageError, sentence};
 use crate::format;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Records that are shown, and characters of a value.
 const ROWS: usize = 10;
@@ -22,21 +22,21 @@ const FIELDS: &[&str] =
     &["table_name", "branch_name", "import_operation", "primary_keys", "commit_message", "pull_request_branch_name"];
 
 /// A column of the file.
-struct Column {
+struct PreviewColumn {
     name: String,
     declared_type: String,
     is_key: bool,
 }
 
 /// A value of the file, cut.
-struct Value {
+struct PreviewValue {
     text: String,
     is_null: bool,
 }
 
 /// What is known of the file.
-enum Looked {
-    Rows { columns: Vec<Column>, rows: Vec<Vec<Value>> },
+enum PreviewOutcome {
+    Rows { columns: Vec<PreviewColumn>, rows: Vec<Vec<PreviewValue>> },
     Script,
     Refused { detail: String, problems: Vec<RowProblem> },
     TooSlow,
@@ -46,20 +46,20 @@ enum Looked {
 #[template(path = "import_upload.html")]
 struct UploadPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
     file_name: String,
     format: &'static str,
     size: String,
-    looked: Looked,
+    looked: PreviewOutcome,
     modes: Vec<(&'static str, &'static str)>,
     action: String,
 }
 
 /// The database, and the file of the path; a file that was used leads to its import.
-async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Upload), Stop> {
-    let (access, frame) = database::open::<Write>(visit, Tab::Imports).await?;
-    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| Stop::nothing_here())?;
+async fn named(visit: &PageContext) -> Result<(DatabaseAccess<Write>, DatabaseFrame, Upload), PageError> {
+    let (access, frame) = database::open::<Write>(visit, DatabaseTab::Imports).await?;
+    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| PageError::nothing_here())?;
     let seen = access.clone();
     let upload = visit
         .read(move |hub| match hub.imports().arrived(&seen, id) {
@@ -67,11 +67,11 @@ async fn named(visit: &Visit) -> Result<(DatabaseAccess<Write>, Frame, Upload), 
             other => other.map(Some),
         })
         .await?;
-    Ok((access, frame, upload.ok_or_else(Stop::nothing_here)?))
+    Ok((access, frame, upload.ok_or_else(PageError::nothing_here)?))
 }
 
 /// `GET /{owner}/{database}/imports/uploads/{upload}?name=…&table=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame, upload) = named(&visit).await?;
     let file_name = visit.parameter("name").unwrap_or_else(|| "file".to_owned());
     let table = visit.parameter("table").unwrap_or_else(|| table_named(&file_name));
@@ -99,12 +99,12 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 async fn page(
-    visit: &Visit,
+    visit: &PageContext,
     access: DatabaseAccess<Write>,
-    frame: Frame,
+    frame: DatabaseFrame,
     upload: &Upload,
     form: Filled,
-) -> Result<UploadPage, Stop> {
+) -> Result<UploadPage, PageError> {
     let (id, table) = (upload.id, form.value("table_name").to_owned());
     let preview = visit.run(&visit.state.uploads, move |hub| hub.imports().preview(&access, id, &table, ROWS)).await?;
     Ok(UploadPage {
@@ -120,12 +120,12 @@ async fn page(
     })
 }
 
-fn looked(preview: Preview) -> Looked {
+fn looked(preview: Preview) -> PreviewOutcome {
     match preview {
-        Preview::Rows { columns, primary_key, rows } => Looked::Rows {
+        Preview::Rows { columns, primary_key, rows } => PreviewOutcome::Rows {
             columns: columns
                 .into_iter()
-                .map(|column| Column {
+                .map(|column| PreviewColumn {
                     is_key: primary_key.contains(&column.name),
                     declared_type: if column.declared_type.is_empty() {
                         "any type".to_owned()
@@ -137,13 +137,13 @@ fn looked(preview: Preview) -> Looked {
                 .collect(),
             rows: rows.iter().map(|row| row.iter().map(value).collect()).collect(),
         },
-        Preview::Script => Looked::Script,
-        Preview::Refused { detail, problems } => Looked::Refused { detail: sentence(&detail), problems },
-        Preview::TooSlow => Looked::TooSlow,
+        Preview::Script => PreviewOutcome::Script,
+        Preview::Refused { detail, problems } => PreviewOutcome::Refused { detail: sentence(&detail), problems },
+        Preview::TooSlow => PreviewOutcome::TooSlow,
     }
 }
 
-fn value(cell: &Cell) -> Value {
+fn value(cell: &Cell) -> PreviewValue {
     let text = match cell {
         Cell::Null => "NULL".to_owned(),
         Cell::Integer(number) => number.to_string(),
@@ -153,7 +153,7 @@ fn value(cell: &Cell) -> Value {
     };
     let is_cut = text.chars().count() > VALUE;
     let cut: String = text.chars().take(VALUE).chain(is_cut.then_some('…')).collect();
-    Value { text: cut, is_null: matches!(cell, Cell::Null) }
+    PreviewValue { text: cut, is_null: matches!(cell, Cell::Null) }
 }
 
 /// A table for a file: its name without its ending, with `_` for whatever would need quoting.
@@ -165,7 +165,7 @@ fn table_named(file_name: &str) -> String {
 }
 
 /// `POST /{owner}/{database}/imports/uploads/{upload}`
-pub(crate) async fn start(posted: Posted) -> Answer {
+pub(crate) async fn start(posted: FormPost) -> PageResult {
     let (access, frame, upload) = named(&posted).await?;
     let form = posted.form.again();
     let mode = MODES.iter().find(|(name, ..)| *name == posted.form.line("import_operation"));

@@ -10,7 +10,8 @@ use branchyard_domain::errors::ImportError;
 use branchyard_domain::usecases::NewUpload;
 use branchyard_domain::values::UploadId;
 use branchyard_http_common::{
-    AppState, Failure, Multipart, Pumped, Refusal, UploadBody, UploadReader, form_boundary, segment, upload_channel,
+    ApiError, AppState, HandlerError, Multipart, Pumped, UploadBody, UploadReader, form_boundary, segment,
+    upload_channel,
 };
 use branchyard_problem_details::{ErrorCode, Problem};
 use futures_util::future::join;
@@ -18,13 +19,13 @@ use serde_json::json;
 
 use super::{FORM_FILE_BYTES, FORMATS, format_of};
 use crate::csrf;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Bytes of a part that a browser sends.
 const PART_BYTES: u64 = 8 << 20;
@@ -34,7 +35,7 @@ const FIELDS: &[&str] = &["file", "file_type"];
 #[template(path = "import_new.html")]
 struct NewImportPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
     /// Names and texts of the formats.
     formats: Vec<(&'static str, &'static str)>,
@@ -44,7 +45,7 @@ struct NewImportPage {
     limit: String,
 }
 
-fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
+fn page(visit: &PageContext, frame: DatabaseFrame, form: Filled) -> NewImportPage {
     let formats = std::iter::once(("", "By the name of the file"));
     let formats = formats.chain(FORMATS.iter().map(|(name, .., text)| (*name, *text))).collect();
     let endings = FORMATS.iter().flat_map(|(_, _, endings, _)| endings.iter()).map(|ending| format!(".{ending}"));
@@ -62,14 +63,14 @@ fn page(visit: &Visit, frame: Frame, form: Filled) -> NewImportPage {
 }
 
 /// `GET /{owner}/{database}/imports/new`
-pub(crate) async fn choose(visit: Visit) -> Answer {
-    let (_, frame) = database::open::<Write>(&visit, Tab::Imports).await?;
+pub(crate) async fn choose(visit: PageContext) -> PageResult {
+    let (_, frame) = database::open::<Write>(&visit, DatabaseTab::Imports).await?;
     let page = page(&visit, frame, Filled::default());
     visit.page(|shell| NewImportPage { shell, ..page })
 }
 
 /// The page that asks what to do with a file.
-fn next(frame: &Frame, upload: &Upload, file_name: &str) -> String {
+fn next(frame: &DatabaseFrame, upload: &Upload, file_name: &str) -> String {
     paths::with_query(&format!("{}/imports/uploads/{}", frame.path, upload.id), &[("name", file_name)])
 }
 
@@ -78,13 +79,13 @@ enum Rejected {
     /// It was not ours.
     Foreign,
     /// The file, or what was said of it.
-    Refused(Refusal),
+    Refused(ApiError),
     /// The format is missing.
     Format(&'static str),
 }
 
 /// `POST /{owner}/{database}/imports/new`: a form with a file in it.
-pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answer {
+pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> PageResult {
     let (body, reader) = upload_channel(payload);
     let (visit, access, frame, boundary) = match ready(&request).await {
         Ok(ready) => ready,
@@ -95,8 +96,9 @@ pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answ
         }
     };
     let (state, secret) = (visit.state.clone(), visit.secret.expose().to_owned());
-    let taken = visit
-        .run(&visit.state.uploads, move |hub| Ok::<_, Refusal>(take(hub, &state, &secret, &access, reader, &boundary)));
+    let taken = visit.run(&visit.state.uploads, move |hub| {
+        Ok::<_, ApiError>(take(hub, &state, &secret, &access, reader, &boundary))
+    });
     let (taken, pumped) = join(taken, body.pump(&visit.state.config.patience)).await;
     if pumped == Pumped::TooSlow {
         return Err(too_slow());
@@ -104,24 +106,24 @@ pub(crate) async fn receive(request: HttpRequest, payload: web::Payload) -> Answ
     let form = Filled::default();
     let form = match taken? {
         Ok((upload, file_name)) => return visit.redirect(&next(&frame, &upload, &file_name)),
-        Err(Rejected::Foreign) => return Err(Stop::ForeignForm),
+        Err(Rejected::Foreign) => return Err(PageError::ForeignForm),
         Err(Rejected::Format(why)) => form.wrong("file_type", why),
-        Err(Rejected::Refused(refusal)) => form.refused(Failure::of(refusal, &request), FIELDS)?,
+        Err(Rejected::Refused(refusal)) => form.refused(HandlerError::of(refusal, &request), FIELDS)?,
     };
     let page = page(&visit, frame, form);
     visit.refuse(|shell| NewImportPage { shell, ..page })
 }
 
-type Ready = (Visit, DatabaseAccess<Write>, Frame, Vec<u8>);
+type Ready = (PageContext, DatabaseAccess<Write>, DatabaseFrame, Vec<u8>);
 
-async fn ready(request: &HttpRequest) -> Result<Ready, Stop> {
-    let visit = Visit::begin(request).await?;
+async fn ready(request: &HttpRequest) -> Result<Ready, PageError> {
+    let visit = PageContext::begin(request).await?;
     if !csrf::is_from_here(&visit.state, request) {
-        return Err(Stop::ForeignForm);
+        return Err(PageError::ForeignForm);
     }
-    let (access, frame) = database::open::<Write>(&visit, Tab::Imports).await?;
+    let (access, frame) = database::open::<Write>(&visit, DatabaseTab::Imports).await?;
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let boundary = form_boundary(content_type.unwrap_or_default()).ok_or(Stop::ForeignForm)?;
+    let boundary = form_boundary(content_type.unwrap_or_default()).ok_or(PageError::ForeignForm)?;
     Ok((visit, access, frame, boundary))
 }
 
@@ -130,7 +132,7 @@ async fn let_it_end(body: UploadBody) {
     body.drain().await;
 }
 
-fn too_slow() -> Stop {
+fn too_slow() -> PageError {
     Problem::new(ErrorCode::ValidationFailed, "the file came too slowly; try again").into()
 }
 
@@ -170,8 +172,8 @@ fn take(
 }
 
 /// `POST /{owner}/{database}/imports/uploads`: what a script asks before it sends parts.
-pub(crate) async fn open(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Imports).await?;
+pub(crate) async fn open(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Imports).await?;
     let file_name = posted.form.line("name");
     let refused = |text: String| Ok(HttpResponse::UnprocessableEntity().json(json!({"error": text})));
     let file_type = match format_of(&posted.form.line("file_type"), &file_name) {
@@ -200,7 +202,7 @@ pub(crate) async fn open(posted: Posted) -> Answer {
 }
 
 /// `PUT /{owner}/{database}/imports/uploads/{upload}/{part}`: the bytes of a part, from a script of ours.
-pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Answer {
+pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> PageResult {
     let (body, mut reader) = upload_channel(payload);
     let (visit, access, id, number) = match part_of(&request).await {
         Ok(ready) => ready,
@@ -221,15 +223,15 @@ pub(crate) async fn put_part(request: HttpRequest, payload: web::Payload) -> Ans
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn part_of(request: &HttpRequest) -> Result<(Visit, DatabaseAccess<Write>, UploadId, u32), Stop> {
-    let visit = Visit::begin(request).await?;
+async fn part_of(request: &HttpRequest) -> Result<(PageContext, DatabaseAccess<Write>, UploadId, u32), PageError> {
+    let visit = PageContext::begin(request).await?;
     let is_ours = csrf::is_from_here(&visit.state, request)
         && csrf::has_token(&visit.state, request, visit.secret.expose(), None);
     if !is_ours {
-        return Err(Stop::ForeignForm);
+        return Err(PageError::ForeignForm);
     }
-    let (access, _) = database::open::<Write>(&visit, Tab::Imports).await?;
-    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| Stop::nothing_here())?;
-    let number = visit.segment("part").parse().map_err(|_| Stop::nothing_here())?;
+    let (access, _) = database::open::<Write>(&visit, DatabaseTab::Imports).await?;
+    let id = UploadId::parse(&visit.segment("upload")).map_err(|_| PageError::nothing_here())?;
+    let number = visit.segment("part").parse().map_err(|_| PageError::nothing_here())?;
     Ok((visit, access, id, number))
 }

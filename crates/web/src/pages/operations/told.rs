@@ -1,9 +1,11 @@
 //! Operations in words.
 
-use branchyard_domain::entities::{Failure, ImportMode, Operation, OperationStatus, Outcome, RowProblem, Work};
+use branchyard_domain::entities::{
+    ImportMode, Operation, OperationFailure, OperationStatus, Outcome, RowProblem, Work,
+};
 use branchyard_domain::values::Timestamp;
 
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
 use crate::paths;
 
@@ -11,14 +13,14 @@ use crate::paths;
 const MESSAGE: &str = "Message";
 
 /// Something an operation led to.
-pub(crate) struct Link {
+pub(crate) struct OperationLink {
     pub(crate) label: &'static str,
     pub(crate) text: String,
     pub(crate) href: String,
 }
 
 /// An operation as pages show it.
-pub(crate) struct Told {
+pub(crate) struct OperationView {
     /// What it does.
     pub(crate) title: String,
     pub(crate) href: String,
@@ -36,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) facts: Vec<(&'static str, String)>,
     /// The statements of a write.
     pub(crate) statements: Option<String>,
-    pub(crate) results: Vec<Link>,
+    pub(crate) results: Vec<OperationLink>,
     pub(crate) rows: Option<String>,
     /// Why it failed.
     pub(crate) failure: Option<String>,
@@ -44,9 +46,9 @@ pub(crate) struct Told {
     pub(crate) problems: Vec<RowProblem>,
 }
 
-impl Told {
+impl OperationView {
     /// An operation of the database of this frame; the result only for those who see it.
-    pub(crate) fn of(operation: &Operation, frame: &Frame, now: Timestamp, sees_result: bool) -> Self {
+    pub(crate) fn of(operation: &Operation, frame: &DatabaseFrame, now: Timestamp, sees_result: bool) -> Self {
         let (title, mut facts, statements) = work(&operation.work);
         if operation.is_concealed() {
             facts.retain(|(label, _)| *label != MESSAGE);
@@ -76,7 +78,7 @@ impl Told {
             statements,
             results,
             rows,
-            failure: failure.map(|failure: &Failure| crate::error_page::sentence(&failure.detail)),
+            failure: failure.map(|failure: &OperationFailure| crate::error_page::sentence(&failure.detail)),
             problems: failure.map(|failure| failure.rows.clone()).unwrap_or_default(),
         }
     }
@@ -140,16 +142,20 @@ const fn mode(mode: ImportMode) -> &'static str {
     }
 }
 
-fn results(outcome: &Outcome, frame: &Frame) -> (Vec<Link>, Option<String>) {
+fn results(outcome: &Outcome, frame: &DatabaseFrame) -> (Vec<OperationLink>, Option<String>) {
     let mut links = Vec::new();
     if let Some((_, locator)) = &outcome.database {
-        links.push(Link { label: "Database", text: locator.to_string(), href: paths::database(locator) });
+        links.push(OperationLink { label: "Database", text: locator.to_string(), href: paths::database(locator) });
     }
     if let Some(pull) = outcome.pull {
-        links.push(Link { label: "Pull", text: format!("Pull {pull}"), href: format!("{}/pulls/{pull}", frame.path) });
+        links.push(OperationLink {
+            label: "Pull",
+            text: format!("Pull {pull}"),
+            href: format!("{}/pulls/{pull}", frame.path),
+        });
     }
     if let Some(commit) = &outcome.commit {
-        links.push(Link { label: "Commit", text: format::short(commit), href: frame.commit(commit) });
+        links.push(OperationLink { label: "Commit", text: format::short(commit), href: frame.commit(commit) });
     }
     (links, outcome.rows_affected.map(|rows| format::counted(rows, "row changed", "rows changed")))
 }

@@ -6,30 +6,30 @@ use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{Description, DisplayName, OwnerName};
 
 use super::BASE_ROLES;
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::pages::database_settings::collaborators::role_named;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["name", "display_name", "description", "base_role"];
 
 #[derive(Template)]
 #[template(path = "organization_new.html")]
-struct NewPage {
+struct NewOrganizationPage {
     shell: Shell,
     form: Filled,
     roles: &'static [(&'static str, &'static str)],
 }
 
 /// `GET /organizations/new`
-pub(crate) async fn ask(visit: Visit) -> Answer {
+pub(crate) async fn ask(visit: PageContext) -> PageResult {
     visit.user()?;
     let form = Filled::default().with("base_role", "write");
-    visit.page(|shell| NewPage { shell, form, roles: BASE_ROLES })
+    visit.page(|shell| NewOrganizationPage { shell, form, roles: BASE_ROLES })
 }
 
 /// `POST /organizations/new`
-pub(crate) async fn create(posted: Posted) -> Answer {
+pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let name = form.checked("name", OwnerName::parse(&posted.form.line("name")));
@@ -56,5 +56,5 @@ pub(crate) async fn create(posted: Posted) -> Answer {
             Err(failure) => form = form.refused(failure, FIELDS)?,
         }
     }
-    posted.refuse(|shell| NewPage { shell, form, roles: BASE_ROLES })
+    posted.refuse(|shell| NewOrganizationPage { shell, form, roles: BASE_ROLES })
 }

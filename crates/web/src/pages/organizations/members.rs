@@ -3,21 +3,21 @@
 use askama::Template;
 use branchyard_domain::access::{Belong, OrganizationAccess, Own};
 use branchyard_domain::entities::{Member, MemberRole};
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 
-use super::{Head, MEMBER_ROLES, member_role, member_role_name};
-use crate::error_page::Stop;
+use super::{MEMBER_ROLES, OrganizationHeader, member_role, member_role_name};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Members on a page.
 const PAGE: usize = 50;
 const FIELDS: &[&str] = &["username", "role"];
 
-struct Row {
+struct MemberListRow {
     name: String,
     role: &'static str,
     since: Markup,
@@ -28,8 +28,8 @@ struct Row {
 #[template(path = "organization_members.html")]
 struct MembersPage {
     shell: Shell,
-    head: Head,
-    rows: Vec<Row>,
+    head: OrganizationHeader,
+    rows: Vec<MemberListRow>,
     next: Option<String>,
     roles: &'static [(&'static str, &'static str)],
     may_manage: bool,
@@ -37,12 +37,12 @@ struct MembersPage {
 }
 
 /// `GET /organizations/{organization}/members`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = filled(&visit, Filled::default().with("role", "member")).await?;
     visit.page(|shell| MembersPage { shell, ..page })
 }
 
-async fn filled(visit: &Visit, form: Filled) -> Result<MembersPage, Stop> {
+async fn filled(visit: &PageContext, form: Filled) -> Result<MembersPage, PageError> {
     let access: OrganizationAccess<Belong> = visit.organization().await?;
     let (name, role) = (access.organization().name.to_string(), access.role());
     let viewer = access.who().id;
@@ -51,25 +51,25 @@ async fn filled(visit: &Visit, form: Filled) -> Result<MembersPage, Stop> {
     let here = format!("/organizations/{name}/members");
     let next = paths::next_page(&mut found, PAGE, &here, |last| last.username.to_string());
     let now = visit.state.hub.now();
-    let row = |member: &Member| Row {
+    let row = |member: &Member| MemberListRow {
         name: member.username.to_string(),
         role: member_role_name(member.role),
         since: format::when(member.added_at, now),
         is_viewer: member.user_id == viewer,
     };
-    let (rows, head) = (found.iter().map(row).collect(), Head::of(&name, role, "Members"));
+    let (rows, head) = (found.iter().map(row).collect(), OrganizationHeader::of(&name, role, "Members"));
     let may_manage = role == Some(MemberRole::Owner);
     Ok(MembersPage { shell: Shell::default(), head, rows, next, roles: MEMBER_ROLES, may_manage, form })
 }
 
 /// `POST /organizations/{organization}/members`: adds somebody, or changes a role.
-pub(crate) async fn put(posted: Posted) -> Answer {
+pub(crate) async fn put(posted: FormPost) -> PageResult {
     let access: OrganizationAccess<Own> = posted.organization().await?;
     let here = format!("/organizations/{}/members", access.organization().name);
     let mut form = posted.form.again();
     if let Some(role) = form.checked("role", member_role(&posted.form.line("role"))) {
         let name = posted.form.line("username");
-        let put = posted.write(move |hub| -> Result<_, Refusal> {
+        let put = posted.write(move |hub| -> Result<_, ApiError> {
             let user = hub.people().user_named(&name)?;
             Ok(hub.members().put(&access, &user, role)?)
         });
@@ -93,7 +93,7 @@ const fn with_article(role: MemberRole) -> &'static str {
 }
 
 /// `POST /organizations/{organization}/members/remove`: removes somebody; everybody may leave.
-pub(crate) async fn remove(posted: Posted) -> Answer {
+pub(crate) async fn remove(posted: FormPost) -> PageResult {
     let name = posted.form.line("username");
     let is_viewer = posted.user()?.name.as_str().eq_ignore_ascii_case(&name);
     let removed = if is_viewer {

@@ -6,12 +6,12 @@ use branchyard_domain::entities::MemberRole;
 use branchyard_domain::usecases::EditOrganization;
 use branchyard_domain::values::{Description, DisplayName};
 
-use super::{BASE_ROLES, Head};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use super::{BASE_ROLES, OrganizationHeader};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::pages::database_settings::collaborators::{role_name, role_named};
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["display_name", "description", "base_role"];
 
@@ -19,15 +19,15 @@ const FIELDS: &[&str] = &["display_name", "description", "base_role"];
 #[template(path = "organization_settings.html")]
 struct SettingsPage {
     shell: Shell,
-    head: Head,
+    head: OrganizationHeader,
     form: Filled,
     deletion: Filled,
     roles: &'static [(&'static str, &'static str)],
 }
 
-async fn open(visit: &Visit) -> Result<(OrganizationAccess<Own>, Head), Stop> {
+async fn open(visit: &PageContext) -> Result<(OrganizationAccess<Own>, OrganizationHeader), PageError> {
     let access = visit.organization::<Own>().await?;
-    let head = Head::of(access.organization().name.as_str(), Some(MemberRole::Owner), "Settings");
+    let head = OrganizationHeader::of(access.organization().name.as_str(), Some(MemberRole::Owner), "Settings");
     Ok((access, head))
 }
 
@@ -40,14 +40,14 @@ fn as_it_is(access: &OrganizationAccess<Own>) -> Filled {
 }
 
 /// `GET /organizations/{organization}/settings`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, head) = open(&visit).await?;
     let form = as_it_is(&access);
     visit.page(|shell| SettingsPage { shell, head, form, deletion: Filled::default(), roles: BASE_ROLES })
 }
 
 /// `POST /organizations/{organization}/settings`
-pub(crate) async fn edit(posted: Posted) -> Answer {
+pub(crate) async fn edit(posted: FormPost) -> PageResult {
     let (access, head) = open(&posted).await?;
     let mut form = posted.form.again();
     let display_name = form.checked("display_name", DisplayName::parse(posted.form.line("display_name")));
@@ -71,7 +71,7 @@ pub(crate) async fn edit(posted: Posted) -> Answer {
 }
 
 /// `POST /organizations/{organization}/settings/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let (access, head) = open(&posted).await?;
     let form = as_it_is(&access);
     let mut deletion = posted.form.again();

@@ -3,28 +3,28 @@
 use askama::Template;
 use branchyard_domain::access::Read;
 
-use super::{Head, PullTab, edges, open};
-use crate::database::Frame;
+use super::{PullHeader, PullTab, edges, open};
+use crate::database::DatabaseFrame;
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Commits shown.
 const COMMITS: usize = 200;
 
 #[derive(Template)]
 #[template(path = "pull_commits.html")]
-struct CommitsPage {
+struct PullCommitsPage {
     shell: Shell,
-    frame: Frame,
-    head: Head,
+    frame: DatabaseFrame,
+    head: PullHeader,
     commits: Vec<CommitLine>,
     has_more: bool,
     missing: Option<String>,
 }
 
 /// `GET /{owner}/{database}/pulls/{number}/commits`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Read>(&visit, PullTab::Commits).await?;
     let (entries, is_cut, missing) = match edges(&visit, &access, &pull).await? {
         Err(text) => (Vec::new(), false, Some(text)),
@@ -36,5 +36,5 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let now = visit.state.hub.now();
     let has_more = is_cut || entries.len() > COMMITS;
     let commits = entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, &frame, now)).collect();
-    visit.page(|shell| CommitsPage { shell, frame, head, commits, has_more, missing })
+    visit.page(|shell| PullCommitsPage { shell, frame, head, commits, has_more, missing })
 }

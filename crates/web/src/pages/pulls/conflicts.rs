@@ -5,14 +5,14 @@ use branchyard_domain::access::Read;
 use branchyard_domain::entities::{Cell, Conflict, ConflictKind, PullState};
 use branchyard_domain::errors::PullError;
 
-use super::{Head, PullTab, edges, open, trouble};
+use super::{PullHeader, PullTab, edges, open, trouble};
 use crate::changes::CHARACTERS;
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::format;
 use crate::layout::Shell;
 use crate::paths;
 use crate::rows;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Conflicts looked at to know which tables have some.
 const LOOKED_AT: usize = 1_000;
@@ -27,7 +27,7 @@ const COLUMNS: usize = 30;
 
 /// A cell on one of the sides.
 struct SideCell {
-    cell: Option<rows::Cell>,
+    cell: Option<rows::CellView>,
     /// Whether it differs from what both sides started from.
     is_changed: bool,
 }
@@ -41,7 +41,7 @@ struct SideRow {
 }
 
 /// Something a merge could not settle.
-struct Shown {
+struct ConflictView {
     key: String,
     detail: Option<String>,
     columns: Vec<String>,
@@ -50,12 +50,12 @@ struct Shown {
 }
 
 /// The conflicts of a table.
-struct Table {
+struct ConflictTable {
     name: String,
     count: String,
     /// Whether choosing a side settles them.
     has_sides: bool,
-    conflicts: Vec<Shown>,
+    conflicts: Vec<ConflictView>,
     more: Option<String>,
 }
 
@@ -63,9 +63,9 @@ struct Table {
 #[template(path = "pull_conflicts.html")]
 struct ConflictsPage {
     shell: Shell,
-    frame: Frame,
-    head: Head,
-    tables: Vec<Table>,
+    frame: DatabaseFrame,
+    head: PullHeader,
+    tables: Vec<ConflictTable>,
     unnamed: usize,
     /// Whether a merge waits for nothing but decisions.
     can_be_settled: bool,
@@ -76,7 +76,7 @@ struct ConflictsPage {
 }
 
 /// `GET /{owner}/{database}/pulls/{number}/conflicts?table=…&skip=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Read>(&visit, PullTab::Conflicts).await?;
     let only = visit.parameter("table");
     let skip = visit.parameter("skip").and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
@@ -115,14 +115,14 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// The conflicts by table, of which they come in order.
-fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Table> {
+fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<ConflictTable> {
     let is_cut = found.len() == LOOKED_AT;
     let groups: Vec<&[Conflict]> = found.chunk_by(|a, b| a.table == b.table).collect();
     let last = groups.len();
     let table = |(at, group): (usize, &[Conflict])| {
         let name = group.first().map(|conflict| conflict.table.clone()).unwrap_or_default();
         let count = format::counted(group.len() as u64, "conflict", "conflicts");
-        Table {
+        ConflictTable {
             count: if is_cut && at + 1 == last { format!("at least {count}") } else { count },
             has_sides: group.iter().all(|conflict| conflict.kind == ConflictKind::Row),
             conflicts: group.iter().take(SOME).map(|conflict| shown(conflict, branches)).collect(),
@@ -133,9 +133,9 @@ fn tables(found: &[Conflict], path: &str, branches: &(String, String)) -> Vec<Ta
     groups.into_iter().enumerate().map(table).collect()
 }
 
-fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: &(String, String)) -> Table {
+fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: &(String, String)) -> ConflictTable {
     let next = (skip + PAGE).to_string();
-    Table {
+    ConflictTable {
         name: name.to_owned(),
         count: format!("from conflict {} on", format::count(skip as u64 + 1)),
         has_sides: false,
@@ -144,15 +144,17 @@ fn one_table(name: &str, found: &[Conflict], skip: usize, path: &str, branches: 
     }
 }
 
-type Row = Option<Vec<(String, Cell)>>;
+type ConflictCells = Option<Vec<(String, Cell)>>;
 
-fn cell_of<'a>(row: &'a Row, column: &str) -> Option<&'a Cell> {
+fn cell_of<'a>(row: &'a ConflictCells, column: &str) -> Option<&'a Cell> {
     row.as_ref()?.iter().find(|(name, _)| name == column).map(|(_, cell)| cell)
 }
 
-fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> Shown {
-    let key =
-        conflict.primary_key.iter().map(|(name, cell)| format!("{name} = {}", rows::Cell::of(cell, CHARACTERS).text));
+fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> ConflictView {
+    let key = conflict
+        .primary_key
+        .iter()
+        .map(|(name, cell)| format!("{name} = {}", rows::CellView::of(cell, CHARACTERS).text));
     let key: Vec<String> = key.collect();
     let columns = columns(conflict);
     let sides = match conflict.kind {
@@ -163,7 +165,7 @@ fn shown(conflict: &Conflict, (ours, theirs): &(String, String)) -> Shown {
         ],
         ConflictKind::Schema | ConflictKind::Constraint => Vec::new(),
     };
-    Shown {
+    ConflictView {
         key: key.join(", "),
         detail: conflict.detail.clone(),
         hidden_columns: columns.len().saturating_sub(COLUMNS),
@@ -190,12 +192,12 @@ fn columns(conflict: &Conflict) -> Vec<String> {
     columns
 }
 
-fn side(label: &'static str, branch: String, row: &Row, conflict: &Conflict, columns: &[String]) -> SideRow {
+fn side(label: &'static str, branch: String, row: &ConflictCells, conflict: &Conflict, columns: &[String]) -> SideRow {
     let cells = row.as_ref().map(|_| {
         let cells = columns.iter().take(COLUMNS).map(|name| {
             let cell = cell_of(row, name);
             SideCell {
-                cell: cell.map(|cell| rows::Cell::of(cell, CHARACTERS)),
+                cell: cell.map(|cell| rows::CellView::of(cell, CHARACTERS)),
                 is_changed: label != "Base" && cell != cell_of(&conflict.base, name),
             }
         });

@@ -10,16 +10,16 @@ use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::{CommentId, LongText, Timestamp};
 use branchyard_http_common::{bound, open_token, token};
 
-use super::{Head, PullTab, edges, open, read, trouble};
-use crate::database::Frame;
-use crate::error_page::Stop;
+use super::{PullHeader, PullTab, edges, open, read, trouble};
+use crate::database::DatabaseFrame;
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::markdown;
 use crate::news;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Comments of a page.
 const PAGE: usize = 100;
@@ -30,7 +30,7 @@ const MERGES: usize = 50;
 const EVENTS: usize = 200;
 
 /// A comment.
-struct Said {
+struct CommentView {
     id: String,
     author: String,
     when: Markup,
@@ -38,20 +38,20 @@ struct Said {
 }
 
 /// Something that was done to the pull.
-struct Done {
+struct ActivityView {
     by: String,
     word: &'static str,
     when: Markup,
 }
 
 /// What stands in the conversation, by time.
-enum Entry {
-    Said(Said),
-    Done(Done),
+enum ConversationEntry {
+    Said(CommentView),
+    Done(ActivityView),
 }
 
 /// How it was merged.
-struct End {
+struct MergeView {
     by: String,
     when: Markup,
     /// The commit of the merge.
@@ -77,13 +77,13 @@ enum Merging {
 #[template(path = "pull.html")]
 struct PullPage {
     shell: Shell,
-    frame: Frame,
-    head: Head,
+    frame: DatabaseFrame,
+    head: PullHeader,
     description: Option<Markup>,
-    entries: Vec<Entry>,
+    entries: Vec<ConversationEntry>,
     first: Option<String>,
     next: Option<String>,
-    end: Option<End>,
+    end: Option<MergeView>,
     merging: Merging,
     /// Why the last merge failed.
     failed: Option<String>,
@@ -100,14 +100,14 @@ struct PullPage {
 }
 
 /// `GET /{owner}/{database}/pulls/{number}?page=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Read>(&visit, PullTab::Conversation).await?;
     let page = page(&visit, &access, frame, pull, head, Filled::default()).await?;
     visit.page(page)
 }
 
 /// `POST /{owner}/{database}/pulls/{number}/comments`
-pub(crate) async fn comment(posted: Posted) -> Answer {
+pub(crate) async fn comment(posted: FormPost) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
     let mut form = posted.form.again();
     let text = posted.form.text("body");
@@ -127,13 +127,13 @@ pub(crate) async fn comment(posted: Posted) -> Answer {
 }
 
 async fn page<L: Level>(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<L>,
-    frame: Frame,
+    frame: DatabaseFrame,
     pull: Pull,
-    head: Head,
+    head: PullHeader,
     form: Filled,
-) -> Result<impl FnOnce(Shell) -> PullPage, Stop> {
+) -> Result<impl FnOnce(Shell) -> PullPage, PageError> {
     let bound = bound(&["comments page", &access.database().id.to_string(), &pull.number.to_string()]);
     let key: Option<(i64, String)> =
         visit.parameter("page").and_then(|page| open_token(&visit.state.keys, &bound, &page));
@@ -167,10 +167,11 @@ async fn page<L: Level>(
     // What was done between the comments of this page, and after them where it is the last one.
     let (begin, stop) = (after.map(|(at, _)| at), comments.last().filter(|_| has_more).map(|last| last.created_at));
     let is_here = |at: Timestamp| begin.is_none_or(|begin| at > begin) && stop.is_none_or(|stop| at <= stop);
-    let said = comments.into_iter().map(|comment| (comment.created_at, Entry::Said(said(comment, now))));
+    let said = comments.into_iter().map(|comment| (comment.created_at, ConversationEntry::Said(said(comment, now))));
     let done = done.into_iter().filter(|activity| is_here(activity.at)).rev();
-    let mut entries: Vec<(Timestamp, Entry)> =
-        said.chain(done.filter_map(|activity| Some((activity.at, Entry::Done(trace(activity, now)?))))).collect();
+    let mut entries: Vec<(Timestamp, ConversationEntry)> = said
+        .chain(done.filter_map(|activity| Some((activity.at, ConversationEntry::Done(trace(activity, now)?)))))
+        .collect();
     entries.sort_by_key(|(at, _)| *at);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
     let end = end(&frame, &pull, now);
@@ -183,7 +184,7 @@ async fn page<L: Level>(
         PullState::Open | PullState::Merged { .. } => None,
     };
     let asks_to_publish = !pull.is_within() && !frame.is_private;
-    let head = Head { is_changing: matches!(merging, Merging::UnderWay(_)), ..head };
+    let head = PullHeader { is_changing: matches!(merging, Merging::UnderWay(_)), ..head };
     Ok(move |shell| PullPage {
         shell,
         frame,
@@ -204,8 +205,8 @@ async fn page<L: Level>(
     })
 }
 
-fn said(comment: PullComment, now: Timestamp) -> Said {
-    Said {
+fn said(comment: PullComment, now: Timestamp) -> CommentView {
+    CommentView {
         id: comment.id.to_string(),
         author: comment.author.to_string(),
         when: format::when(comment.created_at, now),
@@ -214,11 +215,11 @@ fn said(comment: PullComment, now: Timestamp) -> Said {
 }
 
 /// That it was closed or reopened. How it was opened stands at the beginning, how it was merged at the end.
-fn trace(activity: Activity, now: Timestamp) -> Option<Done> {
+fn trace(activity: Activity, now: Timestamp) -> Option<ActivityView> {
     let ActivityKind::Pull { action, .. } = activity.kind else { return None };
     match action {
         PullAction::Opened | PullAction::Merged => None,
-        PullAction::Closed | PullAction::Reopened => Some(Done {
+        PullAction::Closed | PullAction::Reopened => Some(ActivityView {
             by: activity.by_name.to_string(),
             word: news::done(action),
             when: format::when(activity.at, now),
@@ -226,10 +227,10 @@ fn trace(activity: Activity, now: Timestamp) -> Option<Done> {
     }
 }
 
-fn end(frame: &Frame, pull: &Pull, now: Timestamp) -> Option<End> {
+fn end(frame: &DatabaseFrame, pull: &Pull, now: Timestamp) -> Option<MergeView> {
     match &pull.state {
         PullState::Open | PullState::Closed { .. } => None,
-        PullState::Merged { at, by, commit, .. } => Some(End {
+        PullState::Merged { at, by, commit, .. } => Some(MergeView {
             by: by.to_string(),
             when: format::when(*at, now),
             commit: format::short(commit),
@@ -240,11 +241,11 @@ fn end(frame: &Frame, pull: &Pull, now: Timestamp) -> Option<End> {
 
 /// How a merge stands; and why the last one failed.
 async fn merging<L: Level>(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<L>,
     pull: &Pull,
     last: Option<OperationStatus>,
-) -> Result<(Merging, Option<String>), Stop> {
+) -> Result<(Merging, Option<String>), PageError> {
     if pull.state != PullState::Open {
         return Ok((Merging::Over, None));
     }
@@ -279,10 +280,10 @@ async fn merging<L: Level>(
 
 /// The newest merge of this pull: how it stands.
 async fn last_merge<L: Level>(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<L>,
     pull: &Pull,
-) -> Result<Option<OperationStatus>, Stop> {
+) -> Result<Option<OperationStatus>, PageError> {
     let (access, number) = (access.clone(), pull.number);
     let found = visit
         .read(move |hub| -> Result<_, OperationError> {

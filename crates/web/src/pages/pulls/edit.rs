@@ -6,25 +6,25 @@ use branchyard_domain::errors::{Fault, PullError};
 use branchyard_domain::usecases::{EditPull, WantedState};
 use branchyard_domain::values::{LongText, Title};
 
-use super::{Head, PullTab, open};
-use crate::database::Frame;
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use super::{PullHeader, PullTab, open};
+use crate::database::DatabaseFrame;
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::pages::confirm::{self, Question};
-use crate::visit::{Answer, Visit};
+use crate::pages::confirm::{self, ConfirmQuestion};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "pull_edit.html")]
 struct EditPage {
     shell: Shell,
-    frame: Frame,
-    head: Head,
+    frame: DatabaseFrame,
+    head: PullHeader,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/pulls/{number}/edit`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
     let pull = visit.read(move |hub| hub.pulls().editable(&access, pull.number)).await?;
     let form = Filled::default().with("title", pull.title).with("description", pull.description.unwrap_or_default());
@@ -32,7 +32,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /{owner}/{database}/pulls/{number}/edit`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
     let mut form = posted.form.again();
     let title = form.checked("title", Title::parse(posted.form.line("title")));
@@ -46,12 +46,12 @@ pub(crate) async fn send(posted: Posted) -> Answer {
 }
 
 /// `POST /{owner}/{database}/pulls/{number}/state`
-pub(crate) async fn set_state(posted: Posted) -> Answer {
+pub(crate) async fn set_state(posted: FormPost) -> PageResult {
     let (access, _, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
     let state = match posted.form.line("state").as_str() {
         "open" => WantedState::Open,
         "closed" => WantedState::Closed,
-        _ => return Err(Stop::nothing_here()),
+        _ => return Err(PageError::nothing_here()),
     };
     let publish = posted.form.is_checked("publish");
     let edit = EditPull { state: Some(state), publish, ..EditPull::default() };
@@ -70,16 +70,16 @@ pub(crate) async fn set_state(posted: Posted) -> Answer {
             &head.path,
             "Nothing was changed: the source database is not public. Tick that everybody may see the branch, then reopen the pull.",
         ),
-        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+        Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
 }
 
 /// `GET /{owner}/{database}/pulls/{number}/withdraw`
-pub(crate) async fn ask_to_withdraw(visit: Visit) -> Answer {
+pub(crate) async fn ask_to_withdraw(visit: PageContext) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&visit, PullTab::Conversation).await?;
     let (owner, name) = (frame.owner.clone(), frame.name.clone());
     visit.read(move |hub| hub.pulls().withdrawable(access.caller(), &owner, &name, pull.number)).await?;
-    let question = Question {
+    let question = ConfirmQuestion {
         title: format!("Withdraw pull {}?", head.number),
         text:
             "The commits and changes that the pull shows are hidden at once. The pull is closed and cannot be reopened."
@@ -92,7 +92,7 @@ pub(crate) async fn ask_to_withdraw(visit: Visit) -> Answer {
 }
 
 /// `POST /{owner}/{database}/pulls/{number}/withdraw`
-pub(crate) async fn withdraw(posted: Posted) -> Answer {
+pub(crate) async fn withdraw(posted: FormPost) -> PageResult {
     let (access, frame, pull, head) = open::<Participate>(&posted, PullTab::Conversation).await?;
     let withdrawn = posted
         .write(move |hub| {

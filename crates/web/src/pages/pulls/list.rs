@@ -6,11 +6,11 @@ use branchyard_domain::ports::{PullFilter, PullStanding};
 use branchyard_domain::values::PullNumber;
 
 use super::state_of;
-use crate::database::{self, Frame, Tab};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 30;
 
@@ -23,7 +23,7 @@ const STATES: [(&str, &str, Option<PullStanding>); 4] = [
 ];
 
 /// A pull in the list.
-struct Item {
+struct PullItem {
     number: PullNumber,
     title: String,
     href: String,
@@ -41,17 +41,17 @@ type Choice = (&'static str, String, bool);
 #[template(path = "pulls.html")]
 struct PullsPage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     state: &'static str,
     states: Vec<Choice>,
     search: String,
-    pulls: Vec<Item>,
+    pulls: Vec<PullItem>,
     next: Option<String>,
 }
 
 /// `GET /{owner}/{database}/pulls?state=…&q=…&before=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Pulls).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Pulls).await?;
     let path = format!("{}/pulls", frame.path);
     let asked = visit.parameter("state").unwrap_or_default();
     let (state, _, standing) = STATES.into_iter().find(|(name, _, _)| *name == asked).unwrap_or(STATES[0]);
@@ -65,7 +65,7 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let state_asked = if state == "open" { "" } else { state };
     let next = last.map(|last| paths::with_query(&path, &[("state", state_asked), ("q", &search), ("before", &last)]));
     let now = visit.state.hub.now();
-    let pulls = found.into_iter().map(|pull| Item {
+    let pulls = found.into_iter().map(|pull| PullItem {
         href: format!("{path}/{}", pull.number),
         number: pull.number,
         state: state_of(&pull.state),

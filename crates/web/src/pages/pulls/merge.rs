@@ -9,13 +9,13 @@ use branchyard_domain::usecases::MergePull;
 use branchyard_domain::values::LongText;
 
 use super::{PullTab, open};
-use crate::error_page::Stop;
-use crate::forms::{Form, Posted};
+use crate::error_page::PageError;
+use crate::forms::{Form, FormPost};
 use crate::settled;
-use crate::visit::Answer;
+use crate::visit::PageResult;
 
 /// Accepts the merge. How it goes stands on the page of the pull.
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let (access, _, pull, head) = open::<Write>(&posted, PullTab::Conversation).await?;
     let message = match LongText::parse(posted.form.text("message")) {
         Ok(message) => message,
@@ -34,7 +34,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
             | PullError::BranchMissing(_)
             | PullError::QueueFull(_)),
         ) => posted.redirect_saying(&head.path, &format!("Not merged: {error}.")),
-        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+        Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
 }
 

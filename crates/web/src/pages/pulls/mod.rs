@@ -17,11 +17,11 @@ use branchyard_domain::usecases::PullEdges;
 use branchyard_domain::values::PullNumber;
 
 use crate::changes::Brings;
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::paths;
-use crate::visit::Visit;
+use crate::visit::PageContext;
 
 /// The tabs of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum PullTab {
 }
 
 /// What is above the pages of one pull.
-struct Head {
+struct PullHeader {
     number: PullNumber,
     title: String,
     /// Its page.
@@ -55,8 +55,8 @@ struct Head {
     active: PullTab,
 }
 
-impl Head {
-    fn new(visit: &Visit, frame: &Frame, pull: &Pull, brings: Brings, active: PullTab) -> Self {
+impl PullHeader {
+    fn new(visit: &PageContext, frame: &DatabaseFrame, pull: &Pull, brings: Brings, active: PullTab) -> Self {
         let at = |path: &str, branch: &str| paths::with_query(path, &[("ref", branch)]);
         let is_within = pull.from_database_id == pull.database_id;
         let from = match is_within {
@@ -105,19 +105,22 @@ fn state_of(state: &PullState) -> &'static str {
 }
 
 /// The pull of the path, in a database that the visitor has access to at level `L`.
-async fn open<L: Level>(visit: &Visit, active: PullTab) -> Result<(DatabaseAccess<L>, Frame, Pull, Head), Stop> {
-    let (access, frame) = database::open::<L>(visit, Tab::Pulls).await?;
+async fn open<L: Level>(
+    visit: &PageContext,
+    active: PullTab,
+) -> Result<(DatabaseAccess<L>, DatabaseFrame, Pull, PullHeader), PageError> {
+    let (access, frame) = database::open::<L>(visit, DatabaseTab::Pulls).await?;
     let (pull, head) = read(visit, &access, &frame, active).await?;
     Ok((access, frame, pull, head))
 }
 
 async fn read<L: Level>(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<L>,
-    frame: &Frame,
+    frame: &DatabaseFrame,
     active: PullTab,
-) -> Result<(Pull, Head), Stop> {
-    let number = PullNumber::parse(&visit.segment("number")).map_err(|_| Stop::nothing_here())?;
+) -> Result<(Pull, PullHeader), PageError> {
+    let number = PullNumber::parse(&visit.segment("number")).map_err(|_| PageError::nothing_here())?;
     let of = access.clone();
     let (pull, brings) = visit
         .read(move |hub| -> Result<_, PullError> {
@@ -126,7 +129,7 @@ async fn read<L: Level>(
             Ok((pull, brings))
         })
         .await?;
-    let head = Head::new(visit, frame, &pull, Brings::of(&brings.unwrap_or_default()), active);
+    let head = PullHeader::new(visit, frame, &pull, Brings::of(&brings.unwrap_or_default()), active);
     Ok((pull, head))
 }
 
@@ -135,10 +138,10 @@ const FETCHING: &str = "The commits of the source branch are being fetched. Relo
 
 /// The commits a pull stands between, or in words why there are none.
 async fn edges<L: Level>(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<L>,
     pull: &Pull,
-) -> Result<Result<PullEdges, String>, Stop> {
+) -> Result<Result<PullEdges, String>, PageError> {
     let (access, pull) = (access.clone(), pull.clone());
     let found = visit
         .read(move |hub| match hub.pulls().edges(&access, &pull) {

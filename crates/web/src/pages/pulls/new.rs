@@ -6,16 +6,16 @@ use branchyard_domain::entities::DatabaseLocator;
 use branchyard_domain::errors::{Fault, PullError};
 use branchyard_domain::usecases::{NewPull, PreviewStage, PullEdges, PullPreview};
 use branchyard_domain::values::{LongText, PullNumber, Title};
-use branchyard_http_common::Refusal;
+use branchyard_http_common::ApiError;
 
 use super::trouble;
-use crate::changes::{self, Asked, Changes};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use crate::changes::{self, Changes, ChangesQuery};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Branches, and forks, that the form offers; any other can be typed.
 const OFFERED: usize = 100;
@@ -24,15 +24,15 @@ const COMMITS: usize = 50;
 
 /// The two ends, as they were chosen.
 #[derive(Debug, Clone, Default)]
-struct Ends {
+struct ChosenRefs {
     /// Owner and name of the source.
     source: (String, String),
     from: String,
     to: String,
 }
 
-impl Ends {
-    fn new(frame: &Frame, source: &str, from: String, to: String) -> Self {
+impl ChosenRefs {
+    fn new(frame: &DatabaseFrame, source: &str, from: String, to: String) -> Self {
         let own = || (frame.owner.clone(), frame.name.clone());
         let source = source.trim().split_once('/').map(|(owner, name)| (owner.to_owned(), name.to_owned()));
         let to = if to.is_empty() { frame.default_branch.clone() } else { to };
@@ -50,7 +50,7 @@ enum Merges {
 }
 
 /// What the pull would do.
-struct Preview {
+struct PullPreviewView {
     commits: Vec<CommitLine>,
     has_more_commits: bool,
     changes: Changes,
@@ -58,10 +58,10 @@ struct Preview {
 }
 
 /// What came of looking at the two branches.
-enum Looked {
+enum CompareOutcome {
     /// No source branch is chosen yet.
     NotYet,
-    At(Box<Preview>),
+    At(Box<PullPreviewView>),
     /// The commits of the source have to be fetched first.
     Unprepared,
     /// They are being fetched.
@@ -76,31 +76,31 @@ enum Looked {
 #[template(path = "pull_new.html")]
 struct NewPullPage {
     shell: Shell,
-    frame: Frame,
-    ends: Ends,
+    frame: DatabaseFrame,
+    ends: ChosenRefs,
     sources: Vec<String>,
     from_branches: Vec<String>,
     to_branches: Vec<String>,
-    looked: Looked,
+    looked: CompareOutcome,
     /// Whether the pull makes visible to everybody what is not.
     publishes: bool,
     form: Filled,
 }
 
 /// `GET /{owner}/{database}/pulls/new?source=…&from=…&to=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Participate>(&visit, Tab::Pulls).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&visit, DatabaseTab::Pulls).await?;
     let asked = |name: &str| visit.parameter(name).map(|text| text.trim().to_owned()).unwrap_or_default();
-    let ends = Ends::new(&frame, &asked("source"), asked("from"), asked("to"));
+    let ends = ChosenRefs::new(&frame, &asked("source"), asked("from"), asked("to"));
     let page = page(&visit, &access, frame, ends, Filled::default()).await?;
     visit.page(page)
 }
 
 /// `POST /{owner}/{database}/pulls/new/prepare`: fetches what the preview needs.
-pub(crate) async fn prepare(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
+pub(crate) async fn prepare(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Pulls).await?;
     let line = |name: &str| posted.form.line(name);
-    let ends = Ends::new(&frame, &line("source"), line("from"), line("to"));
+    let ends = ChosenRefs::new(&frame, &line("source"), line("from"), line("to"));
     let path = address(&frame, &ends);
     let prepared = posted
         .write(move |hub| Ok::<_, Fault>(hub.pulls().prepare(&access, &ends.source, &ends.from, &ends.to)))
@@ -113,23 +113,23 @@ pub(crate) async fn prepare(posted: Posted) -> Answer {
             Err(error @ PullError::TooManyPreviews) => {
                 posted.redirect_saying(&path, &format!("Not prepared: {error}."))
             }
-            Err(error) => Err(Stop::refused(error.into(), posted.request())),
+            Err(error) => Err(PageError::refused(error.into(), posted.request())),
         },
     }
 }
 
 /// The page with the two ends chosen.
-fn address(frame: &Frame, ends: &Ends) -> String {
+fn address(frame: &DatabaseFrame, ends: &ChosenRefs) -> String {
     let source = format!("{}/{}", ends.source.0, ends.source.1);
     let path = format!("{}/pulls/new", frame.path);
     crate::paths::with_query(&path, &[("source", &source), ("from", &ends.from), ("to", &ends.to)])
 }
 
 /// `POST /{owner}/{database}/pulls`
-pub(crate) async fn send(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Participate>(&posted, Tab::Pulls).await?;
+pub(crate) async fn send(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Participate>(&posted, DatabaseTab::Pulls).await?;
     let line = |name: &str| posted.form.line(name);
-    let ends = Ends::new(&frame, &line("source"), line("from"), line("to"));
+    let ends = ChosenRefs::new(&frame, &line("source"), line("from"), line("to"));
     let mut form = posted.form.again();
     let title = form.checked("title", Title::parse(line("title")));
     let description = form.checked("description", LongText::parse(posted.form.text("description")));
@@ -148,9 +148,9 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         match posted.write(move |hub| Ok::<_, Fault>(hub.pulls().open(&of, wanted, None))).await? {
             Ok(pull) => return posted.redirect(&format!("{pulls}/{}", pull.number)),
             Err(error) => match refused(error) {
-                Ok(Looked::Refused(text)) => form.fault("", text),
+                Ok(CompareOutcome::Refused(text)) => form.fault("", text),
                 Ok(_) => form.fault("", "such a pull is open already"),
-                Err(error) => return Err(Stop::refused(error.into(), posted.request())),
+                Err(error) => return Err(PageError::refused(error.into(), posted.request())),
             },
         }
     }
@@ -159,19 +159,19 @@ pub(crate) async fn send(posted: Posted) -> Answer {
 }
 
 /// Why there can be no such pull, when that is for people to read.
-fn refused(error: PullError) -> Result<Looked, PullError> {
+fn refused(error: PullError) -> Result<CompareOutcome, PullError> {
     match error {
-        PullError::Duplicate(number) => Ok(Looked::Duplicate(number)),
+        PullError::Duplicate(number) => Ok(CompareOutcome::Duplicate(number)),
         PullError::NoSuchSource => {
-            Ok(Looked::Refused("There is no such source database, or you may not see it.".to_owned()))
+            Ok(CompareOutcome::Refused("There is no such source database, or you may not see it.".to_owned()))
         }
         error @ (PullError::OtherNetwork(_)
         | PullError::SameBranch
         | PullError::NoSuchBranch { .. }
         | PullError::OtherTarget(_)
         | PullError::SourceDenied
-        | PullError::BranchMissing(_)) => Ok(Looked::Refused(error.to_string())),
-        PullError::NeedsPublish => Ok(Looked::Refused(
+        | PullError::BranchMissing(_)) => Ok(CompareOutcome::Refused(error.to_string())),
+        PullError::NeedsPublish => Ok(CompareOutcome::Refused(
             "The source database is not public. Tick that everybody may see the branch, then open the pull.".to_owned(),
         )),
         other => Err(other),
@@ -179,22 +179,24 @@ fn refused(error: PullError) -> Result<Looked, PullError> {
 }
 
 async fn page(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<Participate>,
-    frame: Frame,
-    ends: Ends,
+    frame: DatabaseFrame,
+    ends: ChosenRefs,
     form: Filled,
-) -> Result<impl FnOnce(Shell) -> NewPullPage, Stop> {
+) -> Result<impl FnOnce(Shell) -> NewPullPage, PageError> {
     let offered = offered(visit, access, &ends).await?;
     let (looked, publishes) = match ends.from.is_empty() {
-        true => (Looked::NotYet, false),
+        true => (CompareOutcome::NotYet, false),
         false => look(visit, access, &frame, &ends).await?,
     };
     let form = match &looked {
-        Looked::Unprepared | Looked::Preparing if form.value("title").is_empty() && !form.has_faults() => {
+        CompareOutcome::Unprepared | CompareOutcome::Preparing
+            if form.value("title").is_empty() && !form.has_faults() =>
+        {
             form.with("title", ends.from.clone())
         }
-        Looked::At(preview) if form.value("title").is_empty() && !form.has_faults() => {
+        CompareOutcome::At(preview) if form.value("title").is_empty() && !form.has_faults() => {
             form.with("title", suggested(preview, &ends))
         }
         _ => form,
@@ -204,7 +206,7 @@ async fn page(
 }
 
 /// A title for a pull of one commit; of several, the branch says more.
-fn suggested(preview: &Preview, ends: &Ends) -> String {
+fn suggested(preview: &PullPreviewView, ends: &ChosenRefs) -> String {
     match &preview.commits[..] {
         [only] => only.message.chars().take(Title::MAX).collect(),
         _ => ends.from.clone(),
@@ -217,10 +219,14 @@ struct Offered {
     to_branches: Vec<String>,
 }
 
-async fn offered(visit: &Visit, access: &DatabaseAccess<Participate>, ends: &Ends) -> Result<Offered, Stop> {
+async fn offered(
+    visit: &PageContext,
+    access: &DatabaseAccess<Participate>,
+    ends: &ChosenRefs,
+) -> Result<Offered, PageError> {
     let (access, (owner, name), caller) = (access.clone(), ends.source.clone(), visit.caller.clone());
     let offered = visit
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let names = |branches: Vec<branchyard_domain::entities::Branch>| -> Vec<String> {
                 branches.into_iter().map(|branch| branch.name.to_string()).collect()
             };
@@ -242,7 +248,7 @@ async fn offered(visit: &Visit, access: &DatabaseAccess<Participate>, ends: &End
 }
 
 /// What was found between the two ends.
-struct Found {
+struct PullComparison {
     edges: PullEdges,
     entries: Vec<branchyard_domain::entities::LogEntry>,
     is_cut: bool,
@@ -252,14 +258,14 @@ struct Found {
 
 /// What can be shown of the pull, and whether opening it publishes.
 async fn look(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<Participate>,
-    frame: &Frame,
-    ends: &Ends,
-) -> Result<(Looked, bool), Stop> {
+    frame: &DatabaseFrame,
+    ends: &ChosenRefs,
+) -> Result<(CompareOutcome, bool), PageError> {
     let (of, wanted) = (access.clone(), ends.clone());
     let found = visit
-        .read(move |hub| -> Result<_, Refusal> {
+        .read(move |hub| -> Result<_, ApiError> {
             let PullPreview { publishes, stage } =
                 match hub.pulls().preview(&of, &wanted.source, &wanted.from, &wanted.to) {
                     Ok(preview) => preview,
@@ -267,8 +273,8 @@ async fn look(
                 };
             let edges = match stage {
                 PreviewStage::Ready(edges) => edges,
-                PreviewStage::Preparing => return Ok(Err((Looked::Preparing, publishes))),
-                PreviewStage::Unprepared => return Ok(Err((Looked::Unprepared, publishes))),
+                PreviewStage::Preparing => return Ok(Err((CompareOutcome::Preparing, publishes))),
+                PreviewStage::Unprepared => return Ok(Err((CompareOutcome::Unprepared, publishes))),
             };
             let (entries, is_cut) = log::since(hub, &of, &edges.base, &edges.theirs)?;
             let merges = if edges.base == edges.theirs {
@@ -280,23 +286,23 @@ async fn look(
                     Err(error) => Merges::Unknown(trouble(error)?),
                 }
             };
-            Ok(Ok(Found { edges, entries, is_cut, merges, publishes }))
+            Ok(Ok(PullComparison { edges, entries, is_cut, merges, publishes }))
         })
         .await?;
-    let Found { edges, entries, is_cut, merges, publishes } = match found {
+    let PullComparison { edges, entries, is_cut, merges, publishes } = match found {
         Ok(found) => found,
         Err(looked) => return Ok(looked),
     };
-    let asked = Asked::of(visit, access, edges.base, edges.theirs);
+    let asked = ChangesQuery::of(visit, access, edges.base, edges.theirs);
     let (of, wanted) = (access.clone(), asked.clone());
     let found = visit.read(move |hub| changes::find(hub, &of, &wanted)).await?;
     let path = address(frame, ends);
     let now = visit.state.hub.now();
-    let preview = Preview {
+    let preview = PullPreviewView {
         has_more_commits: is_cut || entries.len() > COMMITS,
         commits: entries.iter().take(COMMITS).map(|entry| CommitLine::new(entry, frame, now)).collect(),
         changes: Changes::new(visit, access, &asked, &found, &path),
         merges,
     };
-    Ok((Looked::At(Box::new(preview)), publishes))
+    Ok((CompareOutcome::At(Box::new(preview)), publishes))
 }

@@ -4,17 +4,17 @@ use askama::Template;
 use branchyard_domain::errors::SignUpError;
 use branchyard_domain::values::InvitationId;
 
-use super::{Sections, sections};
-use crate::error_page::Stop;
+use super::{SettingsNav, sections};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/invitations";
 
-struct Item {
+struct InvitationItem {
     id: String,
     made: Markup,
     expires: Markup,
@@ -24,24 +24,24 @@ struct Item {
 #[template(path = "settings/invitations.html")]
 struct InvitationsPage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     form: Filled,
     link: Option<String>,
-    open: Vec<Item>,
+    open: Vec<InvitationItem>,
 }
 
 async fn fill(
-    visit: &Visit,
+    visit: &PageContext,
     form: Filled,
     link: Option<String>,
-) -> Result<impl FnOnce(Shell) -> InvitationsPage + use<>, Stop> {
+) -> Result<impl FnOnce(Shell) -> InvitationsPage + use<>, PageError> {
     let user = visit.user()?;
     let found = visit.read(move |hub| hub.invitations().list(&user)).await?;
     let now = visit.state.hub.now();
     let open = found
         .into_iter()
-        .map(|invitation| Item {
+        .map(|invitation| InvitationItem {
             id: invitation.id.to_string(),
             made: format::when(invitation.created_at, now),
             expires: format::when(invitation.expires_at, now),
@@ -52,13 +52,13 @@ async fn fill(
 }
 
 /// `GET /settings/invitations`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = fill(&visit, Filled::default(), None).await?;
     visit.page(page)
 }
 
 /// `POST /settings/invitations`; the answer shows the link, the only one that ever does.
-pub(crate) async fn create(posted: Posted) -> Answer {
+pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let minted = posted
         .write(move |hub| -> Result<_, SignUpError> {
@@ -84,9 +84,9 @@ pub(crate) async fn create(posted: Posted) -> Answer {
 }
 
 /// `POST /settings/invitations/revoke`
-pub(crate) async fn revoke(posted: Posted) -> Answer {
+pub(crate) async fn revoke(posted: FormPost) -> PageResult {
     let user = posted.user()?;
-    let id = InvitationId::parse(&posted.form.line("id")).map_err(|_| Stop::nothing_here())?;
+    let id = InvitationId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
     posted.write(move |hub| hub.invitations().revoke(&user, id)).await?;
     posted.redirect_saying(HERE, "The invitation is taken back.")
 }

@@ -7,12 +7,12 @@ pub(super) mod sessions;
 pub(super) mod tokens;
 pub(super) mod usage;
 
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// The pages, for the list beside them.
-type Sections = Vec<(&'static str, &'static str)>;
+type SettingsNav = Vec<(&'static str, &'static str)>;
 
-fn sections(visit: &Visit) -> Sections {
+fn sections(visit: &PageContext) -> SettingsNav {
     let mut sections = vec![
         ("Profile", "/settings/profile"),
         ("Password", "/settings/password"),
@@ -27,7 +27,7 @@ fn sections(visit: &Visit) -> Sections {
 }
 
 /// `GET /settings`
-pub(super) async fn index(visit: Visit) -> Answer {
+pub(super) async fn index(visit: PageContext) -> PageResult {
     visit.user()?;
     visit.redirect("/settings/profile")
 }

@@ -5,10 +5,10 @@ use askama::Template;
 use branchyard_auth::PlainPassword;
 use branchyard_domain::errors::{Fault, SignInError};
 
-use super::{Sections, sections};
-use crate::forms::{Filled, Posted};
+use super::{SettingsNav, sections};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/password";
 
@@ -16,26 +16,26 @@ const HERE: &str = "/settings/password";
 #[template(path = "settings/password.html")]
 struct PasswordPage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     form: Filled,
     has_password: bool,
 }
 
-fn fill(visit: &Visit, form: Filled) -> impl FnOnce(Shell) -> PasswordPage {
+fn fill(visit: &PageContext, form: Filled) -> impl FnOnce(Shell) -> PasswordPage {
     let sections = sections(visit);
     let has_password = visit.caller.user().is_some_and(|user| user.password_hash.is_some());
     move |shell| PasswordPage { shell, sections, here: HERE, form, has_password }
 }
 
 /// `GET /settings/password`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     visit.user()?;
     visit.page(fill(&visit, Filled::default()))
 }
 
 /// `POST /settings/password`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     // The old password can be guessed here as well as on the sign-in page.

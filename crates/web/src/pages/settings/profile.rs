@@ -7,16 +7,16 @@ use branchyard_domain::entities::User;
 use branchyard_domain::usecases::Profile;
 use branchyard_domain::values::{Description, DisplayName, EmailAddress, WebAddress};
 
-use super::{Sections, sections};
-use crate::forms::{Filled, Posted};
+use super::{SettingsNav, sections};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "settings/profile.html")]
 struct ProfilePage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     form: Filled,
     emails: Vec<(String, bool)>,
@@ -34,20 +34,20 @@ fn said(user: &User) -> Filled {
         .with("website", said(&user.website_url))
 }
 
-fn fill(visit: &Visit, user: &User, form: Filled, email_form: Filled) -> impl FnOnce(Shell) -> ProfilePage {
+fn fill(visit: &PageContext, user: &User, form: Filled, email_form: Filled) -> impl FnOnce(Shell) -> ProfilePage {
     let sections = sections(visit);
     let emails = user.emails.iter().map(|email| (email.address.clone(), email.is_primary)).collect();
     move |shell| ProfilePage { shell, sections, here: HERE, form, emails, email_form }
 }
 
 /// `GET /settings/profile`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     visit.page(fill(&visit, &user, said(&user), Filled::default()))
 }
 
 /// `POST /settings/profile`
-pub(crate) async fn send(posted: Posted) -> Answer {
+pub(crate) async fn send(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let display_name = form.checked("display_name", DisplayName::parse(posted.form.line("display_name")));
@@ -67,7 +67,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
 }
 
 /// `POST /settings/profile/emails`
-pub(crate) async fn add_email(posted: Posted) -> Answer {
+pub(crate) async fn add_email(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let Some(address) = form.checked("email", EmailAddress::parse(&posted.form.line("email"))) else {
@@ -84,14 +84,14 @@ pub(crate) async fn add_email(posted: Posted) -> Answer {
 }
 
 /// `POST /settings/profile/emails/remove`
-pub(crate) async fn remove_email(posted: Posted) -> Answer {
+pub(crate) async fn remove_email(posted: FormPost) -> PageResult {
     let (user, address) = (posted.user()?, posted.form.line("email"));
     posted.write(move |hub| hub.people().remove_email(&user, &address)).await?;
     posted.redirect_saying(HERE, "The address is removed.")
 }
 
 /// `POST /settings/profile/emails/primary`
-pub(crate) async fn choose_email(posted: Posted) -> Answer {
+pub(crate) async fn choose_email(posted: FormPost) -> PageResult {
     let (user, address) = (posted.user()?, posted.form.line("email"));
     posted.write(move |hub| hub.people().choose_email(&user, &address)).await?;
     posted.redirect_saying(HERE, "Commits carry that address from now on.")

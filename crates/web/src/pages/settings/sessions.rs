@@ -4,17 +4,17 @@ use askama::Template;
 use branchyard_domain::errors::Fault;
 use branchyard_domain::values::SessionId;
 
-use super::{Sections, sections};
-use crate::error_page::Stop;
+use super::{SettingsNav, sections};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::Posted;
+use crate::forms::FormPost;
 use crate::layout::Shell;
-use crate::session::Jar;
-use crate::visit::{Answer, Visit};
+use crate::session::CookieKind;
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/sessions";
 
-struct Item {
+struct SessionItem {
     id: String,
     browser: String,
     address: String,
@@ -27,19 +27,19 @@ struct Item {
 #[template(path = "settings/sessions.html")]
 struct SessionsPage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
-    sessions: Vec<Item>,
+    sessions: Vec<SessionItem>,
 }
 
 /// `GET /settings/sessions`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     let found = visit.read(move |hub| -> Result<_, Fault> { hub.sessions().list(&user) }).await?;
     let (now, this) = (visit.state.hub.now(), visit.session.as_ref().map(|session| session.id));
     let sessions = found
         .into_iter()
-        .map(|session| Item {
+        .map(|session| SessionItem {
             id: session.id.to_string(),
             browser: browser(&session.last_use.user_agent),
             address: session.last_use.address,
@@ -53,21 +53,21 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /settings/sessions/end`
-pub(crate) async fn end(posted: Posted) -> Answer {
+pub(crate) async fn end(posted: FormPost) -> PageResult {
     let user = posted.user()?;
-    let id = SessionId::parse(&posted.form.line("id")).map_err(|_| Stop::nothing_here())?;
+    let id = SessionId::parse(&posted.form.line("id")).map_err(|_| PageError::nothing_here())?;
     posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end(&user, id) }).await?;
     posted.redirect_saying(HERE, "The session is ended.")
 }
 
 /// `POST /settings/sessions/end-all`
-pub(crate) async fn end_all(posted: Posted) -> Answer {
+pub(crate) async fn end_all(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let kept = posted.session.as_ref().map(|session| session.id).filter(|_| !posted.form.is_checked("here"));
     posted.write(move |hub| -> Result<_, Fault> { hub.sessions().end_all(&user, kept) }).await?;
     match kept {
         Some(_) => posted.redirect_saying(HERE, "You are signed out everywhere else."),
-        None => posted.redirect_with("/sign-in", [Jar::Session.clear(&posted.state)]),
+        None => posted.redirect_with("/sign-in", [CookieKind::Session.clear(&posted.state)]),
     }
 }
 

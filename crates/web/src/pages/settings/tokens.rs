@@ -5,18 +5,18 @@ use branchyard_domain::entities::Token;
 use branchyard_domain::errors::{Fault, TokenError};
 use branchyard_domain::values::{TokenExpiry, TokenId};
 
-use super::{Sections, sections};
-use crate::error_page::Stop;
+use super::{SettingsNav, sections};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
-use crate::forms::{Filled, Posted};
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/tokens";
 const PAGE: usize = 100;
 
-struct Item {
+struct TokenItem {
     id: String,
     name: String,
     is_expired: bool,
@@ -30,13 +30,13 @@ struct Item {
 #[template(path = "settings/tokens.html")]
 struct TokensPage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     form: Filled,
     minted: Option<String>,
     origin: String,
     expiries: Vec<(&'static str, &'static str)>,
-    tokens: Vec<Item>,
+    tokens: Vec<TokenItem>,
     next: Option<String>,
 }
 
@@ -44,7 +44,7 @@ struct TokensPage {
 #[template(path = "settings/delete_token.html")]
 struct DeletePage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     name: String,
 }
@@ -59,10 +59,10 @@ const fn words(expiry: TokenExpiry) -> &'static str {
 }
 
 async fn fill(
-    visit: &Visit,
+    visit: &PageContext,
     form: Filled,
     minted: Option<String>,
-) -> Result<impl FnOnce(Shell) -> TokensPage + use<>, Stop> {
+) -> Result<impl FnOnce(Shell) -> TokensPage + use<>, PageError> {
     let user = visit.user()?;
     let after = visit.parameter("after").and_then(|text| TokenId::parse(&text).ok());
     let mut found: Vec<Token> = visit.read(move |hub| hub.tokens().list(&user, after, PAGE + 1)).await?;
@@ -78,7 +78,7 @@ async fn fill(
                 Some(last) => (last.address.clone(), last.user_agent.clone()),
                 None => Default::default(),
             };
-            Item {
+            TokenItem {
                 id: token.id.to_string(),
                 is_expired: token.expired(now),
                 expires: format::when(token.expires_at, now),
@@ -95,13 +95,13 @@ async fn fill(
 }
 
 /// `GET /settings/tokens`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let page = fill(&visit, Filled::default().with("expires", TokenExpiry::Days90.as_str()), None).await?;
     visit.page(page)
 }
 
 /// `POST /settings/tokens`; the answer shows the secret, the only one that ever does.
-pub(crate) async fn create(posted: Posted) -> Answer {
+pub(crate) async fn create(posted: FormPost) -> PageResult {
     let user = posted.user()?;
     let mut form = posted.form.again();
     let expiry = form.checked("expires", TokenExpiry::parse(&posted.form.line("expires")));
@@ -138,20 +138,20 @@ pub(crate) async fn create(posted: Posted) -> Answer {
 }
 
 /// `GET /settings/tokens/{id}/delete`
-pub(crate) async fn ask(visit: Visit) -> Answer {
+pub(crate) async fn ask(visit: PageContext) -> PageResult {
     let user = visit.user()?;
-    let id = TokenId::parse(&visit.segment("id")).map_err(|_| Stop::nothing_here())?;
+    let id = TokenId::parse(&visit.segment("id")).map_err(|_| PageError::nothing_here())?;
     // There are at most as many as one may have, so the one is among them.
     let all = visit.read(move |hub| hub.tokens().list(&user, None, usize::from(u16::MAX))).await?;
-    let token = all.into_iter().find(|token| token.id == id).ok_or_else(Stop::nothing_here)?;
+    let token = all.into_iter().find(|token| token.id == id).ok_or_else(PageError::nothing_here)?;
     let sections = sections(&visit);
     visit.page(|shell| DeletePage { shell, sections, here: HERE, name: token.name })
 }
 
 /// `POST /settings/tokens/{id}/delete`
-pub(crate) async fn delete(posted: Posted) -> Answer {
+pub(crate) async fn delete(posted: FormPost) -> PageResult {
     let user = posted.user()?;
-    let id = TokenId::parse(&posted.segment("id")).map_err(|_| Stop::nothing_here())?;
+    let id = TokenId::parse(&posted.segment("id")).map_err(|_| PageError::nothing_here())?;
     let gone = posted.write(move |hub| hub.tokens().delete(&user, id)).await?;
     posted.redirect_saying(HERE, &format!("The token “{}” is deleted.", gone.name))
 }

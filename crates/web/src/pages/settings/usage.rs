@@ -6,12 +6,12 @@ use branchyard_deployments::entities::RunState;
 use branchyard_domain::values::Timestamp;
 use chrono::{DateTime, Datelike as _, Months, NaiveDate};
 
-use super::{Sections, sections};
+use super::{SettingsNav, sections};
 use crate::deployment;
 use crate::layout::Shell;
 use crate::money;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/usage";
 
@@ -36,7 +36,7 @@ impl Month {
     }
 
     /// The month of the query (`?month=`); the present one when there is none that can be read, or it is yet to come.
-    pub(crate) fn asked(visit: &Visit, now: Timestamp) -> Self {
+    pub(crate) fn asked(visit: &PageContext, now: Timestamp) -> Self {
         let asked = visit.parameter("month").and_then(|text| Self::parse(&text));
         asked.filter(|month| *month <= Self::at(now)).unwrap_or_else(|| Self::at(now))
     }
@@ -69,14 +69,14 @@ impl Month {
     }
 }
 
-struct Row {
+struct UsageRow {
     name: String,
     href: Option<String>,
     state: &'static str,
     amount: String,
 }
 
-struct Owner {
+struct OwnerUsageView {
     name: String,
     href: String,
     amount: String,
@@ -84,13 +84,13 @@ struct Owner {
     limit: Option<String>,
     /// Hundredths of the limit that are committed, for the bar.
     percent: Option<i64>,
-    rows: Vec<Row>,
+    rows: Vec<UsageRow>,
 }
 
-impl Owner {
+impl OwnerUsageView {
     fn of(usage: OwnerUsage) -> Self {
         let name = usage.owner.to_string();
-        let row = |(deployment, state, amount): (String, RunState, branchyard_deployments::values::Usd)| Row {
+        let row = |(deployment, state, amount): (String, RunState, branchyard_deployments::values::Usd)| UsageRow {
             state: match state {
                 RunState::Starting => "Starting",
                 RunState::Started => "Started",
@@ -122,21 +122,21 @@ impl Owner {
 #[template(path = "settings/usage.html")]
 struct UsagePage {
     shell: Shell,
-    sections: Sections,
+    sections: SettingsNav,
     here: &'static str,
     month: String,
     earlier: String,
     later: Option<String>,
-    owners: Vec<Owner>,
+    owners: Vec<OwnerUsageView>,
 }
 
 /// `GET /settings/usage?month=2026-11`
-pub(crate) async fn show(visit: Visit) -> Answer {
+pub(crate) async fn show(visit: PageContext) -> PageResult {
     let user = visit.user()?;
     let now = visit.state.hub.now();
     let month = Month::asked(&visit, now);
     let usage = visit.read(move |hub| hub.deployments().usage(&user, month.begin(), month.end())).await?;
-    let owners = usage.owners.into_iter().map(Owner::of).collect();
+    let owners = usage.owners.into_iter().map(OwnerUsageView::of).collect();
     let sections = sections(&visit);
     visit.page(|shell| UsagePage {
         shell,

@@ -6,26 +6,26 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_domain::access::Read;
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, ReadQuery};
+use branchyard_domain::ports::{CancellationToken, ReadQuery};
 use branchyard_domain::usecases::ReadEnd;
 use branchyard_http_common::{CsvFile, Ending, First, download_channel};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::database::{self, Tab};
-use crate::visit::{Answer, Visit};
+use crate::database::{self, DatabaseTab};
+use crate::visit::{PageContext, PageResult};
 
 /// How it ended: with the text of what the statement is to blame for.
-type End = Result<(), String>;
+type CsvEnd = Result<(), String>;
 
 /// `GET /{owner}/{database}/sql.csv?q=…&ref=…`
-pub(crate) async fn get(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+pub(crate) async fn get(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let sql = visit.parameter("q").unwrap_or_default();
     let slot = visit.read_slot()?;
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
-    let (writer, download) = download_channel::<End>(visit.state.config.sql.stream_stall, &canceled);
+    let (writer, download) = download_channel::<CsvEnd>(visit.state.config.sql.stream_stall, &canceled);
     let running = visit.spawn(&visit.state.sql, move |hub| -> Result<(), ReadError> {
         let _slot = slot;
         let mut file = CsvFile::new(writer, false);

@@ -5,20 +5,20 @@ use std::time::{Duration, Instant};
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::errors::ReadError;
-use branchyard_domain::ports::{Canceled, Column, Flow, ReadQuery, RowSink, SqlFailure, ValueRef};
+use branchyard_domain::ports::{CancellationToken, Column, Flow, ReadQuery, RowSink, SqlFailure, ValueRef};
 use branchyard_domain::usecases::ReadEnd;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{Waiting, segment, storage_class};
 
 use super::{Outlines, outlines};
 use crate::changes::CHARACTERS;
-use crate::database::{self, At, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
+use crate::error_page::PageError;
 use crate::format;
 use crate::layout::Shell;
 use crate::paths;
-use crate::rows::{self, Kind};
-use crate::visit::{Answer, Visit};
+use crate::rows::{self, CellKind};
+use crate::visit::{PageContext, PageResult};
 
 /// Rows shown; all of them can be downloaded.
 const ROWS: usize = 500;
@@ -28,7 +28,7 @@ const BYTES: usize = 500_000;
 const COLUMNS: usize = 100;
 
 /// A column of a result.
-struct Heading {
+struct ResultHeading {
     name: String,
     declared_type: String,
     is_key: bool,
@@ -38,18 +38,18 @@ struct Heading {
 
 /// Rows for the page.
 #[derive(Default)]
-struct Rows {
-    headings: Vec<Heading>,
+struct ResultRows {
+    headings: Vec<ResultHeading>,
     hidden_columns: usize,
-    rows: Vec<Vec<rows::Cell>>,
+    rows: Vec<Vec<rows::CellView>>,
     bytes: usize,
     has_more: bool,
 }
 
-impl RowSink for Rows {
+impl RowSink for ResultRows {
     fn columns(&mut self, columns: &[Column]) -> Flow {
         self.hidden_columns = columns.len().saturating_sub(COLUMNS);
-        let headings = columns.iter().take(COLUMNS).map(|column| Heading {
+        let headings = columns.iter().take(COLUMNS).map(|column| ResultHeading {
             name: column.name.clone(),
             declared_type: column.declared_type.clone().unwrap_or_default(),
             is_key: column.is_primary_key,
@@ -70,39 +70,39 @@ impl RowSink for Rows {
                 heading.declared_type = storage_class(*value).unwrap_or_default().to_owned();
             }
         }
-        let cells: Vec<rows::Cell> =
-            row.iter().take(COLUMNS).map(|value| rows::Cell::new(*value, CHARACTERS)).collect();
+        let cells: Vec<rows::CellView> =
+            row.iter().take(COLUMNS).map(|value| rows::CellView::new(*value, CHARACTERS)).collect();
         self.bytes += cells.iter().map(|cell| cell.text.len()).sum::<usize>();
         self.rows.push(cells);
         Flow::Continue
     }
 }
 
-impl Rows {
+impl ResultRows {
     /// Finds out which columns hold numbers.
     fn align(&mut self) {
         for (place, heading) in self.headings.iter_mut().enumerate() {
             let kinds = || self.rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.kind);
-            heading.is_number = kinds().any(|kind| kind == Kind::Number)
-                && kinds().all(|kind| matches!(kind, Kind::Number | Kind::Null));
+            heading.is_number = kinds().any(|kind| kind == CellKind::Number)
+                && kinds().all(|kind| matches!(kind, CellKind::Number | CellKind::Null));
         }
     }
 }
 
 /// A result as the page shows it.
-struct Shown {
-    rows: Rows,
+struct ResultView {
+    rows: ResultRows,
     /// How many and how fast.
     summary: String,
     csv: String,
 }
 
 /// What became of the statement.
-enum Outcome {
+enum ReadOutcome {
     /// None was asked for.
     Nothing,
     /// It gave rows.
-    Rows(Shown),
+    Rows(ResultView),
     /// The statement is to blame.
     Failed(String),
     /// It would change something, or there are several; where that can be done.
@@ -113,18 +113,18 @@ enum Outcome {
 #[template(path = "sql.html")]
 struct SqlPage {
     shell: Shell,
-    frame: Frame,
-    at: At,
+    frame: DatabaseFrame,
+    at: ShownVersion,
     q: String,
     outlines: Outlines,
-    outcome: Outcome,
+    outcome: ReadOutcome,
     /// Where the same can be asked of the API.
     api: String,
 }
 
 /// `GET /{owner}/{database}/sql?q=…&ref=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
     let at = database::at(&visit, &access, &frame).await?;
     let q = visit.parameter("q").unwrap_or_default().replace("\r\n", "\n");
     if visit.parameter("write").is_some() {
@@ -134,8 +134,8 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     let outlines = visit.read(move |hub| outlines(hub, &of, &commit)).await?;
     let max = visit.state.config.sql.max_statement_bytes_get;
     let outcome = match q.len() {
-        _ if q.trim().is_empty() => Outcome::Nothing,
-        long if long > max => Outcome::Failed(format!(
+        _ if q.trim().is_empty() => ReadOutcome::Nothing,
+        long if long > max => ReadOutcome::Failed(format!(
             "An address holds a statement of {max} bytes, this one has {long}. Send it to the API by POST."
         )),
         _ => run(&visit, &access, &frame, &at, &q).await?,
@@ -144,11 +144,17 @@ pub(crate) async fn show(visit: Visit) -> Answer {
     visit.page(|shell| SqlPage { shell, frame, at, q, outlines, outcome, api })
 }
 
-fn write_address(frame: &Frame, q: &str) -> String {
+fn write_address(frame: &DatabaseFrame, q: &str) -> String {
     paths::with_query(&format!("{}/sql/write", frame.path), &[("ref", &frame.asked_ref), ("q", q)])
 }
 
-async fn run(visit: &Visit, access: &DatabaseAccess<Read>, frame: &Frame, at: &At, q: &str) -> Result<Outcome, Stop> {
+async fn run(
+    visit: &PageContext,
+    access: &DatabaseAccess<Read>,
+    frame: &DatabaseFrame,
+    at: &ShownVersion,
+    q: &str,
+) -> Result<ReadOutcome, PageError> {
     let begun = Instant::now();
     let (ended, rows) = collect(visit, access, &at.commit, q).await?;
     let milliseconds = begun.elapsed().as_millis();
@@ -161,23 +167,23 @@ async fn run(visit: &Visit, access: &DatabaseAccess<Read>, frame: &Frame, at: &A
                 format!("{count} in {milliseconds} ms")
             };
             let csv = format!("{}/sql.csv?ref={}&q={}", frame.path, at.commit, segment(q));
-            Ok(Outcome::Rows(Shown { rows, summary, csv }))
+            Ok(ReadOutcome::Rows(ResultView { rows, summary, csv }))
         }
         ReadEnd::Failed(SqlFailure::NotARead | SqlFailure::SeveralStatements) => {
-            Ok(Outcome::Writes(frame.may_write.then(|| write_address(frame, q))))
+            Ok(ReadOutcome::Writes(frame.may_write.then(|| write_address(frame, q))))
         }
-        ReadEnd::Failed(failure) => Ok(Outcome::Failed(failure.to_string())),
+        ReadEnd::Failed(failure) => Ok(ReadOutcome::Failed(failure.to_string())),
     }
 }
 
 async fn collect(
-    visit: &Visit,
+    visit: &PageContext,
     access: &DatabaseAccess<Read>,
     commit: &CommitHash,
     q: &str,
-) -> Result<(ReadEnd, Rows), Stop> {
+) -> Result<(ReadEnd, ResultRows), PageError> {
     let slot = visit.read_slot()?;
-    let canceled = Canceled::default();
+    let canceled = CancellationToken::default();
     // Whoever leaves the page shall not keep the engine busy.
     let _waiting = Waiting::new(&canceled);
     let timeout = Duration::from_millis(visit.state.config.sql.default_timeout_ms);
@@ -185,7 +191,7 @@ async fn collect(
     let found = visit
         .run(&visit.state.sql, move |hub| -> Result<_, ReadError> {
             let _slot = slot;
-            let mut rows = Rows::default();
+            let mut rows = ResultRows::default();
             let query = ReadQuery { sql: &sql, timeout, canceled };
             let ended = hub.sql().read(&access, &commit, &query, &mut rows)?;
             rows.align();

@@ -7,12 +7,12 @@ use branchyard_domain::usecases::SqlWrite;
 use branchyard_domain::values::{LongText, RefName};
 
 use super::{Outlines, outlines};
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
-use crate::forms::{Filled, Posted};
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
+use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::settled;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Branches that the form offers; any other can be typed.
 const OFFERED: usize = 100;
@@ -21,20 +21,20 @@ const OFFERED: usize = 100;
 #[template(path = "sql_write.html")]
 struct WritePage {
     shell: Shell,
-    frame: Frame,
+    frame: DatabaseFrame,
     form: Filled,
     branches: Vec<String>,
     outlines: Outlines,
 }
 
 /// What the form offers, and whether the branch asked for is one.
-struct Prepared {
+struct WriteForm {
     branches: Vec<String>,
     outlines: Outlines,
     is_branch: bool,
 }
 
-async fn prepare(visit: &Visit, access: &DatabaseAccess<Write>, branch: &str) -> Result<Prepared, Stop> {
+async fn prepare(visit: &PageContext, access: &DatabaseAccess<Write>, branch: &str) -> Result<WriteForm, PageError> {
     let (access, branch) = (access.clone(), branch.to_owned());
     let prepared = visit
         .read(move |hub| -> Result<_, ReadError> {
@@ -51,17 +51,17 @@ async fn prepare(visit: &Visit, access: &DatabaseAccess<Write>, branch: &str) ->
             };
             let outlines = outlines(hub, &access, &commit)?;
             let branches = branches.into_iter().map(|branch| branch.name.to_string()).collect();
-            Ok(Prepared { branches, outlines, is_branch })
+            Ok(WriteForm { branches, outlines, is_branch })
         })
         .await?;
     Ok(prepared)
 }
 
 /// `GET /{owner}/{database}/sql/write?q=…&ref=…`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Write>(&visit, Tab::Sql).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Write>(&visit, DatabaseTab::Sql).await?;
     let asked = visit.parameter("ref").unwrap_or_else(|| frame.default_branch.clone());
-    let Prepared { branches, outlines, is_branch } = prepare(&visit, &access, &asked).await?;
+    let WriteForm { branches, outlines, is_branch } = prepare(&visit, &access, &asked).await?;
     let branch = if is_branch { asked } else { frame.default_branch.clone() };
     let q = visit.parameter("q").unwrap_or_default();
     let form = Filled::default().with("q", q).with("branch", branch).with("target", "branch");
@@ -69,8 +69,8 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// `POST /{owner}/{database}/sql/write`
-pub(crate) async fn send(posted: Posted) -> Answer {
-    let (access, frame) = database::open::<Write>(&posted, Tab::Sql).await?;
+pub(crate) async fn send(posted: FormPost) -> PageResult {
+    let (access, frame) = database::open::<Write>(&posted, DatabaseTab::Sql).await?;
     let (q, branch) = (posted.form.text("q"), posted.form.line("branch"));
     let mut form = posted.form.again();
     let max = posted.state.config.sql.max_statement_bytes;
@@ -80,7 +80,7 @@ pub(crate) async fn send(posted: Posted) -> Answer {
         form.fault("q", format!("statements may have {max} bytes, these have {}", q.len()));
     }
     let message = form.checked("message", LongText::parse(posted.form.text("message")));
-    let Prepared { branches, outlines, is_branch } = prepare(&posted, &access, &branch).await?;
+    let WriteForm { branches, outlines, is_branch } = prepare(&posted, &access, &branch).await?;
     if !is_branch {
         form.fault("branch", format!("there is no branch '{branch}'"));
     }
@@ -100,16 +100,16 @@ pub(crate) async fn send(posted: Posted) -> Answer {
             posted.redirect(&format!("{writes}/{}", operation.id))
         }
         Err(error @ (OperationError::QueueFull(_) | OperationError::NoSuchBranch(_))) => refuse(form.wrong("", error)),
-        Err(error) => Err(Stop::refused(error.into(), posted.request())),
+        Err(error) => Err(PageError::refused(error.into(), posted.request())),
     }
 }
 
 /// The name of a branch that is not there yet.
 async fn fresh_branch(
-    posted: &Posted,
+    posted: &FormPost,
     access: &DatabaseAccess<Write>,
     form: &mut Filled,
-) -> Result<Option<RefName>, Stop> {
+) -> Result<Option<RefName>, PageError> {
     let name = posted.form.line("new_branch");
     let Some(parsed) = form.checked("new_branch", RefName::parse(&name)) else { return Ok(None) };
     let (access, wanted) = (access.clone(), name.clone());

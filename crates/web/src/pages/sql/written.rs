@@ -5,29 +5,29 @@ use branchyard_domain::access::{DatabaseAccess, Read};
 use branchyard_domain::entities::{Operation, OperationStatus, Outcome, Work};
 use branchyard_domain::values::OperationId;
 
-use crate::database::{self, Frame, Tab};
-use crate::error_page::Stop;
+use crate::database::{self, DatabaseFrame, DatabaseTab};
+use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::paths;
-use crate::visit::{Answer, Visit};
+use crate::visit::{PageContext, PageResult};
 
 /// Characters of statements that are shown, and that go back to the editor by an address.
 const SHOWN: usize = 8_192;
 
 /// How it stands.
-enum Standing {
+enum WriteStatus {
     /// Neither taken effect nor failed.
     Waiting(&'static str),
     /// Taken effect.
-    Done(Done),
+    Done(WrittenOutcome),
     /// Taken effect, and nothing reaches the commit any more, as when the branch was deleted.
     Concealed,
     /// Changed nothing.
     Failed(String),
 }
 
-struct Done {
+struct WrittenOutcome {
     rows: Option<String>,
     /// The new commit and its page, unless nothing changed.
     commit: Option<(String, String)>,
@@ -40,8 +40,8 @@ struct Done {
 #[template(path = "sql_written.html")]
 struct WrittenPage {
     shell: Shell,
-    frame: Frame,
-    standing: Standing,
+    frame: DatabaseFrame,
+    standing: WriteStatus,
     branch: String,
     statements: String,
     is_cut: bool,
@@ -51,20 +51,20 @@ struct WrittenPage {
 }
 
 /// `GET /{owner}/{database}/sql/writes/{operation}`
-pub(crate) async fn show(visit: Visit) -> Answer {
-    let (access, frame) = database::open::<Read>(&visit, Tab::Sql).await?;
+pub(crate) async fn show(visit: PageContext) -> PageResult {
+    let (access, frame) = database::open::<Read>(&visit, DatabaseTab::Sql).await?;
     let operation = operation(&visit, &access).await?;
     let is_concealed = operation.is_concealed();
     let Work::SqlWrite { from_branch, to_branch, statements, .. } = operation.work else {
-        return Err(Stop::nothing_here());
+        return Err(PageError::nothing_here());
     };
     let (from, branch) = (from_branch.to_string(), to_branch.to_string());
     let standing = match operation.status {
-        _ if is_concealed => Standing::Concealed,
-        OperationStatus::Queued => Standing::Waiting("It waits for its turn."),
-        OperationStatus::Running => Standing::Waiting("It is running."),
-        OperationStatus::Succeeded(outcome) => Standing::Done(done(&frame, outcome, &from, &branch)),
-        OperationStatus::Failed(failure) => Standing::Failed(failure.detail),
+        _ if is_concealed => WriteStatus::Concealed,
+        OperationStatus::Queued => WriteStatus::Waiting("It waits for its turn."),
+        OperationStatus::Running => WriteStatus::Waiting("It is running."),
+        OperationStatus::Succeeded(outcome) => WriteStatus::Done(done(&frame, outcome, &from, &branch)),
+        OperationStatus::Failed(failure) => WriteStatus::Failed(failure.detail),
     };
     let editor = format!("{}/sql/write", frame.path);
     let end = statements.char_indices().nth(SHOWN).map(|(end, _)| end);
@@ -77,18 +77,18 @@ pub(crate) async fn show(visit: Visit) -> Answer {
 }
 
 /// The operation of the path, if it belongs to this database.
-async fn operation(visit: &Visit, access: &DatabaseAccess<Read>) -> Result<Operation, Stop> {
-    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| Stop::nothing_here())?;
+async fn operation(visit: &PageContext, access: &DatabaseAccess<Read>) -> Result<Operation, PageError> {
+    let id = OperationId::parse(&visit.segment("operation")).map_err(|_| PageError::nothing_here())?;
     let caller = visit.caller.clone();
     let found = visit.read(move |hub| hub.operations().get(&caller, id)).await?;
-    if found.database_id == access.database().id { Ok(found) } else { Err(Stop::nothing_here()) }
+    if found.database_id == access.database().id { Ok(found) } else { Err(PageError::nothing_here()) }
 }
 
-fn done(frame: &Frame, outcome: Outcome, from: &str, branch: &str) -> Done {
+fn done(frame: &DatabaseFrame, outcome: Outcome, from: &str, branch: &str) -> WrittenOutcome {
     let changed = outcome.commit.filter(|commit| outcome.previous.as_ref() != Some(commit));
     let pulls = format!("{}/pulls/new", frame.path);
     let is_for_pull = from != branch && changed.is_some();
-    Done {
+    WrittenOutcome {
         rows: outcome.rows_affected.map(|rows| format::counted(rows, "row", "rows")),
         commit: changed.map(|commit| (format::short(&commit), frame.commit(&commit))),
         pull: is_for_pull.then(|| paths::with_query(&pulls, &[("from", branch), ("to", from)])),

@@ -1,11 +1,11 @@
 //! Choosing, the price, agreement.
 
 use super::super::database;
-use super::{GAUGES, NEW, Yard, create, fields, press};
+use super::{DeploymentPagesHarness, GAUGES, NEW, create, fields, press};
 
 #[test]
 fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to() {
-    let yard = Yard::open();
+    let yard = DeploymentPagesHarness::open();
     let ada = &yard.ada;
     ada.get("/deployments/ada").expect(200).shows("No deployment yet");
     // local.small and 10 GB: 730 hours of 0.006849320 and 0.001369863 dollars.
@@ -39,7 +39,7 @@ fn the_price_follows_what_is_chosen_and_nothing_is_made_before_it_is_agreed_to()
 
 #[test]
 fn a_database_is_deployed_from_its_page_at_the_ref_that_is_shown() {
-    let yard = Yard::open();
+    let yard = DeploymentPagesHarness::open();
     let ada = &yard.ada;
     let actor = database(&yard.server, ada, "ada");
     actor.post("/databases/ada/rivers/branches", &serde_json::json!({"name": "draft", "from": {"branch": "main"}}));
@@ -56,7 +56,7 @@ fn a_database_is_deployed_from_its_page_at_the_ref_that_is_shown() {
 
 #[test]
 fn what_cannot_be_is_said_beside_its_field_and_what_was_typed_stays() {
-    let yard = Yard::open();
+    let yard = DeploymentPagesHarness::open();
     let ada = &yard.ada;
     let refused = |more: &[(&str, &str)]| press(ada, "review", more).expect(422);
     refused(&[("name", "x")]).shows("id=\"name-error\"");

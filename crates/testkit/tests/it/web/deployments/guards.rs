@@ -2,7 +2,7 @@
 
 use super::super::browser::Browser;
 use super::super::sign_up;
-use super::{GAUGES, NEW, Yard};
+use super::{DeploymentPagesHarness, GAUGES, NEW};
 
 /// Where forms are sent, below a deployment.
 pub(super) const FORMS: &[&str] = &[
@@ -44,7 +44,7 @@ const PAGES: &[&str] = &[
 
 #[test]
 fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let bob = sign_up(&yard.server, "bob");
     bob.get("/").expect(200);
     let plain = |text: String| text.replace("gauges", "NAME").replace("nothing", "NAME");
@@ -75,7 +75,7 @@ fn a_deployment_one_may_not_see_looks_exactly_like_a_missing_one() {
 
 #[test]
 fn every_form_wants_the_token() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let forms = FORMS.iter().map(|below| format!("{GAUGES}{below}")).chain([NEW.to_owned()]);
     for form in forms {
         yard.ada.forge(&form, &[], &[]).expect(403).shows("This form is out of date");
@@ -86,7 +86,7 @@ fn every_form_wants_the_token() {
 
 #[test]
 fn the_name_of_the_pages_is_no_owner() {
-    let yard = Yard::open();
+    let yard = DeploymentPagesHarness::open();
     let guest = Browser::at(&yard.server);
     let page = guest.get("/sign-up").expect(200);
     let fields = [("name", "deployments"), ("email", "d@example.test"), ("password", super::super::PASSWORD)];

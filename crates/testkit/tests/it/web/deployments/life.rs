@@ -1,10 +1,10 @@
 //! Backups, reboots, shut down, started again, deleted.
 
-use super::{GAUGES, Yard};
+use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn a_backup_is_made_downloaded_and_deleted() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let path = format!("{GAUGES}/backups");
     let page = ada.get(&path).expect(200).shows("No backup yet");
@@ -31,7 +31,7 @@ fn a_backup_is_made_downloaded_and_deleted() {
 
 #[test]
 fn a_reboot_is_asked_for_and_ends_as_an_operation() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let reboot = format!("{GAUGES}/instances/{}/reboot", yard.instance());
     let question = ada.get(&reboot).expect(200).shows("Reboot ada/gauges?");
@@ -43,7 +43,7 @@ fn a_reboot_is_asked_for_and_ends_as_an_operation() {
 
 #[test]
 fn it_is_shut_down_started_from_its_backup_and_deleted() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let (shutdown, start, delete) =
         (format!("{GAUGES}/shutdown"), format!("{GAUGES}/start"), format!("{GAUGES}/delete"));
@@ -96,7 +96,7 @@ fn it_is_shut_down_started_from_its_backup_and_deleted() {
 
 #[test]
 fn why_it_does_not_come_up_is_shown_as_text() {
-    let yard = Yard::open();
+    let yard = DeploymentPagesHarness::open();
     yard.books.refuse_start(Some("no room for <script>alert(1)</script>"));
     super::create(&yard.ada, &[("name", "gauges")]);
     let began = std::time::Instant::now();

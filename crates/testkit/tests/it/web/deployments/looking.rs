@@ -4,11 +4,11 @@ use branchyard_deployments::ports::{Sample, Series};
 use branchyard_domain::values::Timestamp;
 
 use super::super::database;
-use super::{GAUGES, Yard};
+use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn clients_are_told_how_to_connect_and_a_token_is_shown_once() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let url = format!("{}/api/v1/deployments/ada/gauges/sql/", yard.server.address());
     let page = ada.get(GAUGES).expect(200).shows(&format!("<code id=\"url\">{url}</code>"));
@@ -29,7 +29,7 @@ fn clients_are_told_how_to_connect_and_a_token_is_shown_once() {
 
 #[test]
 fn databases_are_added_cloned_and_deleted() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     database(&yard.server, ada, "ada");
     let path = format!("{GAUGES}/databases");
@@ -54,7 +54,7 @@ fn databases_are_added_cloned_and_deleted() {
 
 #[test]
 fn logs_are_paged_filtered_and_shown_as_text() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let (ada, instance) = (&yard.ada, yard.instance());
     let path = format!("{GAUGES}/logs");
     ada.get(&path).expect(200).shows("INFO ready");
@@ -85,7 +85,7 @@ fn logs_are_paged_filtered_and_shown_as_text() {
 
 #[test]
 fn metrics_are_drawn_and_told_in_numbers() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let (ada, instance) = (&yard.ada, yard.instance());
     let path = format!("{GAUGES}/metrics");
     let now = yard.server.hub().now();
@@ -113,7 +113,7 @@ fn metrics_are_drawn_and_told_in_numbers() {
 
 #[test]
 fn cost_is_shown_to_the_billionth_and_usage_over_all_owners() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let page = ada.get(&format!("{GAUGES}/cost")).expect(200).shows("Compute, local.small").shows("$0.006849320");
     let page = page.shows("Storage, local.standard").shows("$0.001369863").shows("goes on");

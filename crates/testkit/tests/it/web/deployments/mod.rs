@@ -28,13 +28,13 @@ const SMALL: &[(&str, &str)] = &[
 ];
 
 /// A server, the books of its instances, and ada, who is signed in.
-struct Yard {
+struct DeploymentPagesHarness {
     server: Server,
     books: Arc<MemoryProvisioner>,
     ada: Browser,
 }
 
-impl Yard {
+impl DeploymentPagesHarness {
     fn open() -> Self {
         let (server, books) = Server::with_books(|config| config.web.sign_up = "open".to_owned());
         let ada = sign_up(&server, "ada");

@@ -1,11 +1,11 @@
 //! Configuration, the engine, collaborators and their roles.
 
 use super::super::sign_up;
-use super::{GAUGES, Yard};
+use super::{DeploymentPagesHarness, GAUGES};
 
 #[test]
 fn settings_are_changed_all_or_none_and_taken_back() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let path = format!("{GAUGES}/settings/config");
     let page = ada.get(&path).expect(200).shows("query_timeout_millis").shows("100 to 300000. Default: 30000");
@@ -32,7 +32,7 @@ fn settings_are_changed_all_or_none_and_taken_back() {
 
 #[test]
 fn the_engine_can_be_left_as_it_is() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let path = format!("{GAUGES}/settings");
     let page = yard.ada.get(&path).expect(200).shows("1.0.0").shows("name=\"keep\" value=\"1\"> Leave");
     yard.ada.submit(&page, &path, &[("keep", "1")]).expect(303);
@@ -43,7 +43,7 @@ fn the_engine_can_be_left_as_it_is() {
 
 #[test]
 fn roles_decide_what_is_shown_and_what_is_done() {
-    let yard = Yard::with_gauges();
+    let yard = DeploymentPagesHarness::with_gauges();
     let ada = &yard.ada;
     let bob = sign_up(&yard.server, "bob");
     bob.get(GAUGES).expect(404);

@@ -5,11 +5,11 @@ use branchyard_domain::usecases::HookView;
 use branchyard_domain::values::Timestamp;
 
 use super::{EVENTS, address};
-use crate::database::Frame;
+use crate::database::DatabaseFrame;
 use crate::format::{self, Markup};
 
 /// A hook as pages show it.
-pub(crate) struct HookRow {
+pub(crate) struct HookItem {
     pub(crate) url: String,
     pub(crate) href: String,
     /// How it is, in a word, and as a class of the style sheet.
@@ -21,11 +21,11 @@ pub(crate) struct HookRow {
     pub(crate) created: Markup,
     /// Until when the secret before this one signs too.
     pub(crate) previous_until: Option<Markup>,
-    pub(crate) last: Option<DeliveryRow>,
+    pub(crate) last: Option<DeliveryItem>,
 }
 
-impl HookRow {
-    pub(crate) fn of(view: &HookView, frame: &Frame, now: Timestamp) -> Self {
+impl HookItem {
+    pub(crate) fn of(view: &HookView, frame: &DatabaseFrame, now: Timestamp) -> Self {
         let hook = &view.hook;
         let (state, class, why) = match (hook.active, hook.disabled_reason) {
             (true, _) if hook.failing_since.is_some() => {
@@ -60,13 +60,13 @@ impl HookRow {
             events: events.join(", "),
             created: format::when(hook.created_at, now),
             previous_until: previous.map(|previous| format::when(previous.until, now)),
-            last: view.last_delivery.as_ref().map(|delivery| DeliveryRow::of(delivery, frame, now)),
+            last: view.last_delivery.as_ref().map(|delivery| DeliveryItem::of(delivery, frame, now)),
         }
     }
 }
 
 /// A delivery as lists show it.
-pub(crate) struct DeliveryRow {
+pub(crate) struct DeliveryItem {
     pub(crate) id: String,
     pub(crate) href: String,
     pub(crate) event: &'static str,
@@ -79,8 +79,8 @@ pub(crate) struct DeliveryRow {
     pub(crate) next_attempt: Option<Markup>,
 }
 
-impl DeliveryRow {
-    pub(crate) fn of(delivery: &Delivery, frame: &Frame, now: Timestamp) -> Self {
+impl DeliveryItem {
+    pub(crate) fn of(delivery: &Delivery, frame: &DatabaseFrame, now: Timestamp) -> Self {
         let (state, class) = match delivery.status {
             DeliveryStatus::Pending { .. } => ("Pending", "runs"),
             DeliveryStatus::Delivered { .. } => ("Delivered", "good"),
