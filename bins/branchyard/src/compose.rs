@@ -21,7 +21,7 @@ use branchyard_system::{SystemClock, SystemIds};
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::deployments;
-use crate::turns::SchedulerBridge;
+use crate::scheduler_bridge::SchedulerBridge;
 
 /// What tests put in the place of the machine's clock and randomness.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use branchyard_domain::errors::AccessError;
 use branchyard_http_common::{ApiError, HandlerError, RequestContext};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
 use crate::wire::Place;
 
 /// Access of a level to the database at `place`, which learns its stored spelling. `action` is what needs it, in words.

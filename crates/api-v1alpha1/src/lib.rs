@@ -5,15 +5,15 @@
 //! may be added, none is renamed, removed or retyped.
 
 mod access;
-mod asked;
 mod convert;
 mod deprecation;
 mod handlers;
+mod legacy_errors;
 mod listing;
 mod names;
 mod openapi;
+mod request;
 mod routes;
-mod said;
 mod settings;
 mod successor;
 mod wire;

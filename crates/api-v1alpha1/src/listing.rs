@@ -8,7 +8,7 @@ use branchyard_http_common::{ApiError, Ending, First, HandlerError, RequestConte
 use branchyard_problem_details::Problem;
 use serde::Serialize;
 
-use crate::asked::JSON;
+use crate::request::JSON;
 
 /// Items fetched at a time.
 const FETCHED: usize = 1_000;

@@ -14,11 +14,11 @@ use crate::engine::DoltliteEngine;
 use crate::read::{read, read_with};
 use crate::sql::errors;
 
+mod keyless_sink;
 mod order;
-mod placed;
 
+use keyless_sink::KeylessSink;
 use order::ScanOrder;
-use placed::KeylessSink;
 
 pub(crate) fn rows(
     engine: &DoltliteEngine,

@@ -21,12 +21,12 @@ use crate::connection::{Connection, ConnectionUse};
 use crate::fetch::Remotes;
 use crate::files::Files;
 use crate::memory::{self, Allocated, MemoryPool};
+use crate::merge_preview::{self, Trials};
 use crate::options::EngineOptions;
 use crate::pool::Pool;
 use crate::queue::{WriteQueues, WriteTurn};
 use crate::reach::{Scope, parents_of};
 use crate::sql::{errors, shape};
-use crate::trial::{self, Trials};
 use crate::watchdog::Watchdog;
 
 /// Databases as DoltLite files in a folder.
@@ -482,13 +482,13 @@ impl Engine for DoltliteEngine {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError> {
-        let pair = trial::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() };
+        let pair = merge_preview::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() };
         let table = table.map(str::to_ascii_lowercase);
-        trial::conflicts(self, &trial::ConflictQuery { pair, table, skip, limit })
+        merge_preview::conflicts(self, &merge_preview::ConflictQuery { pair, table, skip, limit })
     }
 
     fn needs_preparing(&self, database: DatabaseId) -> bool {
-        trial::needs_preparing(self, database)
+        merge_preview::needs_preparing(self, database)
     }
 
     fn prepare_conflicts(
@@ -497,7 +497,7 @@ impl Engine for DoltliteEngine {
         ours: &CommitHash,
         theirs: &CommitHash,
     ) -> Result<(), EngineError> {
-        trial::prepare(self, &trial::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
+        merge_preview::prepare(self, &merge_preview::HeadPair { database, ours: ours.clone(), theirs: theirs.clone() })
     }
 
     fn import(

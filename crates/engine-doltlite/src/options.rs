@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::long::Long;
+use crate::yield_hook::Long;
 
 /// Settings; the defaults suit a small server.
 #[derive(Debug, Clone)]

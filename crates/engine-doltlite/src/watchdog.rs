@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{CancellationToken, EngineError, Flow};
 use rusqlite::InterruptHandle;
 
-use crate::long::{Long, WatchedCall};
 use crate::memory::{MemoryBudget, MemoryPool};
+use crate::yield_hook::{Long, WatchedCall};
 
 const STOPPED: u64 = u64::MAX;
 /// How often it looks while it watches anything.

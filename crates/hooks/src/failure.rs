@@ -5,7 +5,7 @@ use std::io;
 
 use branchyard_domain::entities::AttemptError;
 
-use crate::peer::{Blocked, Unresolved};
+use crate::egress::{Blocked, Unresolved};
 
 /// The reason of an error on the way to an answer.
 pub(crate) fn reason(error: &reqwest::Error) -> AttemptError {

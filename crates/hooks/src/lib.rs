@@ -5,11 +5,11 @@
 
 mod address;
 mod capture;
+mod egress;
 mod failure;
 mod lookups;
 mod names;
 mod payload;
-mod peer;
 mod sender;
 pub mod signature;
 mod vault;

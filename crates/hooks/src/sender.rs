@@ -16,9 +16,9 @@ use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 use crate::address::{AddressPolicy, Verdict};
+use crate::egress::{CheckedNames, CheckedPeer, EgressPolicy};
 use crate::lookups::Lookups;
 use crate::names::{Names, SystemNames};
-use crate::peer::{CheckedNames, CheckedPeer, EgressPolicy};
 use crate::signature::{hub_signature, webhook_signature};
 use crate::{capture, failure};
 

@@ -8,9 +8,9 @@ use actix_web::http::header;
 use actix_web::web::{Bytes, BytesMut};
 use branchyard_problem_details::{ErrorCode, Problem};
 
+use crate::body_clock::{BodyClock, TooSlow};
 use crate::config::BodyTimeouts;
-use crate::manners::BodyTypes;
-use crate::pace::{BodyClock, TooSlow};
+use crate::request_policy::BodyTypes;
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
 

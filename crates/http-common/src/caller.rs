@@ -9,12 +9,12 @@ use branchyard_domain::access::Caller;
 use branchyard_problem_details::Problem;
 
 use crate::address::client_address;
-use crate::call::explain;
-use crate::failure::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::last_use;
-use crate::manners::Credentials;
 use crate::rate::{QuotaCharge, QuotaHeaders};
+use crate::request_context::explain;
 use crate::request_id::RequestId;
+use crate::request_policy::Credentials;
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 
@@ -135,7 +135,7 @@ mod tests {
     use branchyard_auth::PlainToken;
     use branchyard_problem_details::Problem;
 
-    use crate::manners::{Credentials, RequestPolicy};
+    use crate::request_policy::{Credentials, RequestPolicy};
 
     fn token_of(request: &HttpRequest) -> Result<Option<PlainToken>, Problem> {
         super::token_of(request, &RequestPolicy::default().credentials)

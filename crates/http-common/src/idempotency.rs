@@ -9,10 +9,10 @@ use branchyard_domain::values::AccountId;
 use branchyard_problem_details::{ErrorCode, Problem};
 use sha2::{Digest as _, Sha256};
 
-use crate::answer::ApiResponse;
-use crate::call::RequestContext;
-use crate::failure::HandlerError;
-use crate::refusal::key_in_flight;
+use crate::api_error::key_in_flight;
+use crate::api_response::ApiResponse;
+use crate::handler_error::HandlerError;
+use crate::request_context::RequestContext;
 
 const HEADER: &str = "idempotency-key";
 

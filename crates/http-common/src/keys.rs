@@ -85,7 +85,7 @@ impl ServerKeys {
             chunks.push(text.as_bytes());
         }
         let digest = mac_of(&self.tags, &chunks);
-        format!("\"{}\"", crate::answer::hex(digest.get(..16).unwrap_or_default()))
+        format!("\"{}\"", crate::api_response::hex(digest.get(..16).unwrap_or_default()))
     }
 }
 

@@ -12,10 +12,10 @@ use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage as _, HttpRequest, HttpResponse, web};
 use branchyard_problem_details::{ErrorCode, PROBLEM_MEDIA_TYPE, Problem};
 
-use crate::answer_room::with_room;
+use crate::answer_budget::with_room;
 use crate::caller::address_of;
 use crate::coding;
-use crate::failure::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::rate::{QuotaCharge, QuotaHeaders};
 use crate::request_id::RequestId;
 use crate::state::AppState;
@@ -156,7 +156,7 @@ fn render(state: &AppState, problem: &Problem, path: &str, id: &RequestId) -> Ht
         response.insert_header((name, value));
     }
     let document = problem.document(&state.config.errors_url, path, id.as_str());
-    response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::answer::to_json(&document))
+    response.insert_header((header::CONTENT_TYPE, PROBLEM_MEDIA_TYPE)).body(crate::api_response::to_json(&document))
 }
 
 /// The body of an answer to `HEAD`: it says how long the body would be, and is empty. Whatever made it is ended.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
 
-use crate::answer::etag_of;
+use crate::api_response::etag_of;
 
 /// What differs between the documents of two API versions.
 pub struct OpenApi<'a> {

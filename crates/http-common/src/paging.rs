@@ -4,8 +4,8 @@ use branchyard_problem_details::{ErrorCode, Problem};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::{ApiResponse, to_json};
-use crate::failure::HandlerError;
+use crate::api_response::{ApiResponse, to_json};
+use crate::handler_error::HandlerError;
 use crate::keys::ServerKeys;
 use crate::state::AppState;
 

@@ -3,7 +3,7 @@
 use branchyard_domain::values::{Timestamp, UploadId};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::failure::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::query::{Query, Repeats};
 use crate::state::Shared;
 use crate::time::parse_http_seconds;

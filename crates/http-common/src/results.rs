@@ -6,7 +6,7 @@
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::answer::ApiResponse;
+use crate::api_response::ApiResponse;
 
 /// Bytes of the largest result that is kept.
 const LARGEST: usize = 256 << 10;
@@ -51,7 +51,7 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::{LARGEST, Results};
-    use crate::answer::ApiResponse;
+    use crate::api_response::ApiResponse;
 
     fn answer(bytes: usize) -> ApiResponse {
         ApiResponse::with_body(200, "x".repeat(bytes))

@@ -5,7 +5,7 @@ use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Respo
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::body::AnonymousBodies;
-use crate::failure::HandlerError;
+use crate::handler_error::HandlerError;
 
 /// One path with its methods. `GET` brings `HEAD`; `OPTIONS` and 405 come by themselves.
 pub struct Endpoint {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use actix_web::HttpRequest;
 
-use crate::answer_room::answer_budget;
+use crate::answer_budget::answer_budget;
 use crate::caller::address_of;
 use crate::config::HttpConfig;
 use crate::idempotency::InFlight;

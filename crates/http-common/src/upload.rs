@@ -11,8 +11,8 @@ use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
+use crate::body_clock::{BodyClock, TooSlow};
 use crate::config::BodyTimeouts;
-use crate::pace::{BodyClock, TooSlow};
 
 /// Chunks under way between the two sides. A chunk has up to 128 KiB, the most that the HTTP library reads ahead.
 const CHUNKS: usize = 2;

@@ -6,14 +6,14 @@
 //! should stop.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where its set-up fails")]
 
-mod asked;
 mod blocks;
 mod coverage;
 mod declared;
+mod request;
 mod shape;
 
-pub use asked::{Content, SentRequest};
 pub use blocks::{Block, blocks};
 pub use coverage::uncovered;
 pub use declared::{Declared, DeclaredOperation, operations};
+pub use request::{Content, SentRequest};
 pub use shape::{ReceivedAnswer, ShapeSnapshot};

@@ -7,7 +7,7 @@ use std::path::Path;
 use actix_web::http::header::HeaderMap;
 use serde_json::{Value, json};
 
-use crate::asked::SentRequest;
+use crate::request::SentRequest;
 
 /// Headers every answer has and no reader of a shape needs.
 const UNTOLD: &[&str] = &["vary", "x-request-id", "content-length"];

@@ -9,8 +9,8 @@ use diesel::sql_types::BigInt;
 
 use crate::connection::MultiBackend;
 use crate::convert::{LONGEST_SEARCH, Read, StoredWord, all, anywhere, count, limit, one, read, read_if, time};
-use crate::fixed::fixed;
 use crate::schema::{collaborators, databases, members, stars};
+use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 

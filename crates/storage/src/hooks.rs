@@ -12,8 +12,8 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, read_if, time};
 use crate::deliveries;
 use crate::error::StoreError;
-use crate::fixed::fixed;
 use crate::schema::{events, hooks};
+use crate::static_sql::fixed;
 use crate::transaction::SqlTransaction;
 use crate::update::update;
 

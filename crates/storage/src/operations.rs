@@ -13,7 +13,7 @@ use crate::connection::AnyConnection;
 use crate::convert::{Read, StoredWord, all, count, limit, one, present, read, time};
 use crate::error::{StoreError, Unreadable};
 use crate::json;
-use crate::next::NextOperation;
+use crate::next_operation::NextOperation;
 use crate::schema::{accounts, databases, operations};
 use crate::transaction::SqlTransaction;
 use crate::update::update;

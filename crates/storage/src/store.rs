@@ -11,9 +11,9 @@ use diesel::connection::SimpleConnection as _;
 use crate::connection::{ConnectionPool, StoreTarget, TransactionKind};
 use crate::error::OpenError;
 use crate::file;
-use crate::log::WalSync;
 use crate::transaction::SqlTransaction;
 use crate::version::Version;
+use crate::wal_sync::WalSync;
 
 /// How many connections, and how long to wait.
 #[derive(Debug, Clone)]

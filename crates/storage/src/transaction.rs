@@ -17,7 +17,7 @@ use diesel::prelude::*;
 
 use crate::connection::{AnyConnection, ConnectionPool, PooledConnection, TransactionKind, begin};
 use crate::error::{StoreError, is_passing};
-use crate::log::{SeenCommits, WalSync};
+use crate::wal_sync::{SeenCommits, WalSync};
 
 type Tm = <AnyConnection as Connection>::TransactionManager;
 
@@ -197,7 +197,7 @@ mod tests {
     use branchyard_domain::ports::{Durability, Metadata as _, MetadataError, Transaction as _};
     use branchyard_domain::values::Timestamp;
 
-    use crate::log::WalSync;
+    use crate::wal_sync::WalSync;
     use crate::{Store, StoreOptions};
 
     /// A store whose log is brought to disk by a count, which fails from a number on.

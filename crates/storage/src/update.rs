@@ -73,8 +73,8 @@ mod tests {
 
     use super::update;
     use crate::connection::AnyConnection;
-    use crate::fixed::fixed;
     use crate::schema::hooks;
+    use crate::static_sql::fixed;
 
     #[test]
     fn an_update_is_prepared_once() {

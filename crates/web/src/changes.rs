@@ -10,9 +10,9 @@ use branchyard_domain::values::CommitHash;
 use branchyard_http_common::{Listed, RowKey, bound, changed_rows_from, open_token, token};
 
 use crate::format;
+use crate::page_context::PageContext;
 use crate::paths;
 use crate::rows;
-use crate::visit::PageContext;
 
 /// Tables of which a page shows definitions and rows; the others it names.
 const TABLES: usize = 8;

@@ -9,9 +9,9 @@ use branchyard_http_common::segment;
 
 use crate::error_page::PageError;
 use crate::format;
+use crate::page_context::PageContext;
 use crate::pages::deployments;
 use crate::paths;
-use crate::visit::PageContext;
 
 /// Branches, and tags, that the list of refs offers; any other can be typed.
 const OFFERED: usize = 50;

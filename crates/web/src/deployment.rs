@@ -8,7 +8,7 @@ use branchyard_http_common::segment;
 
 use crate::database::TabLink;
 use crate::error_page::PageError;
-use crate::visit::PageContext;
+use crate::page_context::PageContext;
 
 /// The tabs of a deployment, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::csrf;
 use crate::error_page::{PageError, sentence};
-use crate::visit::PageContext;
+use crate::page_context::PageContext;
 
 /// A form that one of our pages sent, and who sent it.
 pub(crate) struct FormPost {

@@ -11,8 +11,8 @@ use crate::assets;
 use crate::csrf;
 use crate::error_page::{self, PageError};
 use crate::format::Markup;
+use crate::page_context::PageContext;
 use crate::session::{self, CookieKind};
-use crate::visit::PageContext;
 
 /// Everything comes from here, nothing is inline, nobody frames a page, and forms go nowhere else.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; \

@@ -1,6 +1,6 @@
 //! The pages of Branchyard: rendered here, usable without JavaScript.
 //!
-//! A page only translates: it takes a `visit::PageContext` (who asks, and for what), gets an access value from the domain, runs use cases
+//! A page only translates: it takes a `page_context::PageContext` (who asks, and for what), gets an access value from the domain, runs use cases
 //! on a pool, and fills a template. What is *not* here: rules of the product, permission checks, SQL, anything loaded from
 //! elsewhere, inline scripts or styles (the policy of `layout` would refuse them).
 //!
@@ -46,8 +46,10 @@
 //! 4. Its route in `src/pages/mod.rs`, above the less exact ones.
 //! 5. A test in `crates/testkit/tests/it/web`. Give what a browser test has to find an `id`.
 
+mod activity_feed;
 pub mod assets;
 mod changes;
+mod chart;
 mod csrf;
 mod database;
 mod deployment;
@@ -55,25 +57,23 @@ mod diagram;
 mod error_page;
 mod format;
 mod forms;
-mod found;
 mod graph;
 mod layout;
 mod links;
 mod log;
-mod looking;
 mod markdown;
 mod money;
-mod news;
+mod page_context;
 mod pages;
 mod paths;
-mod place;
-mod plot;
 mod prose;
 mod reference;
+mod row_cursor;
 mod rows;
 mod session;
 mod settled;
-mod visit;
+mod table_page;
+mod table_query;
 
 pub use reference::Reference;
 

@@ -3,8 +3,8 @@
 use branchyard_domain::entities::{ForeignKey, TableSchema};
 
 use crate::database::DatabaseFrame;
-use crate::looking::Looking;
 use crate::rows::CellView;
+use crate::table_query::Looking;
 
 /// The links of rows of one table.
 pub(crate) struct Links<'a> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix_web::rt::time::sleep;
 use branchyard_domain::values::OperationId;
 
-use crate::visit::PageContext;
+use crate::page_context::PageContext;
 
 /// How often one looks.
 const LOOKS: u32 = 10;

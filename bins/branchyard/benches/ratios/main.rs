@@ -11,13 +11,13 @@
 )]
 
 mod flags;
+mod harness;
 mod load;
 mod raw;
 mod report;
 mod slices;
 mod table;
 mod topics;
-mod yard;
 
 use flags::Flags;
 use serde_json::Value;

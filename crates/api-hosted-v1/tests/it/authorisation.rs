@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::scene::{HostedApiHarness, OWNER, bad_token, body};
+use crate::harness::{HostedApiHarness, OWNER, bad_token, body};
 
 const TABLE: &str = include_str!("authorisation.txt");
 
@@ -80,7 +80,7 @@ async fn a_stranger_cannot_tell_a_hidden_deployment_from_none() {
         let absent = scene.by("bob", line.method, &path.replace("gauges", "nothing"), body.as_ref()).await;
         assert_eq!((hidden.status, absent.status), (404, 404), "{} {}", line.method, line.path);
         assert_eq!(hidden.text.replace("gauges", "nothing"), absent.text, "{} {}", line.method, line.path);
-        let names = |answer: &crate::scene::HostedAnswer| {
+        let names = |answer: &crate::harness::HostedAnswer| {
             let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
             names.sort_unstable();
             names

@@ -3,7 +3,7 @@
 use actix_web::test::TestRequest;
 use serde_json::{Value, json};
 
-use crate::scene::{HostedAnswer, HostedApiHarness, OWNER, body};
+use crate::harness::{HostedAnswer, HostedApiHarness, OWNER, body};
 
 fn good() -> Value {
     body("POST", "/deployments").unwrap()

@@ -4,5 +4,5 @@
 
 mod authorisation;
 mod create;
-mod scene;
+mod harness;
 mod shapes;

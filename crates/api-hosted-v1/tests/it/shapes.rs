@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::scene::{HostedAnswer, HostedApiHarness, OWNER, body};
+use crate::harness::{HostedAnswer, HostedApiHarness, OWNER, body};
 
 /// Status, headers that mean something, body.
 fn shown(answer: &HostedAnswer) -> Value {

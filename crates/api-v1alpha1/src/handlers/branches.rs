@@ -8,9 +8,9 @@ use branchyard_http_common::{ApiError, HandlerError};
 
 use super::start;
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses};
+use crate::legacy_errors::LegacyError;
 use crate::listing;
-use crate::said::LegacyError;
+use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{BranchEcho, BranchItem, Done, NewBranchEcho, Place};
 
 /// `GET /{owner}/{database}/branches`

@@ -5,8 +5,8 @@ use branchyard_domain::values::{DatabaseName, Description};
 use branchyard_http_common::{Fields, HandlerError};
 
 use super::word;
-use crate::asked::{LegacyRequest, signed_in};
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, signed_in};
 use crate::wire::{self, Done};
 
 const VISIBILITIES: &[(&str, Visibility)] = &[("public", Visibility::Public), ("private", Visibility::Private)];

@@ -2,7 +2,7 @@ use actix_web::HttpResponse;
 use actix_web::http::header;
 use branchyard_http_common::Served;
 
-use crate::asked::{JSON, LegacyRequest, Statuses};
+use crate::request::{JSON, LegacyRequest, Statuses};
 use crate::wire;
 
 /// `GET /openapi.json`

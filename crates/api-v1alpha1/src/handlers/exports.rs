@@ -14,8 +14,8 @@ use branchyard_http_common::{
 use branchyard_problem_details::Problem;
 
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses};
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, Statuses};
 use crate::successor;
 use crate::wire::{Nothing, Place};
 

@@ -6,8 +6,8 @@ use branchyard_http_common::{HandlerError, RequestContext, segment};
 
 use super::polled;
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses, body, done, signed_in};
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, Statuses, body, done, signed_in};
 use crate::wire::{DatabaseRef, Done, ForkEcho, ForkRefused, ForkStarted, Forks, NamedEcho, Place};
 use crate::{convert, listing, names, successor};
 

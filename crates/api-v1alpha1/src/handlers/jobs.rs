@@ -7,9 +7,9 @@ use branchyard_http_common::{HandlerError, bound, cut};
 
 use super::pulls::raw;
 use crate::access::access;
-use crate::asked::LegacyRequest;
 use crate::convert;
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::LegacyRequest;
 use crate::wire::{Done, Jobs, Place};
 
 /// Operations of a page.

@@ -24,9 +24,9 @@ use branchyard_domain::values::{CommitHash, Revision};
 use branchyard_http_common::{ApiError, Fields, HandlerError, RequestContext};
 
 use crate::access::access;
-use crate::asked::LegacyRequest;
+use crate::legacy_errors::{LegacyError, field, no_such_operation};
 use crate::names;
-use crate::said::{LegacyError, field, no_such_operation};
+use crate::request::LegacyRequest;
 use crate::wire::Place;
 
 /// One of some words, in any letter case.

@@ -7,9 +7,9 @@ use branchyard_http_common::{HandlerError, bound, cut};
 use super::jobs::PAGE;
 use super::pulls::raw;
 use super::word;
-use crate::asked::{LegacyRequest, signed_in};
 use crate::convert;
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, signed_in};
 use crate::wire::{Done, OperationEcho, UserOperations};
 
 const TYPES: &[(&str, &[OperationKind])] = &[

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::{polled, word};
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses, body, done};
-use crate::said::{LegacyError, field};
+use crate::legacy_errors::{LegacyError, field};
+use crate::request::{LegacyRequest, Statuses, body, done};
 use crate::wire::{self, Done, Place, PullEcho};
 use crate::{convert, names};
 

@@ -8,9 +8,9 @@ use branchyard_http_common::{ApiError, HandlerError, rfc3339};
 
 use super::tags::{TagSource, echo, head, wanted};
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses};
+use crate::legacy_errors::{LegacyError, field};
 use crate::listing;
-use crate::said::{LegacyError, field};
+use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{Done, Place, TagItem};
 
 /// `GET /{owner}/{database}/releases`

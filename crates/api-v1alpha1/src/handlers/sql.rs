@@ -9,9 +9,9 @@ use branchyard_problem_details::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::access::access;
-use crate::asked::{LegacyRequest, done};
 use crate::convert;
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, done};
 use crate::wire::{ExecutionStatus, Place, ReadEcho, ReadResult};
 
 /// `GET /{owner}/{database}`

@@ -8,9 +8,9 @@ use branchyard_http_common::{ApiError, Fields, HandlerError, rfc3339};
 
 use super::{Start, start};
 use crate::access::access;
-use crate::asked::{LegacyRequest, Statuses};
+use crate::legacy_errors::LegacyError;
 use crate::listing;
-use crate::said::LegacyError;
+use crate::request::{LegacyRequest, Statuses};
 use crate::wire::{Done, Place, TagEcho, TagItem, TagsHead};
 
 /// `GET /{owner}/{database}/tags`

@@ -13,9 +13,9 @@ use futures_util::future::join;
 
 use super::{pulls, word};
 use crate::access::access;
-use crate::asked::LegacyRequest;
+use crate::legacy_errors::{LegacyError, field};
 use crate::names;
-use crate::said::{LegacyError, field};
+use crate::request::LegacyRequest;
 use crate::wire::{Done, Place, UploadEcho, UploadStarted};
 
 const FILE_TYPES: &[(&str, FileType)] = &[

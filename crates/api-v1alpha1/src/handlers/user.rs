@@ -1,6 +1,6 @@
 use actix_web::HttpResponse;
 
-use crate::asked::{LegacyRequest, Statuses, done, signed_in};
+use crate::request::{LegacyRequest, Statuses, done, signed_in};
 use crate::wire::{self, Done};
 
 /// `GET /user`

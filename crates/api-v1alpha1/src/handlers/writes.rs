@@ -8,8 +8,8 @@ use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
 use super::polled;
 use crate::access::access;
-use crate::asked::{LegacyRequest, body, done};
-use crate::said::LegacyError;
+use crate::legacy_errors::LegacyError;
+use crate::request::{LegacyRequest, body, done};
 use crate::wire::{ExecutionStatus, NamedEcho, Place, WriteEcho, WriteStarted};
 use crate::{convert, names};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use branchyard_domain::entities::Visibility;
 
 use crate::good::good;
-use crate::world::{LegacyAnswer, LegacyHarness};
+use crate::harness::{LegacyAnswer, LegacyHarness};
 
 const TABLE: &str = include_str!("authorisation.txt");
 

@@ -6,7 +6,7 @@ use actix_web::body::to_bytes;
 use actix_web::{App, test, web};
 use branchyard_domain::entities::Visibility;
 
-use crate::world::LegacyHarness;
+use crate::harness::LegacyHarness;
 
 /// Rows that no compression makes short, so that a part of them is sent before the last is read.
 fn furnish(world: &LegacyHarness) {

@@ -3,7 +3,7 @@
 use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
-use crate::world::LegacyHarness;
+use crate::harness::LegacyHarness;
 
 /// Who stands for a caller, where it is somebody.
 pub(crate) fn person(caller: &str) -> Option<&'static str> {

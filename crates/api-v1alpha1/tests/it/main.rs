@@ -2,9 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where the test would")]
 
 mod authorisation;
-mod causes;
 mod downloads;
+mod error_sources;
 mod good;
+mod harness;
 mod refusals;
 mod shapes;
-mod world;

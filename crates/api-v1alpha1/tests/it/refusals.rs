@@ -7,7 +7,7 @@ use branchyard_domain::usecases::EditDatabase;
 use branchyard_http_common::RateLimits;
 use serde_json::json;
 
-use crate::world::LegacyHarness;
+use crate::harness::LegacyHarness;
 
 #[actix_web::test]
 async fn bodies_are_read_under_many_types_and_unknown_fields_are_ignored() {

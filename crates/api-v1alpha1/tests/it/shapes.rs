@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::{Value, json};
 
-use crate::world::LegacyAnswer;
+use crate::harness::LegacyAnswer;
 
 /// Every request has this id, so that no snapshot depends on how many were made before.
 const ID: (&str, &str) = ("X-Request-Id", "snapshot");

@@ -20,8 +20,8 @@ use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, RefName, Re
 use branchyard_shapes::{Content, SentRequest};
 use serde_json::{Value, json};
 
+use crate::harness::{ApiAnswer, ApiHarness};
 use crate::imports;
-use crate::world::{ApiAnswer, ApiHarness};
 
 const TABLE: &str = include_str!("authorisation.txt");
 const FORKS: &str = include_str!("authorisation_forks.txt");

@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use serde_json::json;
 
 const C: &str = "/databases/ada/rivers/collaborators";

@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use branchyard_http_common::RateLimits;
 use futures_util::StreamExt as _;
 use serde_json::json;

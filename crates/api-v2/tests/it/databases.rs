@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use branchyard_domain::usecases::Limits;
 use serde_json::json;
 

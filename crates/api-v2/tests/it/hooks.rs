@@ -6,7 +6,7 @@ use branchyard_domain::usecases::{Limits, Room};
 use branchyard_domain_testing::fakes::ScriptedSender;
 use serde_json::{Value, json};
 
-use crate::world::{ApiAnswer, ApiHarness};
+use crate::harness::{ApiAnswer, ApiHarness};
 
 const H: &str = "/databases/ada/rivers/hooks";
 const ROOM: Room<'_> = Room { hooks: 9, held_back: 9, slow: &[] };

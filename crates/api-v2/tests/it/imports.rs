@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use actix_web::test::TestRequest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 
 const S: &str = "/databases/ada/rivers/sql";
 

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use serde_json::json;
 
 async fn accepted() -> (ApiHarness, String, String, String) {

@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 
 async fn rivers() -> (ApiHarness, String) {
     let world = ApiHarness::new();

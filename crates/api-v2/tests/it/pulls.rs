@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use serde_json::{Value, json};
 
 const P: &str = "/databases/ada/rivers/pulls";

@@ -1,7 +1,7 @@
 use branchyard_http_common::RateLimits;
 use serde_json::json;
 
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 
 fn limited(user_per_hour: u32, anonymous_per_minute: u32) -> ApiHarness {
     ApiHarness::with(|config| config.rate_limits = Some(RateLimits { user_per_hour, anonymous_per_minute }))

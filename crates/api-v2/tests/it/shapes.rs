@@ -15,7 +15,7 @@ use actix_web::http::header::{ETAG, HeaderValue};
 use branchyard_shapes::{DeclaredOperation, ReceivedAnswer, SentRequest, ShapeSnapshot, uncovered};
 use serde_json::json;
 
-use crate::world::ApiAnswer;
+use crate::harness::ApiAnswer;
 
 /// What is declared and cannot be provoked over the fakes.
 const UNPROVOKED: &[(&str, &str, &str)] = &[

@@ -1,4 +1,4 @@
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use serde_json::json;
 
 const S: &str = "/databases/ada/rivers/sql";

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use crate::world::ApiHarness;
+use crate::harness::ApiHarness;
 use branchyard_domain::usecases::Limits;
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::room::spending_limit;
+use super::capacity::spending_limit;
 use super::{Deployments, live, role_through_owner, view};
 use crate::access::{DeploymentAccess, DeploymentLevel};
 use crate::entities::{DeploymentRole, Interval, Metered, RunState};

@@ -1,7 +1,7 @@
 //! Making a deployment.
 
 use super::Inner;
-use super::room::{CapacityOwner, CapacityRequest, admit, choose};
+use super::capacity::{CapacityOwner, CapacityRequest, admit, choose};
 use super::{DeploymentView, Deployments, may_create_for, metering, view};
 use crate::entities::{
     Attempts, Deployment, DeploymentLocator, DeploymentOrigin, DeploymentRole, Instance, InstanceSize, Metered,

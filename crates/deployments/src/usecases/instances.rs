@@ -1,7 +1,7 @@
 //! Instances: listed, started again, removed, rebooted.
 
+use super::capacity::{CapacityOwner, CapacityRequest, admit, choose};
 use super::create::{new_instance, switched_off, too_small};
-use super::room::{CapacityOwner, CapacityRequest, admit, choose};
 use super::shutdown::{begin, not_settled};
 use super::{Deployments, live, metering, operations, primary, update};
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};

@@ -2,6 +2,7 @@
 
 mod backups;
 mod callers;
+mod capacity;
 mod collaborators;
 mod config;
 mod cost;
@@ -12,7 +13,6 @@ mod metering;
 mod observe;
 mod offers;
 mod operations;
-mod room;
 mod shutdown;
 mod supervise;
 
@@ -22,13 +22,13 @@ use std::sync::Arc;
 
 pub use backups::BackupFileBytes;
 use callers::Callers;
+pub use capacity::CapacityRequest as WantedSize;
 pub use config::{SettingView, SettingsCheck};
 pub use cost::{Cost, CostItem, OwnerUsage, Usage};
 pub use create::{DeploymentSource, NewDeployment};
 pub use databases::ServedDatabase;
 pub use instances::NewInstance;
 pub use observe::{InstanceLogs, LogWindow, MetricData};
-pub use room::CapacityRequest as WantedSize;
 pub use supervise::{Next, Recovered, Stepped, Supervisor};
 
 use crate::access::{DeploymentAccess, DeploymentLevel, Manage};

@@ -1,7 +1,7 @@
 //! What can be had, and at what price, before anything is made.
 
 use super::Deployments;
-use super::room::{CapacityRequest, choose};
+use super::capacity::{CapacityRequest, choose};
 use crate::entities::{Catalogue, InstanceSize};
 use crate::errors::DeploymentError;
 

@@ -2,10 +2,10 @@
 //! [`Supervisor::step`] for each busy deployment, one at a time for each, and [`Supervisor::operate`] beside it.
 
 mod attempts;
-mod down;
+mod monitor;
 mod operate;
-mod tend;
-mod up;
+mod start;
+mod stop;
 
 use branchyard_domain::ports::Durability;
 use std::time::Duration;

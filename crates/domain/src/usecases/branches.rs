@@ -2,7 +2,7 @@
 
 use super::databases::{emit, live};
 use super::pulls::branch_moved;
-use super::{IdempotencyRecord, Inner, once, revisions};
+use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{Branch, EventKind, Operation, Work};
 use crate::errors::{AccessError, RefError};
@@ -56,7 +56,7 @@ impl<'a> Branches<'a> {
             now,
             EventKind::BranchCreated { branch: branch.name.clone() },
         )?;
-        once::keep(self.0, tx.as_mut(), once, &branch, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &branch, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         if due > 0 {

@@ -1,7 +1,7 @@
 //! Databases, and access to them.
 
-use super::remembered::AccessKey;
-use super::{IdempotencyRecord, Inner, activities, once, pulls};
+use super::lookup_cache::AccessKey;
+use super::{IdempotencyRecord, Inner, activities, idempotency, pulls};
 use crate::access::{Admin, Caller, DatabaseAccess, Level};
 use crate::entities::{
     AccountKind, Branch, Database, DatabaseLocator, Event, EventKind, FailureKind, MemberRole, OperationFailure,
@@ -178,7 +178,7 @@ impl<'a> Databases<'a> {
             tx.collaborators().put(id, user.id, Role::Admin, now)?;
         }
         let view = view(tx.as_mut(), Some(user.id), database, Role::Admin)?;
-        once::keep(self.0, tx.as_mut(), once, &view, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &view, now)?;
         tx.commit(Durability::Synced)?;
         Ok(view)
     }

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::databases::live;
-use super::{IdempotencyRecord, Inner, once};
+use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{
     Delivery, DeliveryDetails, DeliveryStatus, Event, EventKind, EventName, Hook, HookEvent, HookSecret,
@@ -144,7 +144,7 @@ impl<'a> Hooks<'a> {
         dispatch::settle_waiting(self.0, tx.as_mut())?;
         tx.hooks().add(&hook)?;
         let registered = SecretHook { view: HookView { hook, last_delivery: None }, secret };
-        once::keep(self.0, tx.as_mut(), once, &registered, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &registered, now)?;
         tx.commit(Durability::Synced)?;
         Ok(registered)
     }
@@ -259,7 +259,7 @@ impl<'a> Hooks<'a> {
         tx.deliveries().add(std::slice::from_ref(&delivery))?;
         tx.events().mark_dispatched(event_id, now)?;
         let details = log::details(tx.as_mut(), database.id, delivery)?;
-        once::keep(self.0, tx.as_mut(), once, &details, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &details, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(details)
@@ -286,7 +286,7 @@ impl<'a> Hooks<'a> {
         view.hook.updated_at = now;
         tx.hooks().update(&view.hook)?;
         let rotated = SecretHook { view, secret };
-        once::keep(self.0, tx.as_mut(), once, &rotated, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &rotated, now)?;
         tx.commit(Durability::Synced)?;
         Ok(rotated)
     }

@@ -11,7 +11,7 @@ use sha2::Sha256;
 
 use super::databases::live;
 use super::operations::{enqueue, save_queued};
-use super::{IdempotencyRecord, Inner, once};
+use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{DatabaseAccess, Write};
 use crate::entities::{FileType, ImportMode, ImportRequest, Operation, Upload, UploadPart, Work};
 use crate::errors::{Fault, ImportError, OperationError};
@@ -146,7 +146,7 @@ impl<'a> Imports<'a> {
         }
         tx.uploads().add(&upload)?;
         let opened = OpenedUpload { upload, secret };
-        once::keep(self.0, tx.as_mut(), once, &opened, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &opened, now)?;
         tx.commit(Durability::Synced)?;
         Ok(opened)
     }
@@ -251,7 +251,7 @@ impl<'a> Imports<'a> {
         if !tx.uploads().bind(upload_id, operation.id)? {
             return Err(ImportError::Fault(Fault::Unsettled("the upload was used meanwhile")));
         }
-        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         save_queued(self.0, tx)?;
         Ok(operation)
     }

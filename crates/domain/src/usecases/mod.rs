@@ -10,17 +10,17 @@ mod exports;
 mod files;
 mod history;
 mod hooks;
+mod idempotency;
 mod imports;
 mod invitations;
+mod lookup_cache;
 mod members;
-mod once;
 mod operations;
 mod organizations;
 mod people;
 mod progress;
 mod pulls;
 mod releases;
-mod remembered;
 mod revisions;
 mod revocations;
 mod run;
@@ -48,10 +48,10 @@ pub use history::History;
 pub use hooks::{
     Attempted, Deliveries, Dispatch, EditHook, HookAddress, HookView, Hooks, NewHook, Room, Run, SecretHook, Turn,
 };
+pub use idempotency::IdempotencyRecord;
 pub use imports::{CompletedPart, Imports, NewImport, NewUpload, OpenedUpload};
 pub use invitations::{Applicant, Invitations, MintedInvitation, SignUp};
 pub use members::Members;
-pub use once::IdempotencyRecord;
 pub use operations::{Ended, Operations, SqlWrite};
 pub use organizations::{EditOrganization, NewOrganization, OrganizationView, Organizations};
 pub use people::{NewUser, People, Profile};
@@ -200,7 +200,7 @@ pub(crate) struct Inner {
     pub(crate) revocations: revocations::Revocations,
     pub(crate) fetch_wake: wake::Wake,
     pub(crate) fetches: pulls::Fetches,
-    pub(crate) remembered: remembered::Remembered,
+    pub(crate) remembered: lookup_cache::Remembered,
     pub(crate) reachable: Arc<revisions::Reachable>,
     pub(crate) behind: operations::StrandedLeases,
     pub(crate) progress: progress::ImportProgress,
@@ -296,7 +296,7 @@ impl Hub {
                 revocations: revocations::Revocations::default(),
                 fetch_wake: wake::Wake::default(),
                 fetches: pulls::Fetches::default(),
-                remembered: remembered::Remembered::default(),
+                remembered: lookup_cache::Remembered::default(),
                 behind: operations::StrandedLeases::default(),
                 progress: progress::ImportProgress::default(),
                 settled: Arc::default(),
@@ -320,7 +320,7 @@ impl Hub {
         value: &T,
         now: Timestamp,
     ) -> Result<(), Fault> {
-        once::keep(&self.inner, tx, once, value, now)
+        idempotency::keep(&self.inner, tx, once, value, now)
     }
 
     /// Whether the metadata store answers, and would take something to be saved.

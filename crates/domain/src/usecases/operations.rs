@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::databases::{has_room, live, may_create_for, role_of};
 use super::settled::SettlementWatch;
-use super::{IdempotencyRecord, Inner, once, revisions, run};
+use super::{IdempotencyRecord, Inner, idempotency, revisions, run};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Database, FailureKind, Operation, OperationFailure, OperationKind, OperationStatus, Role, User, Work,
@@ -129,7 +129,7 @@ impl<'a> Operations<'a> {
         once: Option<&IdempotencyRecord<'_, Operation>>,
     ) -> Result<Operation, OperationError> {
         let operation = enqueue(self.0, tx.as_mut(), database, user, work, now)?;
-        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         save_queued(self.0, tx)?;
         Ok(operation)
     }
@@ -278,7 +278,7 @@ impl<'a> Operations<'a> {
         if !tx.operations().settle(&operation, None)? {
             return Err(OperationError::NotQueued);
         }
-        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         tx.commit(Durability::Synced)?;
         self.0.settled.tell(&operation);
         Ok(operation)

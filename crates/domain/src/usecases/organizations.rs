@@ -1,7 +1,7 @@
 //! Organizations, and access to them.
 
 use super::people::{refuse_reserved, taken};
-use super::{IdempotencyRecord, Inner, once};
+use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Caller, OrganizationAccess, Own, Standing};
 use crate::entities::{AccountKind, MemberRole, Organization, Role, User};
 use crate::errors::OrganizationError;
@@ -102,7 +102,7 @@ impl<'a> Organizations<'a> {
         taken(tx.organizations().add(&organization), &organization.name)?;
         tx.members().put(organization.id, owner.id, MemberRole::Owner, now)?;
         let view = OrganizationView { organization, role: Some(MemberRole::Owner) };
-        once::keep(self.0, tx.as_mut(), once, &view, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &view, now)?;
         tx.commit(Durability::Synced)?;
         Ok(view)
     }

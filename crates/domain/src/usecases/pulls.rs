@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::databases::{emit, live, role_of};
 use super::operations::{enqueue, save_queued};
-use super::{IdempotencyRecord, Inner, once};
+use super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Caller, DatabaseAccess, Level, Participate, Write};
 use crate::entities::{
     Branch, Conflict, Database, DatabaseLocator, EventKind, ObjectKind, Operation, Pull, PullAction, PullComment,
@@ -184,7 +184,7 @@ impl<'a> Pulls<'a> {
             now,
         )?;
         self.emit_pull(tx.as_mut(), &pull, PullAction::Opened, user, now)?;
-        once::keep(self.0, tx.as_mut(), once, &pull, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &pull, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         self.wake_for(&pull);
@@ -452,7 +452,7 @@ impl<'a> Pulls<'a> {
         if pull.content.hidden.is_none() {
             hide(self.0, tx.as_mut(), &mut pull, PullHidden::Withdrawn, &of.user, now)?;
         }
-        once::keep(self.0, tx.as_mut(), once, &pull, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &pull, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(pull)
@@ -511,7 +511,7 @@ impl<'a> Pulls<'a> {
             updated_at: now,
         };
         tx.pull_comments().add(base.id, number, user.id, &comment)?;
-        once::keep(self.0, tx.as_mut(), once, &comment, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &comment, now)?;
         tx.commit(Durability::Synced)?;
         Ok(comment)
     }
@@ -555,7 +555,7 @@ impl<'a> Pulls<'a> {
             OperationError::Fault(fault) => PullError::Fault(fault),
             _ => PullError::Fault(Fault::Unsettled("a merge could not be queued")),
         })?;
-        once::keep(self.0, tx.as_mut(), once, &operation, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &operation, now)?;
         save_queued(self.0, tx)?;
         Ok(operation)
     }

@@ -1,7 +1,7 @@
 //! Releases.
 
 use super::databases::live;
-use super::{IdempotencyRecord, Inner, activities, once, revisions};
+use super::{IdempotencyRecord, Inner, activities, idempotency, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::{ActivityKind, Release, Tag};
 use crate::errors::{RefError, ReleaseError};
@@ -84,7 +84,7 @@ impl<'a> Releases<'a> {
         }
         let kind = ActivityKind::Released { tag: release.tag.clone() };
         activities::note(tx.as_mut(), id, database.id, access.who().named(), now, kind)?;
-        once::keep(self.0, tx.as_mut(), once, &release, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &release, now)?;
         tx.commit(Durability::Synced)?;
         Ok(release)
     }

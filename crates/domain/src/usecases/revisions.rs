@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Inner;
-use super::remembered::{LONGEST_NAME, LookupCache};
+use super::lookup_cache::{LONGEST_NAME, LookupCache};
 use crate::entities::Database;
 use crate::errors::{Fault, RefError};
 use crate::ports::{EngineError, Metadata, MetadataError, Reachability, Transaction};

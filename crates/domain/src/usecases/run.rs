@@ -4,10 +4,10 @@
 //! A crash before it leaves at most a commit that no ref names; the operation runs again from the ref's present head. A crash
 //! after it finds the operation settled.
 
-mod ahead;
 mod fork;
 mod import;
 mod merge;
+mod prefetch;
 mod write;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Tags.
 
 use super::databases::live;
-use super::{IdempotencyRecord, Inner, once, revisions};
+use super::{IdempotencyRecord, Inner, idempotency, revisions};
 use crate::access::{DatabaseAccess, Level, Write};
 use crate::entities::Tag;
 use crate::errors::RefError;
@@ -47,7 +47,7 @@ impl<'a> Tags<'a> {
             Err(MetadataError::Taken) => return Err(RefError::TagExists(tag.name.to_string())),
             other => other?,
         }
-        once::keep(self.0, tx.as_mut(), once, &tag, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &tag, now)?;
         tx.commit(Durability::Synced)?;
         Ok(tag)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use branchyard_auth::{HashedToken, PlainToken};
 
-use super::{IdempotencyRecord, Inner, once};
+use super::{IdempotencyRecord, Inner, idempotency};
 use crate::entities::{LastUse, Token, User};
 use crate::errors::{Fault, TokenError};
 use crate::values::{TokenExpiry, TokenId, TokenName};
@@ -57,7 +57,7 @@ impl<'a> Tokens<'a> {
         }
         tx.tokens().add(&token)?;
         let minted = MintedToken { token, secret };
-        once::keep(self.0, tx.as_mut(), once, &minted, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &minted, now)?;
         tx.commit(Durability::Synced)?;
         Ok(minted)
     }

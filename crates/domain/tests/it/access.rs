@@ -8,7 +8,7 @@ use branchyard_domain::usecases::NewOrganization;
 use branchyard_domain::values::{AccountId, OwnerName};
 use uuid::Uuid;
 
-use crate::world::{DB, DomainHarness, create, new_database, person, user, world};
+use crate::harness::{DB, DomainHarness, create, new_database, person, user, world};
 
 const SECRET: (&str, &str) = ("ada", "secret");
 

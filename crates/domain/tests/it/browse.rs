@@ -5,7 +5,7 @@ use std::time::Duration;
 use branchyard_domain::access::Read;
 use branchyard_domain::usecases::TableSize;
 
-use crate::world::{DomainHarness, world};
+use crate::harness::{DomainHarness, world};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

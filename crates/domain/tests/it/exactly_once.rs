@@ -7,9 +7,9 @@ use branchyard_domain::usecases::{MergePull, Operations};
 use branchyard_domain::values::OperationId;
 use branchyard_domain_testing::fakes::SaveFault;
 
+use crate::harness::{DB, DomainHarness, name, world};
 use crate::imports::import_of;
 use crate::refs::at;
-use crate::world::{DB, DomainHarness, name, world};
 
 const ADD: &str = "INSERT INTO t VALUES (2,'two')";
 
@@ -122,7 +122,7 @@ fn a_branch_that_moves_meanwhile_is_written_again() {
     let world = world();
     let operation = world.queue("main", "main", ADD);
     let (hub, engine, metadata) = (world.hub.clone(), world.fakes.engine.clone(), world.fakes.metadata.clone());
-    let (db, author) = (world.db, crate::world::user(&world.ada).signature(world.hub.now()));
+    let (db, author) = (world.db, crate::harness::user(&world.ada).signature(world.hub.now()));
     world.fakes.engine.meanwhile(move || {
         let mut tx = metadata.write().unwrap();
         let base = tx.branches().get(db, &name("main")).unwrap().unwrap().head;

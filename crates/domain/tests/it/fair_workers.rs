@@ -10,7 +10,7 @@ use branchyard_domain::entities::{OperationStatus, Visibility};
 use branchyard_domain::usecases::{Limits, SqlWrite};
 use branchyard_domain::values::{DatabaseId, OperationId};
 
-use crate::world::{DomainHarness, create, name, world_with};
+use crate::harness::{DomainHarness, create, name, world_with};
 
 /// Far more than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -141,7 +141,7 @@ fn long_operations_leave_their_workers() {
 fn long_operations_of_many_creators_hold_up_no_other_one() {
     let world = world_with(limits(20));
     let crew = TestCrew { hub: world.hub.clone(), stop: AtomicBool::new(false), started: AtomicUsize::new(0) };
-    let others: Vec<_> = (0..6).map(|n| crate::world::person(&world.hub, &format!("other{n}"))).collect();
+    let others: Vec<_> = (0..6).map(|n| crate::harness::person(&world.hub, &format!("other{n}"))).collect();
     let databases: Vec<_> = others
         .iter()
         .enumerate()

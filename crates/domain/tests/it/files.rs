@@ -8,7 +8,7 @@ use branchyard_domain::errors::ImportError;
 use branchyard_domain::ports::Blobs as _;
 use branchyard_domain::usecases::{Limits, NewFileImport};
 
-use crate::world::{DomainHarness, world, world_with};
+use crate::harness::{DomainHarness, world, world_with};
 
 const FILE: &str = "id,a\n1,eins\n2,zwei\n";
 

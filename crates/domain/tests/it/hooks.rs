@@ -14,8 +14,8 @@ use branchyard_domain::usecases::{EditHook, HookView, IdempotencyRecord, Limits,
 use branchyard_domain::values::{DeliveryId, HookId, Timestamp};
 use branchyard_domain_testing::fakes::ScriptedSender;
 
+use crate::harness::{DomainHarness, create, user, world, world_with};
 use crate::refs::at;
-use crate::world::{DomainHarness, create, user, world, world_with};
 
 const URL: &str = "https://hook.test/";
 
@@ -590,7 +590,7 @@ fn a_fork_has_no_hooks() {
     let ben = world.access(&world.ben);
     world.hub.operations().fork(&ben, "ben", None).unwrap();
     world.work();
-    let fork = world.access_to::<Admin>(&world.ben, ("ben", crate::world::DB.1));
+    let fork = world.access_to::<Admin>(&world.ben, ("ben", crate::harness::DB.1));
     assert!(world.hub.hooks().list(&fork, None, 9).unwrap().is_empty());
 }
 

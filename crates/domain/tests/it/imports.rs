@@ -17,7 +17,7 @@ use branchyard_domain::usecases::{CompletedPart, Limits, NewImport, NewUpload, O
 use branchyard_domain_testing::fakes::PlainFormats;
 use md5::{Digest as _, Md5};
 
-use crate::world::{DomainHarness, world, world_with};
+use crate::harness::{DomainHarness, world, world_with};
 
 fn upload(world: &DomainHarness, size: u64, parts: u64) -> Result<OpenedUpload, ImportError> {
     let wanted = NewUpload { content_length: size, num_parts: parts, file_type: FileType::Csv };

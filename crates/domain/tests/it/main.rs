@@ -3,12 +3,14 @@
 
 mod access;
 mod browse;
-mod causes;
+mod error_sources;
 mod exactly_once;
 mod fair_workers;
 mod files;
+mod harness;
 mod hooks;
 mod imports;
+mod lookup_cache;
 mod operations;
 mod organizations;
 mod properties;
@@ -16,7 +18,5 @@ mod pull_content;
 mod pull_trials;
 mod pulls;
 mod refs;
-mod remembered;
 mod sessions;
 mod suites;
-mod world;

@@ -6,8 +6,8 @@ use branchyard_domain::errors::{Fault, OperationError};
 use branchyard_domain::ports::{Durability, LeaseTurn, Metadata as _, OperationFilter, OperationState};
 use branchyard_domain::usecases::{EditDatabase, IdempotencyRecord, Limits, News, SqlWrite};
 
+use crate::harness::{DomainHarness, name, user, world, world_with};
 use crate::refs::at;
-use crate::world::{DomainHarness, name, user, world, world_with};
 
 const ADD: &str = "INSERT INTO t VALUES (2,'two')";
 

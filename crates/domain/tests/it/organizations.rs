@@ -6,7 +6,7 @@ use branchyard_domain::errors::{CollaboratorError, DatabaseError, OperationError
 use branchyard_domain::usecases::{EditDatabase, Limits, NewOrganization};
 use branchyard_domain::values::{OwnerName, RefName};
 
-use crate::world::{DB, DomainHarness, create, new_database, person, user, world, world_with};
+use crate::harness::{DB, DomainHarness, create, new_database, person, user, world, world_with};
 
 fn named(text: &str) -> NewOrganization {
     NewOrganization::named(OwnerName::parse(text).unwrap())

@@ -5,7 +5,7 @@ use branchyard_domain::errors::{ReadError, RefError};
 use branchyard_domain::values::{CommitHash, DatabaseName, OwnerName, PullNumber, RefName, TableName};
 use proptest::prelude::*;
 
-use crate::world::world;
+use crate::harness::world;
 
 /// Texts near the rules, and texts far away.
 fn texts() -> impl Strategy<Value = String> {

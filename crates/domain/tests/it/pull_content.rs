@@ -10,7 +10,7 @@ use branchyard_domain::usecases::{
 };
 use branchyard_domain::values::{CommitHash, DatabaseId, PullNumber};
 
-use crate::world::{DB, DomainHarness, name, person, user, world};
+use crate::harness::{DB, DomainHarness, name, person, user, world};
 
 const FORK: (&str, &str) = ("ben", DB.1);
 

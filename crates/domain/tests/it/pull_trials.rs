@@ -11,7 +11,7 @@ use branchyard_domain::ports::{Engine as _, EngineError, Metadata as _};
 use branchyard_domain::usecases::{Limits, PullEdges, Refreshed};
 use branchyard_domain::values::CommitHash;
 
-use crate::world::{DomainHarness, world, world_with};
+use crate::harness::{DomainHarness, world, world_with};
 
 /// Far longer than anything here takes, on a machine that is slow and busy.
 const AMPLE: Duration = Duration::from_secs(60);

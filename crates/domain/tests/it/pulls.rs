@@ -10,8 +10,8 @@ use branchyard_domain::ports::RowPage;
 use branchyard_domain::usecases::{EditPull, MergePull, PreviewStage, WantedState};
 use branchyard_domain::values::{LongText, PullNumber, Title};
 
+use crate::harness::{DB, DomainHarness, create, world};
 use crate::refs::at;
-use crate::world::{DB, DomainHarness, create, world};
 
 impl DomainHarness {
     fn set(&self, pull: &Pull, state: WantedState) -> Result<Pull, PullError> {
@@ -189,7 +189,7 @@ fn a_fork_offers_its_changes_back() {
     let fork = ("ben", DB.1);
     let wanted = branchyard_domain::usecases::SqlWrite {
         from_branch: "main".to_owned(),
-        to_branch: crate::world::name("main"),
+        to_branch: crate::harness::name("main"),
         statements: "INSERT INTO t VALUES (5,'five')".to_owned(),
         message: None,
     };

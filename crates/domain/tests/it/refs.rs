@@ -5,7 +5,7 @@ use branchyard_domain::errors::{ReadError, RefError, ReleaseError};
 use branchyard_domain::usecases::{NewBranch, NewRelease, NewTag};
 use branchyard_domain::values::{CommitHash, Revision, Title};
 
-use crate::world::{DB, DomainHarness, create, name, world};
+use crate::harness::{DB, DomainHarness, create, name, world};
 
 impl DomainHarness {
     pub(crate) fn branch(&self, branch: &str, from: Revision) -> Result<(), RefError> {

@@ -15,7 +15,7 @@ use rusqlite::limits::Limit;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Error, ffi};
 
-use super::{json_patch, patterns, real};
+use super::{float_format, json_patch, patterns};
 use crate::memory::{self, Charge};
 
 pub(super) fn replace_unbounded(connection: &Connection) -> rusqlite::Result<()> {
@@ -67,7 +67,7 @@ pub(super) fn text(value: ValueRef<'_>) -> Option<std::borrow::Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
         ValueRef::Integer(n) => Some(n.to_string().into_bytes().into()),
-        ValueRef::Real(x) => Some(real::text(x).into_bytes().into()),
+        ValueRef::Real(x) => Some(float_format::text(x).into_bytes().into()),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.into()),
     }
 }

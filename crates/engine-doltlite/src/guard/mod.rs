@@ -1,13 +1,13 @@
 //! Keeps SQL of strangers inside its database: an allow-list, run-time limits and bounded replacements of some functions.
 
 mod authorizer;
+mod float_format;
 mod functions;
 mod history;
 mod json_patch;
 mod limits;
 mod lists;
 mod patterns;
-mod real;
 mod session;
 
 use std::collections::{BTreeSet, HashSet};

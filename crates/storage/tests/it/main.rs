@@ -10,7 +10,7 @@
 mod dump;
 mod file;
 mod home;
-mod latest;
 mod migrations;
+mod newest_timestamp;
 mod postgres;
 mod suite;

@@ -11,8 +11,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// A commit that this one was made from.
 struct Parent {

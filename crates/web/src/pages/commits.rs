@@ -14,8 +14,8 @@ use crate::format::Markup;
 use crate::graph;
 use crate::layout::Shell;
 use crate::log::CommitLine;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Commits of a page.
 const PAGE: usize = 50;

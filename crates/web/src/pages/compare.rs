@@ -11,8 +11,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Branches that the form offers.
 const OFFERED: usize = 100;

@@ -6,7 +6,7 @@ use askama::Template;
 use crate::database::DatabaseFrame;
 use crate::forms::Filled;
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// The question.
 pub(crate) struct ConfirmQuestion {

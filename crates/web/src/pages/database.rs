@@ -16,8 +16,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::markdown;
+use crate::page_context::{PageContext, PageResult};
 use crate::rows::{CellKind, Grid};
-use crate::visit::{PageContext, PageResult};
 
 use super::table::COUNT_PATIENCE;
 

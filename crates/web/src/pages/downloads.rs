@@ -14,7 +14,7 @@ use branchyard_http_common::{CsvFile, DownloadWriter, Ending, First, download_ch
 use branchyard_problem_details::Problem;
 
 use crate::database::{self, DatabaseTab, ShownVersion};
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// How long the engine may compute; waiting for the client does not count.
 const TIMEOUT: Duration = Duration::from_secs(600);

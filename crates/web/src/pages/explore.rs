@@ -9,8 +9,8 @@ use branchyard_http_common::{bound, open_token, token};
 
 use crate::format::{self, Markup};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 30;
 

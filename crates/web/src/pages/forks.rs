@@ -12,7 +12,7 @@ use crate::error_page::PageError;
 use crate::format::Markup;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Forks on a page.
 const PAGE: usize = 50;

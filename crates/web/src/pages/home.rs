@@ -6,10 +6,10 @@ use branchyard_domain::errors::DatabaseError;
 use branchyard_domain::ports::{DatabaseFilter, Ranking};
 
 use super::explore::{DatabaseItem, items};
+use crate::activity_feed;
 use crate::error_page::PageError;
 use crate::layout::Shell;
-use crate::news;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Databases of the viewer on the page, those written to last; all of them are on the viewer's own page.
 const MINE: usize = 10;
@@ -26,7 +26,7 @@ struct HomePage {
     shell: Shell,
     name: String,
     databases: Vec<DatabaseItem>,
-    news: Vec<news::ActivityItem>,
+    news: Vec<activity_feed::ActivityItem>,
     organizations: Vec<(String, &'static str)>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
             let organizations = organizations.map_err(|error| PageError::refused(error.into(), visit.request()))?;
             let now = visit.state.hub.now();
             let databases = items(&found, now);
-            let news = news.into_iter().map(|one| news::tell(one, now)).collect();
+            let news = news.into_iter().map(|one| activity_feed::tell(one, now)).collect();
             let organizations = organizations
                 .into_iter()
                 .map(|view| {

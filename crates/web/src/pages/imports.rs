@@ -3,13 +3,13 @@
 //! With JavaScript the file goes in parts with a progress bar (`assets/upload.js`), without it as one form; both end on the same
 //! page, which shows what is in the file and asks what to do with it.
 
-mod look;
-mod send;
+mod preview;
+mod upload;
 
 use branchyard_domain::entities::{FileType, ImportMode};
 
-pub(crate) use self::look::{show, start};
-pub(crate) use self::send::{choose, open, put_part, receive};
+pub(crate) use self::preview::{show, start};
+pub(crate) use self::upload::{choose, open, put_part, receive};
 
 /// Bytes of a file that is sent as a form. Larger ones need the parts of the script, or the API.
 const FORM_FILE_BYTES: u64 = 16 << 20;

@@ -39,7 +39,7 @@ use branchyard_domain::entities::{Branch, Tag};
 
 use crate::assets;
 use crate::error_page::PageError;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Every page. The first route that fits answers, so the more exact ones come first.
 pub(crate) fn routes(config: &mut web::ServiceConfig) {

@@ -9,8 +9,8 @@ use branchyard_domain::values::{DatabaseName, Description};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Organizations that are offered as owners.
 const OFFERED: usize = 100;

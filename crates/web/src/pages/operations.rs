@@ -1,6 +1,6 @@
 //! `/{owner}/{database}/operations`: what was queued, what runs, and how it ended.
 
-mod told;
+mod view;
 
 use askama::Template;
 use branchyard_domain::access::{DatabaseAccess, Read};
@@ -9,14 +9,14 @@ use branchyard_domain::errors::OperationError;
 use branchyard_domain::ports::OperationFilter;
 use branchyard_domain::values::OperationId;
 
-pub(crate) use self::told::OperationView;
+pub(crate) use self::view::OperationView;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Operations on a page.
 const PAGE: usize = 50;

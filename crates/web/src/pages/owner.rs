@@ -10,8 +10,8 @@ use super::explore::{DatabaseItem, items};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 50;
 /// What the address says when it is about what a person starred.

@@ -15,8 +15,8 @@ use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::markdown;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Releases on a page.
 const PAGE: usize = 20;

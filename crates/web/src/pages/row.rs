@@ -7,12 +7,12 @@ use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
-use crate::found::{RowsFound, RowsQuery};
 use crate::layout::Shell;
 use crate::links::Links;
-use crate::looking::Looking;
+use crate::page_context::{PageContext, PageResult};
 use crate::rows::CellView;
-use crate::visit::{PageContext, PageResult};
+use crate::table_page::{RowsFound, RowsQuery};
+use crate::table_query::Looking;
 
 /// Characters of a cell; longer ones are downloaded.
 const CELL_CHARACTERS: usize = 100_000;

@@ -8,7 +8,7 @@ use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::diagram;
 use crate::format::Markup;
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 struct DefinitionView {
     name: String,

@@ -7,9 +7,9 @@ use branchyard_domain::usecases::SignUp;
 
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::session::CookieKind;
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]

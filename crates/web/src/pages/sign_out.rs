@@ -3,8 +3,8 @@
 use branchyard_domain::errors::Fault;
 
 use crate::forms::FormPost;
+use crate::page_context::PageResult;
 use crate::session::CookieKind;
-use crate::visit::PageResult;
 
 /// `POST /sign-out`
 pub(crate) async fn send(posted: FormPost) -> PageResult {

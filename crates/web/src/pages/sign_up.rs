@@ -9,8 +9,8 @@ use branchyard_domain::values::{EmailAddress, OwnerName};
 
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::session::CookieKind;
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "sign_up.html")]

@@ -8,8 +8,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
 use crate::forms::FormPost;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 100;
 

@@ -11,13 +11,13 @@ use branchyard_domain::usecases::LookEnd;
 
 use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::format;
-use crate::found::{RowsFound, RowsQuery};
 use crate::layout::Shell;
 use crate::links::Links;
-use crate::looking::{self, Looking};
-use crate::place::{Beside, RowCursor, Total};
+use crate::page_context::{PageContext, PageResult};
+use crate::row_cursor::{Beside, RowCursor, Total};
 use crate::rows::{CellKind, CellView};
-use crate::visit::{PageContext, PageResult};
+use crate::table_page::{RowsFound, RowsQuery};
+use crate::table_query::{self, Looking};
 
 /// Rows of a page.
 const PAGE: u64 = 50;
@@ -140,11 +140,11 @@ pub(crate) async fn show(visit: PageContext) -> PageResult {
     let is_first = place.is_first();
     let lines = looking.tests.iter().map(|test| TestLine {
         column: test.column.clone(),
-        test: looking::word(test.test),
+        test: table_query::word(test.test),
         value: test.value.clone(),
     });
     let lines = lines.collect();
-    let tests = looking::TESTS.iter().map(|(word, label, _)| (*word, *label)).collect();
+    let tests = table_query::TESTS.iter().map(|(word, label, _)| (*word, *label)).collect();
     let download = frame.csv(&schema.name, &at);
     let sql =
         crate::paths::with_query(&format!("{}/sql", frame.path), &[("ref", &frame.asked_ref), ("table", &schema.name)]);

@@ -13,8 +13,8 @@ use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["name", "from", "message"];
 

@@ -1,9 +1,9 @@
 //! `/settings/theme`: light, dark, or what the system says.
 
 use crate::forms::FormPost;
+use crate::page_context::PageResult;
 use crate::paths;
 use crate::session::CookieKind;
-use crate::visit::PageResult;
 
 /// `POST /settings/theme`
 pub(crate) async fn send(posted: FormPost) -> PageResult {

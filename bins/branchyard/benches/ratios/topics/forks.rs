@@ -7,10 +7,10 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Server, finish, write};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{BenchHarness, Server, finish, write};
 
 const SMALL: u64 = 1_000;
 /// Rows of a kilobyte that a statement inserts.

@@ -14,9 +14,9 @@ use branchyard_testkit::{Actor, Received, Receiver};
 use serde_json::json;
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Server};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
-use crate::yard::{BenchHarness, Server};
 
 /// As many as the server makes at once by default.
 const AT_ONCE: usize = 64;

@@ -9,11 +9,11 @@ use branchyard_domain::ports::{Engine as _, FormatError, ImportColumn, ImportJob
 use serde_json::json;
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, finish};
 use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::{Table, value};
-use crate::yard::{BenchHarness, finish};
 
 const PARTS: usize = 4;
 

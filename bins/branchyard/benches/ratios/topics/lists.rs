@@ -12,10 +12,10 @@ use branchyard_domain::values::{CommitHash, DatabaseId, DatabaseName, RefName, T
 use reqwest::Method;
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Caller};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{BenchHarness, Caller};
 
 const SMALL: u64 = 1_000;
 /// Requests of a slice: one alone is too short to be timed.

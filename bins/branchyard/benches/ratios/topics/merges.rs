@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, finish, write};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{BenchHarness, finish, write};
 
 const SMALL: u64 = 1_000;
 

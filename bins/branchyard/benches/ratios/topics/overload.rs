@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, NO_RESULTS, Server};
 use crate::load::{Connection, Ids, encoded, get, header};
 use crate::report::{Aim, Row};
 use crate::table::Table;
 use crate::topics::reads::PATH;
-use crate::yard::{BenchHarness, NO_RESULTS, Server};
 
 const ENDLESS: &str = "with recursive n(x) as (select 1 union all select x + 1 from n) select sum(x) from n";
 /// All connections come from this machine.

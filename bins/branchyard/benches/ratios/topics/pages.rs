@@ -4,13 +4,13 @@ use actix_web::web::{Data, Path as UrlPath};
 use actix_web::{HttpResponse, web};
 
 use crate::flags::Flags;
+use crate::harness::BenchHarness;
 use crate::load::{Question, encoded, get, rate};
 use crate::raw::{Bare, Raw};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
 use crate::topics::reads::{PATH, with_id};
-use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let page = flags.count("--page-rows");

@@ -10,12 +10,12 @@ use actix_web::web::{Bytes, Data, Path as UrlPath};
 use actix_web::{HttpResponse, web};
 
 use crate::flags::Flags;
+use crate::harness::BenchHarness;
 use crate::load::{Connection, Question, encoded, get, rate};
 use crate::raw::{Bare, Raw};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::BenchHarness;
 
 /// The path of the read.
 pub(super) const PATH: &str = "/api/v2/databases/bench/bench/sql?q=";

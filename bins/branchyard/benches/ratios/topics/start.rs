@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use crate::flags::Flags;
+use crate::harness::BenchHarness;
 use crate::load::{Connection, get};
 use crate::report::{Aim, Row};
 use crate::slices::median;
-use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let yard = BenchHarness::new();

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use branchyard_domain::ports::{Column, Engine as _, Flow, ReadQuery, RowSink, ValueRef};
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Server};
 use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::{BenchHarness, Server};
 
 const STATEMENT: &str = "select * from t";
 

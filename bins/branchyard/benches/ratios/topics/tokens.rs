@@ -1,12 +1,12 @@
 //! What a token costs: the same read of a public database with one and without.
 
 use crate::flags::Flags;
+use crate::harness::BenchHarness;
 use crate::load::{Question, encoded, get, rate};
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
 use crate::topics::reads::{PATH, with_id};
-use crate::yard::BenchHarness;
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(flags.count("--small-rows"), flags.count("--columns"));

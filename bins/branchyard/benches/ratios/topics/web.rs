@@ -1,11 +1,11 @@
 //! The page of a database, and pages of a large table beside those of a small one, as a browser without a session gets them.
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Server};
 use crate::load::{Connection, get};
 use crate::report::{Aim, Row};
 use crate::slices::{alternate, millis};
 use crate::table::Table;
-use crate::yard::{BenchHarness, Server};
 
 const SMALL: u64 = 1_000;
 /// Rows of a page.

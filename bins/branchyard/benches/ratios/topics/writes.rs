@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::flags::Flags;
+use crate::harness::{BenchHarness, Caller, Server, write};
 use crate::raw::Raw;
 use crate::report::{Aim, Row};
 use crate::slices::alternate;
 use crate::table::Table;
-use crate::yard::{BenchHarness, Caller, Server, write};
 
 pub(crate) fn run(flags: &Flags) -> Vec<Row> {
     let table = Table::new(1_000, flags.count("--columns"));

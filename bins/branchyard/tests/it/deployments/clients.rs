@@ -10,7 +10,7 @@ use branchyard_deployments::ports::{InstanceEvent, Provisioner};
 use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 
-use super::yard::InstanceHarness;
+use super::harness::InstanceHarness;
 
 pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients");
 

@@ -10,7 +10,7 @@ use branchyard_storage::FolderBlobs;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::yard::{InstanceHarness, author, empty, execute};
+use super::harness::{InstanceHarness, author, empty, execute};
 
 fn name(text: &str) -> ServedName {
     ServedName::parse(text).unwrap()
@@ -49,7 +49,7 @@ fn a_hub_database_is_cloned_at_a_commit_beside_the_others() {
     let ask = |sql: &str| {
         let answer =
             yard.pipeline_at("/db/rivers/v3/pipeline", &yard.writer, None, json!([execute(sql), {"type": "close"}]));
-        super::yard::rows(&answer.ok()["results"][0]["response"]["result"])[0][0].as_str().unwrap().to_owned()
+        super::harness::rows(&answer.ok()["results"][0]["response"]["result"])[0][0].as_str().unwrap().to_owned()
     };
     assert_eq!(ask("select dolt_hashof('HEAD')"), first.to_string());
     assert_eq!(ask("select active_branch()"), "release/1");

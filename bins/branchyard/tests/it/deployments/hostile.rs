@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use branchyard_testkit::{Mutator, Stopwatch};
 use serde_json::{Value, json};
 
-use super::yard::{InstanceHarness, execute};
+use super::harness::{InstanceHarness, execute};
 
 /// Paths that take a body.
 const PATHS: [&str; 4] = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/db/gauges/branch/main/v2/pipeline"];

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use branchyard_deployments::ports::InstanceEvent;
 use serde_json::json;
 
-use super::yard::{InstanceHarness, execute};
+use super::harness::{InstanceHarness, execute};
 
 const KILLS: u64 = 50;
 

@@ -2,9 +2,9 @@
 
 pub(crate) mod clients;
 mod data;
+mod harness;
 mod hostile;
 mod kills;
-mod life;
+mod lifecycle;
 mod streams;
 mod suite;
-mod yard;

@@ -8,7 +8,7 @@ use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 use serde_json::{Value, json};
 
-use super::yard::{InstanceHarness, execute, mint, rows, settings};
+use super::harness::{InstanceHarness, execute, mint, rows, settings};
 
 #[test]
 fn credentials_paths_and_methods_are_checked() {
@@ -148,7 +148,7 @@ fn batons_lead_back_to_their_stream_once_and_to_nobody_elses() {
     let yard = InstanceHarness::start_with(&[(Setting::StreamIdleTimeoutMillis, "5000")]);
     yard.sql(&["create table t(id integer primary key)"]);
     let go = |baton: Option<&str>, sql: &str| yard.pipeline_as(&yard.writer, baton, json!([execute(sql)]));
-    let baton = |answer: &super::yard::InstanceAnswer| answer.ok()["baton"].as_str().unwrap().to_owned();
+    let baton = |answer: &super::harness::InstanceAnswer| answer.ok()["baton"].as_str().unwrap().to_owned();
 
     let first = baton(&go(None, "begin"));
     let second = baton(&go(Some(&first), "insert into t values (1)"));

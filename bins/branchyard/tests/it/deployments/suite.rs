@@ -8,7 +8,7 @@ use branchyard_domain_testing::suites::provisioner::{Stage, run_all};
 use branchyard_engine_doltlite::{DoltliteEngine, EngineOptions};
 use branchyard_storage::FolderBlobs;
 
-use super::yard::{People, free_port, provisioner};
+use super::harness::{People, free_port, provisioner};
 
 struct Machine {
     dir: tempfile::TempDir,

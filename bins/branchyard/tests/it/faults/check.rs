@@ -5,10 +5,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::book::{Event, Times};
+use super::expected_state::{Event, Times};
+use super::harness::FaultsHarness;
 use super::receivers::MANNERS;
 use super::traffic::settled;
-use super::yard::FaultsHarness;
 
 const D: &str = "/databases/ada/d";
 

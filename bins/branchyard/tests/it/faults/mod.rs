@@ -7,26 +7,26 @@
 //!
 //! `cargo test` runs a few faults of a fixed seed; `cargo xtask crash --seed N --minutes M` goes on for longer (docs/testing.md).
 
-mod book;
 mod check;
 mod client;
 mod clock;
 mod disk;
+mod expected_state;
+mod harness;
+mod inject;
 mod plan;
 pub(crate) mod postgres;
 mod receivers;
-mod strike;
 mod traffic;
-mod yard;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use harness::FaultsHarness;
 use plan::{Means, Plan, StoreKind};
 use postgres::Postgres;
-use yard::FaultsHarness;
 
 /// Faults of an episode in a long run, and in a short one.
 const LONG: usize = 12;

@@ -10,8 +10,8 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use super::book::{Book, Effect, Event, Times, Token};
 use super::client::{Ask, Body, Client, Reply};
+use super::expected_state::{Book, Effect, Event, Times, Token};
 
 const THREADS: u64 = 3;
 const D: &str = "/databases/ada/d";

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::yard::GatewayHarness;
+use super::harness::GatewayHarness;
 use crate::deployments::clients::{CLIENTS, javascript, python, succeed};
 
 #[test]

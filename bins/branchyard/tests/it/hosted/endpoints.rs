@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::yard::{GatewayHarness, size};
+use super::harness::{GatewayHarness, size};
 
 const HERE: &str = "/deployments/ada/gauges";
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::yard::GatewayHarness;
+use super::harness::GatewayHarness;
 
 #[test]
 fn guessing_is_limited_by_address_and_those_who_were_let_in_go_on() {

@@ -3,10 +3,10 @@
 mod clients;
 mod endpoints;
 mod gateway;
-mod life;
+mod harness;
+mod lifecycle;
 mod restore;
 mod shared;
 mod signals;
 mod sources;
 mod strangers;
-mod yard;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::yard::{GatewayHarness, serve, size};
+use super::harness::{GatewayHarness, serve, size};
 use crate::process::succeed;
 
 #[test]

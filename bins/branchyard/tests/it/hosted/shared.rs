@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::blocking::Client;
 use serde_json::{Value, json};
 
-use super::yard::{GatewayHarness, size};
+use super::harness::{GatewayHarness, size};
 use crate::process::{Server, branchyard};
 
 fn serve(store: &Path, dir: &Path) -> Server {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::yard::{GatewayHarness, serve};
+use super::harness::{GatewayHarness, serve};
 
 #[test]
 fn a_second_signal_cuts_the_drain_short_and_nothing_acknowledged_is_lost() {

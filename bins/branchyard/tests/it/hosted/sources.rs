@@ -3,7 +3,7 @@
 use branchyard_testkit::Actor;
 use serde_json::json;
 
-use super::yard::GatewayHarness;
+use super::harness::GatewayHarness;
 use crate::process::succeed;
 
 #[test]
@@ -49,7 +49,7 @@ fn clones_begin_at_a_branch_a_tag_or_a_commit_and_hidden_sources_do_not_exist() 
     succeed(dir.path(), &["user", "create", "bob", "--email", "bob@example.test"]);
     let token = succeed(dir.path(), &["token", "create", "--user", "bob", "--name", "t", "--expires", "30d"]);
     let asked = |name: &str| {
-        let mut wanted = super::yard::size();
+        let mut wanted = super::harness::size();
         let more = json!({"owner": "bob", "name": "copy", "cloud": "local", "zone": "local", "from_database": {"owner": "ada", "name": name}});
         wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let url = format!("{}/api/v1/deployments", yard.server.origin);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::blocking::Response;
 use serde_json::{Value, json};
 
-use super::yard::GatewayHarness;
+use super::harness::GatewayHarness;
 use crate::process::succeed;
 
 const REQUESTS: usize = 1_000;

@@ -8,7 +8,7 @@ use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
-use super::scene::OWN;
+use super::harness::OWN;
 use super::statements;
 
 pub(super) struct Attack {
@@ -151,7 +151,7 @@ fn untaken(caller: &mut Caller) {
 }
 
 fn history(caller: &mut Caller) {
-    let fork = format!("/api/v2/databases/mallory{}/open", caller.number(super::scene::ACCOUNTS));
+    let fork = format!("/api/v2/databases/mallory{}/open", caller.number(super::harness::ACCOUNTS));
     let mut requests = Vec::new();
     for _ in 0..4 {
         for path in [
@@ -175,7 +175,7 @@ fn history(caller: &mut Caller) {
 fn pages(caller: &mut Caller) {
     let slow = "with+recursive+n(x)+as+(select+1+union+all+select+x%2B1+from+n)+select+sum(x)+from+n";
     let mut requests = Vec::new();
-    for pull in 1..=super::scene::ACCOUNTS {
+    for pull in 1..=super::harness::ACCOUNTS {
         for path in [
             format!("/vera/open/pulls/{pull}"),
             format!("/vera/open/pulls/{pull}/diff"),
@@ -282,7 +282,7 @@ fn rubbish(caller: &mut Caller) {
 fn conflicts(caller: &mut Caller) {
     let requests: Vec<Vec<u8>> = (0..40)
         .map(|number| {
-            let pull = number % super::scene::ACCOUNTS + 1;
+            let pull = number % super::harness::ACCOUNTS + 1;
             let what = caller.one_of(&["conflicts", "conflicts?table=t", "diff", "diff/tables"]);
             caller.get(&format!("{OPEN}/pulls/{pull}/{what}"))
         })

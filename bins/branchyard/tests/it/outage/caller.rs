@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::Value;
 
-use super::scene::{OutageHarness, account};
+use super::harness::{OutageHarness, account};
 use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Statuses that the contracts have for requests like these. 500 and 502 are not among them.

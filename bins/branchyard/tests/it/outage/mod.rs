@@ -7,7 +7,7 @@
 
 mod attacks;
 mod caller;
-mod scene;
+mod harness;
 mod statements;
 mod victim;
 mod wire;
@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use attacks::{ATTACKS, Attack};
 use caller::{Caller, Tally};
+use harness::{ACCOUNTS, Measures, OutageHarness, Size};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use scene::{ACCOUNTS, Measures, OutageHarness, Size};
 use victim::{READS, Times, WRITES};
 
 const CALLERS: usize = 2 * ACCOUNTS;

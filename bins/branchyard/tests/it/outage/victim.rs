@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::scene::{OutageHarness, VICTIM};
+use super::harness::{OutageHarness, VICTIM};
 use super::wire::{Outcome, RawAnswer, Wire};
 
 /// Far more than any of these requests takes.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{ID, shape};
 use crate::good;
-use crate::world::LegacyHarness;
+use crate::harness::LegacyHarness;
 
 const NOBODYS_ID: &str = "0199c3a2-0000-7000-8000-000000000000";
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{ID, shape};
 use crate::good::{self, FORM};
-use crate::world::{LegacyAnswer, LegacyHarness};
+use crate::harness::{LegacyAnswer, LegacyHarness};
 
 pub(super) fn all() -> Vec<Block> {
     blocks(include_str!("steps.txt"))

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::{rules, shape};
 use crate::authorisation::{AuthorizationHarness, OWNER};
+use crate::harness::{ApiAnswer, ApiHarness};
 use crate::imports;
-use crate::world::{ApiAnswer, ApiHarness};
 
 /// A scene in which steps are taken.
 struct Play<'a> {

@@ -1,7 +1,7 @@
 //! What was sent, and sending it again.
 
 use super::super::databases::live;
-use super::super::{IdempotencyRecord, Inner, once};
+use super::super::{IdempotencyRecord, Inner, idempotency};
 use crate::access::{Admin, DatabaseAccess};
 use crate::entities::{Delivery, DeliveryDetails, Request};
 use crate::errors::{Fault, HookError};
@@ -69,7 +69,7 @@ impl<'a> Deliveries<'a> {
         delivery.queue_again(now);
         tx.deliveries().update(&delivery)?;
         let details = details(tx.as_mut(), database, delivery)?;
-        once::keep(self.0, tx.as_mut(), once, &details, now)?;
+        idempotency::keep(self.0, tx.as_mut(), once, &details, now)?;
         tx.commit(Durability::Synced)?;
         self.0.outbox.one();
         Ok(details)

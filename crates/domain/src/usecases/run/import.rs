@@ -5,7 +5,7 @@ use std::io;
 
 use super::super::deadline::{FileDeadline, TimedFile};
 use super::super::pulls;
-use super::ahead::ahead;
+use super::prefetch::ahead;
 use super::{LeasedRun, RunError, blame, failed};
 use crate::entities::{
     Database, FailureKind, FileType, ImportMode, ImportRequest, Outcome, PullAction, Role, TableSchema, Upload, User,

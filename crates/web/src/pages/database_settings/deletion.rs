@@ -6,7 +6,7 @@ use branchyard_domain::access::Admin;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "database_deletion.html")]

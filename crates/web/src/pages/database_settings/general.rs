@@ -11,8 +11,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
-use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["description", "default_branch", "visibility"];
 

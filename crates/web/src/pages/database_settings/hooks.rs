@@ -1,6 +1,6 @@
 //! `/{owner}/{database}/settings/hooks`: who is told what happens to a database.
 
-mod told;
+mod view;
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use branchyard_domain::errors::HookError;
 use branchyard_domain::usecases::{EditHook, HookView, NewHook, SecretHook};
 use branchyard_domain::values::HookId;
 
-pub(super) use self::told::{DeliveryItem, HookItem};
+pub(super) use self::view::{DeliveryItem, HookItem};
 use super::{DatabaseSettingsNav, DatabaseSettingsSection};
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Hooks on a page, and deliveries on the page of a hook.
 const PAGE: usize = 50;

@@ -18,8 +18,8 @@ use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
-use crate::visit::{PageContext, PageResult};
 
 struct DeploymentBackupRow {
     id: String,

@@ -9,7 +9,7 @@ use branchyard_domain::errors::Fault;
 use crate::error_page::PageError;
 use crate::forms::{Filled, Form};
 use crate::money;
-use crate::visit::PageContext;
+use crate::page_context::PageContext;
 
 /// The fields of a size.
 pub(super) const FIELDS: &[&str] = &["cloud", "zone", "instance_type_id", "volume_type_id", "volume_size_gb"];

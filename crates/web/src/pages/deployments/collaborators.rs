@@ -11,7 +11,7 @@ use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["username", "role"];
 

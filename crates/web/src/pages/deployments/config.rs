@@ -15,7 +15,7 @@ use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 struct SettingRow {
     key: &'static str,

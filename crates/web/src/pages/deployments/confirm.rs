@@ -6,8 +6,8 @@ use askama::Template;
 use crate::deployment::DeploymentFrame;
 use crate::forms::Filled;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "deployments/confirm.html")]

@@ -3,7 +3,7 @@
 use branchyard_deployments::DeploymentView;
 use branchyard_http_common::HostedAddresses;
 
-use crate::visit::PageContext;
+use crate::page_context::PageContext;
 
 /// The addresses of a deployment that has started.
 pub(super) struct Addresses {

@@ -9,8 +9,8 @@ use branchyard_deployments::errors::DeploymentError;
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::settings::usage::Month;
-use crate::visit::{PageContext, PageResult};
 
 struct CostRow {
     what: String,

@@ -12,8 +12,8 @@ use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::settings::usage::Month;
-use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/deployments/new";
 const FIELDS: &[&str] = &["owner", "name", "database", "instance_type_id", "volume_type_id", "volume_size_gb"];

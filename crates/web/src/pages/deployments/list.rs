@@ -13,8 +13,8 @@ use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Deployments on a page.
 const PAGE: usize = 30;

@@ -11,8 +11,8 @@ use chrono::{DateTime, NaiveDateTime};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::forms::Filled;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Lines on a page.
 const PAGE: usize = 100;

@@ -9,12 +9,12 @@ use branchyard_deployments::ports::Metric;
 use branchyard_domain::values::Timestamp;
 use chrono::DateTime;
 
+use crate::chart::{Plot, amount};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::error_page::PageError;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::plot::{Plot, amount};
-use crate::visit::{PageContext, PageResult};
 
 /// Rows of the table of one metric: the newest ones.
 const ROWS: usize = 500;

@@ -7,7 +7,7 @@ pub(crate) mod cost;
 pub(crate) mod create;
 pub(crate) mod databases;
 pub(crate) mod general;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 pub(crate) mod list;
 pub(crate) mod logs;
 pub(crate) mod metrics;
@@ -42,10 +42,10 @@ pub(crate) fn routes(config: &mut web::ServiceConfig) {
         .service(at("/backups/{backup}/{database}").get(backups::download))
         .service(at("/operations").get(operations::show))
         .service(at("/cost").get(cost::show))
-        .service(at("/instances/{instance}/reboot").get(life::ask_reboot).post(life::reboot))
-        .service(at("/start").get(life::ask_start).post(life::start))
-        .service(at("/shutdown").get(life::ask_shutdown).post(life::shutdown))
-        .service(at("/delete").get(life::ask_delete).post(life::delete))
+        .service(at("/instances/{instance}/reboot").get(lifecycle::ask_reboot).post(lifecycle::reboot))
+        .service(at("/start").get(lifecycle::ask_start).post(lifecycle::start))
+        .service(at("/shutdown").get(lifecycle::ask_shutdown).post(lifecycle::shutdown))
+        .service(at("/delete").get(lifecycle::ask_delete).post(lifecycle::delete))
         .service(at("/settings").get(general::show).post(general::keep_version))
         .service(at("/settings/leave").post(general::leave))
         .service(at("/settings/config").get(config::show).post(config::send))

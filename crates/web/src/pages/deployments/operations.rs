@@ -11,8 +11,8 @@ use branchyard_domain::values::{OperationId, Timestamp};
 use crate::deployment::{self, DeploymentFrame, DeploymentTab};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Operations on a page.
 const PAGE: usize = 30;

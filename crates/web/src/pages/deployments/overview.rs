@@ -16,8 +16,8 @@ use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// An instance as a row.
 struct InstanceListRow {

@@ -7,8 +7,8 @@ use askama::Template;
 
 use crate::error_page::PageError;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::reference::{Reference, ReferenceDocument};
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "docs/api.html")]

@@ -6,8 +6,8 @@ use branchyard_problem_details::{ErrorCode, Explanation};
 use crate::error_page::PageError;
 use crate::format::Markup;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::prose;
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "docs/errors.html")]

@@ -8,8 +8,8 @@ use branchyard_domain::values::{Description, DisplayName, OwnerName};
 use super::BASE_ROLES;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::database_settings::collaborators::role_named;
-use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["name", "display_name", "description", "base_role"];
 

@@ -10,8 +10,8 @@ use super::{BASE_ROLES, OrganizationHeader};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::database_settings::collaborators::{role_name, role_named};
-use crate::visit::{PageContext, PageResult};
 
 const FIELDS: &[&str] = &["display_name", "description", "base_role"];
 

@@ -7,7 +7,7 @@ use super::{PullHeader, PullTab, edges, open};
 use crate::database::DatabaseFrame;
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Commits shown.
 const COMMITS: usize = 200;

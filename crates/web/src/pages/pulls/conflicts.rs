@@ -10,9 +10,9 @@ use crate::changes::CHARACTERS;
 use crate::database::DatabaseFrame;
 use crate::format;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows;
-use crate::visit::{PageContext, PageResult};
 
 /// Conflicts looked at to know which tables have some.
 const LOOKED_AT: usize = 1_000;

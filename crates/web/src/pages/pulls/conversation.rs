@@ -11,15 +11,15 @@ use branchyard_domain::values::{CommentId, LongText, Timestamp};
 use branchyard_http_common::{bound, open_token, token};
 
 use super::{PullHeader, PullTab, edges, open, read, trouble};
+use crate::activity_feed;
 use crate::database::DatabaseFrame;
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::markdown;
-use crate::news;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Comments of a page.
 const PAGE: usize = 100;
@@ -221,7 +221,7 @@ fn trace(activity: Activity, now: Timestamp) -> Option<ActivityView> {
         PullAction::Opened | PullAction::Merged => None,
         PullAction::Closed | PullAction::Reopened => Some(ActivityView {
             by: activity.by_name.to_string(),
-            word: news::done(action),
+            word: activity_feed::done(action),
             when: format::when(activity.at, now),
         }),
     }

@@ -7,7 +7,7 @@ use super::{PullHeader, PullTab, edges, open};
 use crate::changes::{self, Changes, ChangesQuery};
 use crate::database::DatabaseFrame;
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "pull_diff.html")]

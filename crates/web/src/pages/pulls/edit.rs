@@ -11,8 +11,8 @@ use crate::database::DatabaseFrame;
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::{self, ConfirmQuestion};
-use crate::visit::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "pull_edit.html")]

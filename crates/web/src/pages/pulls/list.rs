@@ -9,8 +9,8 @@ use super::state_of;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::format::{self, Markup};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const PAGE: usize = 30;
 

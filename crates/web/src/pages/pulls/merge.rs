@@ -11,8 +11,8 @@ use branchyard_domain::values::LongText;
 use super::{PullTab, open};
 use crate::error_page::PageError;
 use crate::forms::{Form, FormPost};
+use crate::page_context::PageResult;
 use crate::settled;
-use crate::visit::PageResult;
 
 /// Accepts the merge. How it goes stands on the page of the pull.
 pub(crate) async fn send(posted: FormPost) -> PageResult {

@@ -20,8 +20,8 @@ use crate::changes::Brings;
 use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::format::{self, Markup};
+use crate::page_context::PageContext;
 use crate::paths;
-use crate::visit::PageContext;
 
 /// The tabs of a pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::log::{self, CommitLine};
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Branches, and forks, that the form offers; any other can be typed.
 const OFFERED: usize = 100;

@@ -7,7 +7,7 @@ pub(super) mod sessions;
 pub(super) mod tokens;
 pub(super) mod usage;
 
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// The pages, for the list beside them.
 type SettingsNav = Vec<(&'static str, &'static str)>;

@@ -8,7 +8,7 @@ use branchyard_domain::errors::{Fault, SignInError};
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 const HERE: &str = "/settings/password";
 

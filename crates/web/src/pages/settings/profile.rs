@@ -10,7 +10,7 @@ use branchyard_domain::values::{Description, DisplayName, EmailAddress, WebAddre
 use super::{SettingsNav, sections};
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 #[derive(Template)]
 #[template(path = "settings/profile.html")]

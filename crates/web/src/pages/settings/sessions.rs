@@ -9,8 +9,8 @@ use crate::error_page::PageError;
 use crate::format::{self, Markup};
 use crate::forms::FormPost;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::session::CookieKind;
-use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/sessions";
 

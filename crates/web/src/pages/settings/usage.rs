@@ -10,8 +10,8 @@ use super::{SettingsNav, sections};
 use crate::deployment;
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 const HERE: &str = "/settings/usage";
 

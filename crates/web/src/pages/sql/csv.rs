@@ -12,7 +12,7 @@ use branchyard_http_common::{CsvFile, Ending, First, download_channel};
 use branchyard_problem_details::{ErrorCode, Problem};
 
 use crate::database::{self, DatabaseTab};
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// How it ended: with the text of what the statement is to blame for.
 type CsvEnd = Result<(), String>;

@@ -16,9 +16,9 @@ use crate::database::{self, DatabaseFrame, DatabaseTab, ShownVersion};
 use crate::error_page::PageError;
 use crate::format;
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
 use crate::rows::{self, CellKind};
-use crate::visit::{PageContext, PageResult};
 
 /// Rows shown; all of them can be downloaded.
 const ROWS: usize = 500;

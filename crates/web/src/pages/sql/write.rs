@@ -11,8 +11,8 @@ use crate::database::{self, DatabaseFrame, DatabaseTab};
 use crate::error_page::PageError;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::settled;
-use crate::visit::{PageContext, PageResult};
 
 /// Branches that the form offers; any other can be typed.
 const OFFERED: usize = 100;

@@ -2,8 +2,8 @@
 
 use branchyard_domain::ports::{RowTest, Test};
 
+use crate::page_context::PageContext;
 use crate::paths;
-use crate::visit::PageContext;
 
 /// The tests of the form, with their words.
 pub(crate) const TESTS: &[(&str, &str, Test)] = &[

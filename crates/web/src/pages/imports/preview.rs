@@ -13,7 +13,7 @@ use crate::error_page::{PageError, sentence};
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
-use crate::visit::{PageContext, PageResult};
+use crate::page_context::{PageContext, PageResult};
 
 /// Records that are shown, and characters of a value.
 const ROWS: usize = 10;

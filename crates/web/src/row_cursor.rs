@@ -9,7 +9,7 @@ use branchyard_domain::values::{CommitHash, DatabaseId};
 use branchyard_http_common::{AppState, KeyCells, bound, open_token, token};
 use serde::{Deserialize, Serialize};
 
-use crate::looking::{self, Looking};
+use crate::table_query::{self, Looking};
 
 /// How many rows there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ fn binding(database: DatabaseId, schema: &TableSchema, looking: &Looking) -> Str
     parts.push(looking.descending.to_string());
     parts.push(schema.primary_key.join("\0"));
     for test in &looking.tests {
-        parts.extend([test.column.clone(), looking::word(test.test).to_owned(), test.value.clone()]);
+        parts.extend([test.column.clone(), table_query::word(test.test).to_owned(), test.value.clone()]);
     }
     bound(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }

@@ -4,9 +4,9 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, ResponseError};
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use crate::answer::ApiResponse;
-use crate::call::explain;
-use crate::refusal::ApiError;
+use crate::api_error::ApiError;
+use crate::api_response::ApiResponse;
+use crate::request_context::explain;
 use crate::request_id::RequestId;
 use branchyard_executor::PoolError;
 

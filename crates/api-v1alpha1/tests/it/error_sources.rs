@@ -7,7 +7,7 @@ use branchyard_domain::ports::Metadata as _;
 use serde_json::Value;
 
 use crate::good::{FORM, upload};
-use crate::world::LegacyHarness;
+use crate::harness::LegacyHarness;
 
 /// A cause: its name, the requests before it, its own, and the events these have. A request is `METHOD ADDRESS BODY`; `…` is the
 /// database, `UPLOAD BRANCH ROW` sends a file. There are `main`, `work` with a row more and an open pull into `main`, and `spare` at `main`.

@@ -15,8 +15,8 @@ use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
 use crate::money;
+use crate::page_context::{PageContext, PageResult};
 use crate::pages::confirm::ConfirmQuestion;
-use crate::visit::{PageContext, PageResult};
 
 fn reboot_question(frame: &DeploymentFrame) -> ConfirmQuestion {
     ConfirmQuestion {

@@ -11,9 +11,9 @@ use branchyard_domain::usecases::LookEnd;
 use branchyard_domain::values::CommitHash;
 use branchyard_http_common::AppState;
 
-use crate::looking::Looking;
-use crate::place::RowCursor;
+use crate::row_cursor::RowCursor;
 use crate::rows::Grid;
+use crate::table_query::Looking;
 
 /// A page of rows, to be found.
 pub(crate) struct RowsQuery<'a> {

@@ -24,8 +24,8 @@ use crate::error_page::PageError;
 use crate::format;
 use crate::forms::{Filled, FormPost};
 use crate::layout::Shell;
+use crate::page_context::{PageContext, PageResult};
 use crate::paths;
-use crate::visit::{PageContext, PageResult};
 
 /// Bytes of a part that a browser sends.
 const PART_BYTES: u64 = 8 << 20;

@@ -13,7 +13,7 @@ use branchyard_deployments::values::Setting;
 use branchyard_domain::ports::SqlPower;
 use serde_json::json;
 
-use super::yard::{InstanceHarness, execute, provisioner, rows};
+use super::harness::{InstanceHarness, execute, provisioner, rows};
 
 fn lines(yard: &InstanceHarness) -> Vec<String> {
     let query = OutputQuery { from: None, towards: Towards::Older, limit: 1000, since: None, until: None };
@@ -31,7 +31,7 @@ fn another_server_adopts_a_process_and_its_clients_notice_nothing() {
     // Away, the server is not asked; who was checked a moment ago is served, others are not.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        let stranger = super::yard::mint();
+        let stranger = super::harness::mint();
         let answer = yard.pipeline_as(&stranger, None, json!([]));
         if answer.status == 503 {
             assert!(answer.refused(503, "SERVICE_UNAVAILABLE").headers.contains_key("retry-after"));

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use super::book::{Book, Effect};
 use super::client::{Ask, Body, Client};
 use super::clock::{self, Clock};
 use super::disk::{Disk, small_disks};
+use super::expected_state::{Book, Effect};
 use super::plan::Plan;
 use super::postgres::Postgres;
 use super::receivers::{MANNERS, Receivers};

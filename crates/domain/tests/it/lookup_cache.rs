@@ -4,7 +4,7 @@ use branchyard_domain::access::{Caller, Participate, Read};
 use branchyard_domain::entities::{Role, Visibility};
 use branchyard_domain::values::TokenExpiry;
 
-use crate::world::{create, user, world};
+use crate::harness::{create, user, world};
 
 #[test]
 fn a_token_is_known_after_it_was_checked_and_unknown_once_deleted() {

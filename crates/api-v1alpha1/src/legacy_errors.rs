@@ -9,7 +9,7 @@ use branchyard_domain::values::CommitHash;
 use branchyard_http_common::ApiError;
 use branchyard_problem_details::{ErrorCode, FieldError, Problem};
 
-use crate::asked::not_authenticated;
+use crate::request::not_authenticated;
 
 /// An error to be said in the words of this version.
 pub(crate) struct LegacyError<E>(pub(crate) E);

@@ -9,9 +9,9 @@ use branchyard_domain::usecases::{
 };
 use branchyard_domain::values::{LongText, PullNumber, RefName, Revision, Title};
 
+use crate::harness::{DB, DomainHarness, create, name, person, user, world};
 use crate::imports::import_of;
 use crate::refs::at;
-use crate::world::{DB, DomainHarness, create, name, person, user, world};
 
 /// A cause: its name, what is there before, what is done, and the events that it has.
 type Cause = (&'static str, fn(&DomainHarness), fn(&DomainHarness), &'static [&'static str]);

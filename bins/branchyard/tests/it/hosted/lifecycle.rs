@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::yard::{GatewayHarness, serve, size};
+use super::harness::{GatewayHarness, serve, size};
 
 #[test]
 fn a_deployment_from_its_creation_to_its_return_from_a_backup() {

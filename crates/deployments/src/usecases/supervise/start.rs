@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::room::free_port;
+use super::super::capacity::free_port;
 use super::super::{metering, shutdown};
 use super::attempts::{is_loop, note};
 use super::{DRAIN, Next, Stepped, Supervisor};

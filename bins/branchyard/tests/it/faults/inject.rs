@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
+use super::harness::FaultsHarness;
 use super::plan::{Fault, Kind};
 use super::postgres::Stop;
-use super::yard::FaultsHarness;
 
 /// How long a server that drains may take: its limit for requests under way, and some.
 const DRAIN: Duration = Duration::from_secs(45);

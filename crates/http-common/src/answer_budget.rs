@@ -17,7 +17,7 @@ use actix_web::web::Bytes;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 use branchyard_problem_details::{ErrorCode, Problem};
 
-use crate::failure::HandlerError;
+use crate::handler_error::HandlerError;
 use crate::state::AppState;
 use branchyard_executor::CallerKey;
 use branchyard_executor::{BodyBudget, BodyRoom, NoRoom};
