@@ -1,11 +1,8 @@
-//! Branchyard's domain: people own versioned databases, branch and fork them, open and merge pull requests,
-//! import data and run SQL at any ref.
-//!
-//! Everything goes through the [`Hub`], which is built over the [`ports`]: metadata, engine, blobs, file formats, clock and ids.
-//! Calls are synchronous and may block; the caller chooses the thread.
-//!
-//! What is *not* here: no web framework, no async runtime, no SQL library and no SQL text, no `Serialize` on an entity,
-//! no clock and no randomness of its own.
+//! The domain of Branchyard: versioned databases with their branches, forks, pull requests, imports and SQL.
+//! Callers use the [`Hub`], which is built over the [`ports`]. Calls are synchronous and may block; the caller
+//! chooses the thread.
+//! The crate holds no web framework, no async runtime, no SQL library and no SQL text. Its entities do not implement
+//! `Serialize`. Time and randomness come in through ports.
 
 pub mod access;
 pub mod entities;

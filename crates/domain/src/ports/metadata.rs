@@ -1,8 +1,8 @@
-//! The metadata store: people, databases, refs, pulls, operations.
-//!
-//! All work happens in a [`Transaction`]: a transaction that ends once, by [`Transaction::commit`] or by being dropped. Look-ups give
-//! `Option`; lists are keyset pages (`after` is the key of the last item seen, `limit` the most items wanted). Times and ids
-//! come in as arguments. Every method fails with a [`MetadataError`] when the store does.
+//! The metadata port: people, databases, refs, pull requests, operations and webhooks.
+//! All access happens in a [`Transaction`], which ends with [`Transaction::commit`] or by being dropped. Look-ups
+//! return `Option`. Lists are keyset pages: `after` (or `before`) is the key of the last item of the previous page,
+//! and `limit` is the maximum number of items. Times and ids come in as arguments. Every method returns a
+//! [`MetadataError`] if the store fails.
 #![expect(clippy::missing_errors_doc, reason = "said once for all repositories in the head of the module")]
 
 mod accounts;
@@ -34,21 +34,21 @@ pub use refs::{BranchRepository, RefRepository, TagRepository};
 pub use releases::ReleaseRepository;
 pub use uploads::UploadRepository;
 
-/// The metadata store failed, or refused.
+/// An error of the metadata store.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// A name or key is taken: the operation tried says which.
+    /// A unique name or key is in use. Which one follows from the method that was called.
     #[error("taken")]
     Taken,
-    /// The store is busy, unreachable or full; trying later may help.
+    /// The store is busy, unreachable or full. A later try may succeed.
     #[error("the metadata store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Any other fault; for the operator.
+    /// Any other failure, for the operator.
     #[error("the metadata store failed: {context}")]
     Fault {
-        /// What was tried.
+        /// The operation that failed.
         context: &'static str,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -56,112 +56,118 @@ pub enum MetadataError {
 
 type Result<T> = std::result::Result<T, MetadataError>;
 
-/// The store.
+/// The metadata store.
 pub trait Metadata: Send + Sync {
-    /// Begins a transaction that only reads; it sees one state.
+    /// Begins a read-only transaction on a consistent snapshot.
     ///
     /// # Errors
-    /// [`MetadataError`] when no connection is to be had.
+    /// [`MetadataError`] if no connection is available.
     fn read(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// Begins a transaction that may write; no other such transaction interferes with what it reads and writes.
+    /// Begins a transaction that may write. Write transactions are isolated from each other.
     ///
     /// # Errors
-    /// [`MetadataError`] when no connection is to be had.
+    /// [`MetadataError`] if no connection is available.
     fn write(&self) -> Result<Box<dyn Transaction + '_>>;
 
-    /// A number for the state that a transaction would see if it began now: while it stays the same, nobody, in this process or another,
-    /// has changed anything. Numbers never come back. `None` when telling would cost as much as looking; then nothing is remembered.
+    /// Returns a version of the state that a transaction would see if it began now. While the version stays the same,
+    /// no process has changed anything. Versions do not recur. Returns `None` if the version cannot be determined
+    /// cheaply; callers then cache nothing.
     fn version(&self) -> Option<u64>;
 }
 
-/// What a call that ends a transaction waits for.
+/// What the end of a transaction waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// The disk has the commit, and everything that the transaction saw, before the call returns.
+    /// The call returns once the disk has the commit and everything that the transaction read.
     Synced,
-    /// A power cut shortly afterwards can take the commit back. The disk has everything that the transaction saw.
+    /// The call returns once the disk has everything that the transaction read. A power failure shortly afterwards
+    /// may undo the commit.
     ///
-    /// For changes that have to be made again in any case after a power cut, which ends this process too, such as leases of work that has not begun.
+    /// For changes that are repeated in any case after a power failure, which ends this process too. An example is
+    /// the lease of work that has not begun.
     Unsynced,
-    /// As [`Durability::Unsynced`], without waiting for what the transaction saw either.
+    /// Like [`Durability::Unsynced`], but without waiting for what the transaction read.
     ///
-    /// For changes that nobody learns of before another transaction is committed as [`Durability::Synced`], which waits for everything before it.
+    /// For changes that no caller learns of before another transaction is committed as [`Durability::Synced`], which
+    /// waits for every commit before it.
     Relaxed,
 }
 
-/// A transaction. Dropping it rolls it back, once the disk has everything that it saw.
+/// A transaction. Dropping a transaction rolls it back, after the disk has everything that it read.
 pub trait Transaction: Repositories {
     /// Makes all changes of the transaction visible to others.
     ///
     /// # Errors
-    /// [`MetadataError`]: nothing was changed, or, with [`MetadataError::Unavailable`], it is unknown whether it was.
+    /// [`MetadataError`]. Nothing was changed, except that with [`MetadataError::Unavailable`] the outcome is
+    /// unknown.
     fn commit(self: Box<Self>, durability: Durability) -> Result<()>;
 
-    /// Commits as [`Durability::Synced`], and calls `on_visible` as soon as others see the changes, which can be before the disk has them. What
-    /// those others commit is on disk only when this transaction is.
+    /// Commits as [`Durability::Synced`] and calls `on_visible` as soon as other transactions see the changes, which
+    /// can be before the disk has them. A transaction that reads these changes is durable only once this one is.
     ///
     /// # Errors
-    /// As [`Transaction::commit`]; `on_visible` may have been called nevertheless.
+    /// As [`Transaction::commit`]. `on_visible` may have been called despite an error.
     fn commit_notifying(self: Box<Self>, on_visible: &mut dyn FnMut()) -> Result<()>;
 
-    /// Rolls back without waiting until the disk has what the transaction saw.
+    /// Rolls back without waiting until the disk has what the transaction read.
     ///
-    /// For callers that pass nothing of it on before they commit another transaction as [`Durability::Synced`].
+    /// For callers that reveal nothing of what they read before they commit another transaction as
+    /// [`Durability::Synced`].
     fn discard(self: Box<Self>);
 }
 
-/// The repositories of a transaction, one for each kind of thing the hub stores.
+/// The repositories of a transaction, one for each aggregate.
 pub trait Repositories {
-    /// Names of users and organizations, which share one namespace.
+    /// Returns the repository of names of users and organizations, which share one namespace.
     fn accounts(&mut self) -> &mut dyn AccountRepository;
-    /// Users with their email addresses.
+    /// Returns the repository of users with their email addresses.
     fn users(&mut self) -> &mut dyn UserRepository;
-    /// Organizations.
+    /// Returns the repository of organizations.
     fn organizations(&mut self) -> &mut dyn OrganizationRepository;
-    /// Memberships in organizations.
+    /// Returns the repository of memberships in organizations.
     fn members(&mut self) -> &mut dyn MemberRepository;
-    /// API tokens.
+    /// Returns the repository of API tokens.
     fn tokens(&mut self) -> &mut dyn TokenRepository;
-    /// Sessions of browsers.
+    /// Returns the repository of browser sessions.
     fn sessions(&mut self) -> &mut dyn SessionRepository;
-    /// Invitations to sign up.
+    /// Returns the repository of invitations to sign up.
     fn invitations(&mut self) -> &mut dyn InvitationRepository;
-    /// Databases.
+    /// Returns the repository of databases.
     fn databases(&mut self) -> &mut dyn DatabaseRepository;
-    /// Collaborators of databases.
+    /// Returns the repository of collaborators of databases.
     fn collaborators(&mut self) -> &mut dyn CollaboratorRepository;
-    /// Stars. Each method that changes them changes the `star_count` of the database with them.
+    /// Returns the repository of stars of databases.
     fn stars(&mut self) -> &mut dyn StarRepository;
-    /// Branches.
+    /// Returns the repository of branches.
     fn branches(&mut self) -> &mut dyn BranchRepository;
-    /// Tags.
+    /// Returns the repository of tags.
     fn tags(&mut self) -> &mut dyn TagRepository;
-    /// All names of commits in a database.
+    /// Returns the repository of refs of all kinds.
     fn refs(&mut self) -> &mut dyn RefRepository;
-    /// Pull requests.
+    /// Returns the repository of pull requests.
     fn pulls(&mut self) -> &mut dyn PullRepository;
-    /// Fetches of the commits that pull requests across forks bring.
+    /// Returns the repository of fetches for pull requests across forks.
     fn pull_fetches(&mut self) -> &mut dyn PullFetchRepository;
-    /// Comments on pull requests.
+    /// Returns the repository of comments on pull requests.
     fn pull_comments(&mut self) -> &mut dyn PullCommentRepository;
-    /// Releases.
+    /// Returns the repository of releases.
     fn releases(&mut self) -> &mut dyn ReleaseRepository;
-    /// Operations.
+    /// Returns the repository of operations.
     fn operations(&mut self) -> &mut dyn OperationRepository;
-    /// Uploads in flight.
+    /// Returns the repository of upload sessions.
     fn uploads(&mut self) -> &mut dyn UploadRepository;
-    /// Saved answers of idempotency keys.
+    /// Returns the repository of answers saved for idempotency keys.
     fn idempotency(&mut self) -> &mut dyn IdempotencyRepository;
-    /// The outbox of events.
+    /// Returns the outbox of events.
     fn events(&mut self) -> &mut dyn EventRepository;
-    /// The activity log of databases.
+    /// Returns the activity log of databases.
     fn activities(&mut self) -> &mut dyn ActivityRepository;
-    /// Webhooks of databases.
+    /// Returns the repository of webhooks of databases.
     fn hooks(&mut self) -> &mut dyn HookRepository;
-    /// Deliveries of webhooks.
+    /// Returns the repository of deliveries of webhooks.
     fn deliveries(&mut self) -> &mut dyn DeliveryRepository;
-    /// Attempts of deliveries.
+    /// Returns the repository of attempts of deliveries.
     fn attempts(&mut self) -> &mut dyn AttemptRepository;
 }
 

@@ -6,53 +6,53 @@ use crate::values::{AccountId, OwnerName, Timestamp};
 
 /// Names of users and organizations, which share one namespace.
 pub trait AccountRepository {
-    /// The account of a name, whatever the case; not that of an organization that was removed.
+    /// Returns the account with this name, compared case-insensitively. Removed organizations are not found.
     fn by_name(&mut self, name: &OwnerName) -> Result<Option<Account>>;
 }
 
 /// Users with their email addresses.
 pub trait UserRepository {
-    /// Adds a user with their addresses. `Taken` when the name is.
+    /// Adds a user with their email addresses. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, user: &User) -> Result<()>;
-    /// A user with their addresses.
+    /// Returns a user with their email addresses.
     fn get(&mut self, id: AccountId) -> Result<Option<User>>;
-    /// Changes what a user says of themselves, their password and whether they administer the server; gives whether the user is
-    /// there.
+    /// Updates the profile, the password hash and the administrator flag of a user. Returns `false` if the user does
+    /// not exist.
     fn update(&mut self, user: &User) -> Result<bool>;
-    /// Replaces the addresses of a user.
+    /// Replaces the email addresses of a user.
     fn set_emails(&mut self, user: AccountId, emails: &[Email]) -> Result<()>;
-    /// Whether there is any user.
+    /// Returns `true` if there is at least one user.
     fn any(&mut self) -> Result<bool>;
 }
 
 /// Organizations.
 pub trait OrganizationRepository {
-    /// Adds an organization. `Taken` when the name is.
+    /// Adds an organization. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, organization: &Organization) -> Result<()>;
-    /// An organization.
+    /// Returns an organization.
     fn get(&mut self, id: AccountId) -> Result<Option<Organization>>;
-    /// Changes display name, description and base role; gives whether the organization is there.
+    /// Updates display name, description and base role. Returns `false` if the organization does not exist.
     fn update(&mut self, organization: &Organization) -> Result<bool>;
-    /// What an organization owns besides databases, of that which crates over this one keep in the same store; `None` if nothing. The word is plural,
-    /// for a sentence.
+    /// Returns the kind of thing that an organization owns besides databases, as a plural noun for an error message,
+    /// or `None`. Crates that depend on this one keep such things in the same store.
     fn owns_others(&mut self, id: AccountId) -> Result<Option<&'static str>>;
-    /// Removes an organization and its memberships. Its name is free then; its id stays taken, because databases that were
-    /// deleted go on naming it.
+    /// Removes an organization and its memberships. The name becomes free. The id stays taken, because deleted
+    /// databases still refer to it.
     fn remove(&mut self, id: AccountId, at: Timestamp) -> Result<()>;
-    /// The organizations of a user with the user's role, by lower-case name, after `after`.
+    /// Lists the organizations of a user with the user's role, by lower-case name, after `after`.
     fn list(&mut self, user: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<(Organization, MemberRole)>>;
 }
 
 /// Memberships in organizations.
 pub trait MemberRepository {
-    /// Adds or changes a membership; gives whether it was added.
+    /// Adds a membership or changes its role. Returns `true` if the membership is new.
     fn put(&mut self, organization: AccountId, user: AccountId, role: MemberRole, at: Timestamp) -> Result<bool>;
-    /// A membership.
+    /// Returns the membership of a user.
     fn get(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
-    /// Removes a membership; gives it as it was.
+    /// Removes a membership and returns it.
     fn remove(&mut self, organization: AccountId, user: AccountId) -> Result<Option<Member>>;
-    /// Members by lower-case name, after `after`.
+    /// Lists members by lower-case name, after `after`.
     fn list(&mut self, organization: AccountId, after: Option<&str>, limit: usize) -> Result<Vec<Member>>;
-    /// How many owners an organization has.
+    /// Counts the owners of an organization.
     fn count_owners(&mut self, organization: AccountId) -> Result<u64>;
 }

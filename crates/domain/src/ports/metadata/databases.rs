@@ -4,32 +4,32 @@ use super::Result;
 use crate::entities::{Collaborator, Database, Role, Star, Visibility};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, Timestamp};
 
-/// Filters of the list of databases.
+/// Filters for lists of databases.
 #[derive(Debug, Clone, Default)]
 pub struct DatabaseFilter {
-    /// Only of this owner.
+    /// Databases of this owner.
     pub owner: Option<OwnerName>,
-    /// Only with this in name or description, whatever the case.
+    /// Databases with this text in name or description, compared case-insensitively.
     pub contains: Option<String>,
-    /// Only of this visibility.
+    /// Databases of this visibility.
     pub visibility: Option<Visibility>,
-    /// Only those that this user starred.
+    /// Databases starred by this user.
     pub starred_by: Option<AccountId>,
 }
 
-/// What databases are ranked by, the highest first.
+/// Rankings of databases, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ranking {
-    /// How many people starred them.
+    /// By number of stars.
     Stars,
-    /// When a commit last arrived; those without any come last.
+    /// By the time of the last commit. Databases without a commit come last.
     LastWrite,
-    /// When they were created.
+    /// By the time of creation.
     Creation,
 }
 
 impl Ranking {
-    /// What puts a database in its place.
+    /// Returns the sort key of a database: a count, or microseconds since the Unix epoch.
     pub fn of(self, database: &Database) -> i64 {
         match self {
             Self::Stars => database.star_count,
@@ -41,18 +41,18 @@ impl Ranking {
 
 /// Databases.
 pub trait DatabaseRepository {
-    /// Adds a database. `Taken` when its owner has one of that name.
+    /// Adds a database. Returns `MetadataError::Taken` if its owner has a live database of that name.
     fn add(&mut self, database: &Database) -> Result<()>;
-    /// A live database by owner and name, whatever the case.
+    /// Returns the live database with this owner and name, compared case-insensitively.
     fn by_name(&mut self, owner: &OwnerName, name: &DatabaseName) -> Result<Option<Database>>;
-    /// A database by id, deleted ones included.
+    /// Returns the database with this id, even if it is deleted.
     fn get(&mut self, id: DatabaseId) -> Result<Option<Database>>;
-    /// Changes description, visibility, default branch, `last_write_at`, `size_bytes`, `deleted_at` of the row, if its version
-    /// still is `database.version`; the version then counts up. Gives whether it was changed.
+    /// Updates description, visibility, default branch, `last_write_at`, `size_bytes` and `deleted_at` if the stored
+    /// version equals `database.version`, and increments the version. Returns `false` if the versions differ.
     fn update(&mut self, database: &Database) -> Result<bool>;
-    /// Notes the time of a write and the size of the file, without a new version.
+    /// Records the time of a write and the size of the file in bytes, without incrementing the version.
     fn record_write(&mut self, id: DatabaseId, at: Timestamp, size_bytes: i64) -> Result<()>;
-    /// Live databases visible to `viewer`, by lower-case owner, then name, after that pair.
+    /// Lists live databases visible to `viewer`, by lower-case owner and name, after that pair.
     fn list(
         &mut self,
         viewer: Option<AccountId>,
@@ -60,8 +60,8 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// Live databases visible to `viewer`, the highest in the ranking first, among equals by id descending, after the place and the id
-    /// of the last one seen.
+    /// Lists live databases visible to `viewer`, by ranking and then by id, both descending. `after` is the sort key
+    /// ([`Ranking::of`]) and id of the last item of the previous page.
     fn list_ranked(
         &mut self,
         viewer: Option<AccountId>,
@@ -70,11 +70,12 @@ pub trait DatabaseRepository {
         after: Option<(i64, DatabaseId)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// Live databases that a user owns, or has a role on as a collaborator or through an organization; those written to last come first.
+    /// Lists live databases that a user owns, or has a role on as a collaborator or through an organization, by time
+    /// of the last write, newest first.
     fn list_of_user(&mut self, user: AccountId, limit: usize) -> Result<Vec<Database>>;
-    /// How many live databases an account owns.
+    /// Counts the live databases of an owner.
     fn count(&mut self, owner: AccountId) -> Result<u64>;
-    /// Live direct forks visible to `viewer`, by lower-case owner, then name, after that pair.
+    /// Lists live direct forks visible to `viewer`, by lower-case owner and name, after that pair.
     fn list_forks(
         &mut self,
         viewer: Option<AccountId>,
@@ -82,33 +83,33 @@ pub trait DatabaseRepository {
         after: Option<(&str, &str)>,
         limit: usize,
     ) -> Result<Vec<Database>>;
-    /// How many live databases of a network that `viewer` sees are forks.
+    /// Counts the live forks in a fork network that are visible to `viewer`.
     fn count_forks(&mut self, viewer: Option<AccountId>, network: DatabaseId) -> Result<u64>;
-    /// Ids of all live databases, ascending, after `after`.
+    /// Lists the ids of all live databases, ascending, after `after`.
     fn ids(&mut self, after: Option<DatabaseId>, limit: usize) -> Result<Vec<DatabaseId>>;
 }
 
 /// Collaborators of databases.
 pub trait CollaboratorRepository {
-    /// Adds or changes a collaborator; gives whether it was added.
+    /// Adds a collaborator or changes their role. Returns `true` if the collaborator is new.
     fn put(&mut self, database: DatabaseId, user: AccountId, role: Role, at: Timestamp) -> Result<bool>;
-    /// A collaborator.
+    /// Returns a collaborator.
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
-    /// Removes a collaborator; gives it as it was.
+    /// Removes a collaborator and returns it.
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Collaborator>>;
-    /// Collaborators by lower-case name, after `after`.
+    /// Lists collaborators by lower-case name, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Collaborator>>;
 }
 
-/// Stars. Each method that changes them changes the `star_count` of the database with them.
+/// Stars. Each method that changes stars also updates the `star_count` of the database.
 pub trait StarRepository {
-    /// Adds a star; gives whether it is new.
+    /// Adds a star. Returns `true` if it is new.
     fn add(&mut self, database: DatabaseId, user: AccountId, at: Timestamp) -> Result<bool>;
-    /// Removes a star; gives whether there was one.
+    /// Removes a star. Returns `true` if it existed.
     fn remove(&mut self, database: DatabaseId, user: AccountId) -> Result<bool>;
-    /// The star of a user.
+    /// Returns the star of a user.
     fn get(&mut self, database: DatabaseId, user: AccountId) -> Result<Option<Star>>;
-    /// Stars of a database by lower-case name of the user, after `after`.
+    /// Lists the stars of a database by lower-case user name, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Star>>;
     /// Removes all stars of a database.
     fn clear(&mut self, database: DatabaseId) -> Result<()>;

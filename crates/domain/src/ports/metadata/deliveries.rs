@@ -4,7 +4,7 @@ use super::Result;
 use crate::entities::{Attempt, Delivery, Hook, Request};
 use crate::values::{AccountId, DeliveryId, HookId, Timestamp};
 
-/// Status of a delivery without what belongs to it.
+/// Status of a delivery without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {
     /// See [`crate::entities::DeliveryStatus::Pending`].
@@ -15,47 +15,50 @@ pub enum DeliveryState {
     Failed,
 }
 
-/// Deliveries that somebody alone may attempt now, one after the other. It is the hook that is leased: there is one attempt at a time for each.
+/// The lease of a hook: only its holder may attempt these deliveries, one after the other. The hook is leased rather
+/// than a delivery, because each hook has at most one attempt at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The hook.
     pub hook: Hook,
-    /// Its first due deliveries, by event, with their bodies; at least one.
+    /// The first due deliveries, ordered by event, with their bodies. Never empty.
     pub deliveries: Vec<(Delivery, String)>,
-    /// When it ends by itself. It tells this lease from others of the same holder, too.
+    /// When the lease ends unless it is released. It also distinguishes this lease from other leases of the same
+    /// holder.
     pub until: Timestamp,
 }
 
-/// What waits to be told to hooks.
+/// Events and deliveries that wait to be sent to hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryBacklog {
-    /// Events whose deliveries are still to be made.
+    /// Events whose deliveries have not been created yet.
     pub events: u64,
-    /// Deliveries that are due or being attempted.
+    /// Deliveries that are due, including those being attempted.
     pub due: u64,
-    /// Since when the oldest of them is due.
+    /// Since when the oldest of these deliveries is due.
     pub oldest_due_at: Option<Timestamp>,
 }
 
-/// Whose operation is leased next: creators take turns in the order of their ids, and the first one follows the last.
+/// The rotation among creators of operations. Creators take turns by ascending id, and the first one follows the
+/// last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeaseTurn<'a> {
-    /// The creator whose turn was last.
+    /// The creator of the operation that was leased last.
     pub after: Option<AccountId>,
-    /// Creators that are passed over.
+    /// Creators whose operations are skipped.
     pub without: &'a [AccountId],
 }
 
-/// What may be leased at once.
+/// How much one call may lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places<'a> {
-    /// Hooks in all.
+    /// Maximum number of hooks.
     pub hooks: usize,
-    /// Of these, hooks whose last attempt failed, and slow ones.
+    /// Maximum number of failing or slow hooks among them.
     pub held_back: usize,
-    /// Deliveries of a hook; one whose last attempt failed and a slow one have one.
+    /// Maximum number of deliveries per hook. The maximum is 1 for failing and slow hooks.
     pub run: usize,
-    /// Hooks that are slow.
+    /// Hooks that respond slowly.
     pub slow: &'a [HookId],
 }
 
@@ -63,11 +66,11 @@ pub struct Places<'a> {
 pub trait DeliveryRepository {
     /// Queues deliveries.
     fn add(&mut self, deliveries: &[Delivery]) -> Result<()>;
-    /// Those of these deliveries that are there, in any order.
+    /// Returns those of these deliveries that exist, in any order.
     fn get_all(&mut self, ids: &[DeliveryId]) -> Result<Vec<Delivery>>;
-    /// A delivery of a hook.
+    /// Returns a delivery of a hook.
     fn get(&mut self, hook: HookId, id: DeliveryId) -> Result<Option<Delivery>>;
-    /// Deliveries of a hook, newest first, before `before`.
+    /// Lists the deliveries of a hook, newest first, before `before`.
     fn list(
         &mut self,
         hook: HookId,
@@ -75,33 +78,35 @@ pub trait DeliveryRepository {
         before: Option<DeliveryId>,
         limit: usize,
     ) -> Result<Vec<Delivery>>;
-    /// What the last attempt of a delivery sent, unless there was none, and the body.
+    /// Returns the body of a delivery and the request of its last attempt, if there was an attempt.
     fn request(&mut self, id: DeliveryId) -> Result<Option<(Option<Request>, String)>>;
-    /// Changes status and counts of a delivery; gives whether it is there.
+    /// Updates status and counters of a delivery. Returns `false` if the delivery does not exist.
     fn update(&mut self, delivery: &Delivery) -> Result<bool>;
-    /// Gives up all pending deliveries of a hook; gives how many.
+    /// Marks all pending deliveries of a hook as failed at `at`. Returns how many.
     fn give_up(&mut self, hook: HookId, at: Timestamp) -> Result<u64>;
-    /// Returns `true` if a delivery is due in a hook that has no lease and that these places admit.
+    /// Returns `true` if [`DeliveryRepository::lease`] would lease a hook within these limits.
     fn is_due(&mut self, now: Timestamp, places: Places<'_>) -> Result<bool>;
-    /// Leases hooks that nobody holds and that have something due, those that wait longest first.
+    /// Leases hooks that have due deliveries and no live lease, longest-waiting first.
     fn lease(&mut self, holder: &str, now: Timestamp, until: Timestamp, places: Places<'_>) -> Result<Vec<Lease>>;
-    /// Of leases, each of a hook and with its end, those that `holder` still has, with the hook as it is now; in any order.
+    /// Returns those of these leases that `holder` still has, with the current state of their hooks, in any order. A
+    /// lease is identified by its hook and its end.
     fn held(&mut self, holder: &str, leases: &[(HookId, Timestamp)]) -> Result<Vec<(Hook, Timestamp)>>;
     /// Ends the leases of hooks.
     fn release(&mut self, hooks: &[HookId]) -> Result<()>;
-    /// Ends all leases of `holder`; gives how many.
+    /// Ends all leases of `holder`. Returns how many.
     fn recover(&mut self, holder: &str) -> Result<u64>;
-    /// What waits at `now`.
+    /// Counts what waits at `now`.
     fn backlog(&mut self, now: Timestamp) -> Result<DeliveryBacklog>;
-    /// Removes deliveries finished before `before`, at most `limit`; gives how many.
+    /// Removes up to `limit` deliveries that finished before `before`. Returns how many.
     fn purge(&mut self, before: Timestamp, limit: usize) -> Result<u64>;
 }
 
 /// Attempts of deliveries.
 pub trait AttemptRepository {
-    /// The attempts of a delivery that are kept, oldest first.
+    /// Lists the retained attempts of a delivery, oldest first.
     fn list(&mut self, delivery: DeliveryId) -> Result<Vec<Attempt>>;
-    /// Adds an attempt, what it sent, and the status and counts that its delivery has by it, while the hook is held: when the hook is
-    /// due is noted by [`DeliveryRepository::release`]. Of the attempts before it, the latest are kept, `keep` with this one.
+    /// Adds an attempt with its request, and stores the resulting status and counters of the delivery. Keeps the
+    /// newest `keep` attempts. The caller holds the lease of the hook; [`DeliveryRepository::release`] updates the
+    /// time at which the hook is due next.
     fn add(&mut self, delivery: &Delivery, attempt: &Attempt, request: &Request, keep: usize) -> Result<()>;
 }

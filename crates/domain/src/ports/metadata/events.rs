@@ -6,28 +6,28 @@ use crate::values::{DatabaseId, EventId, PullNumber, Timestamp};
 
 /// The outbox of events.
 pub trait EventRepository {
-    /// Appends an event.
+    /// Appends an event to the outbox.
     fn add(&mut self, event: &Event) -> Result<()>;
-    /// Events of a database in the order they were appended, after `after`.
+    /// Lists the events of a database in the order they were appended, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<EventId>, limit: usize) -> Result<Vec<Event>>;
-    /// Events of which no deliveries were made yet, in the order they were appended.
+    /// Lists events whose deliveries have not been created, in the order they were appended.
     fn list_waiting(&mut self, limit: usize) -> Result<Vec<Event>>;
-    /// Notes that the deliveries of an event were made; without any, it is removed.
+    /// Records that the deliveries of an event were created. Removes the event if it has none.
     fn mark_dispatched(&mut self, id: EventId, at: Timestamp) -> Result<()>;
-    /// Removes events whose deliveries were made and are gone; gives how many.
+    /// Removes dispatched events that have no deliveries left. Returns how many.
     fn purge(&mut self) -> Result<u64>;
 }
 
 /// The activity log of databases.
 pub trait ActivityRepository {
-    /// Notes something; the name of who did it is not kept.
+    /// Records an activity. Its `by_name` is ignored; lists return the user's present name.
     fn add(&mut self, activity: &Activity) -> Result<()>;
-    /// What happened in a database, newest first.
+    /// Lists the activities of a database, newest first.
     fn list(&mut self, database: DatabaseId, limit: usize) -> Result<Vec<Activity>>;
-    /// What happened to a pull, newest first.
+    /// Lists the activities of a pull request, newest first.
     fn list_of_pull(&mut self, database: DatabaseId, number: PullNumber, limit: usize) -> Result<Vec<Activity>>;
-    /// Removes what happened before `before`, except to pulls; gives how much.
+    /// Removes activities before `before`, except those of pull requests. Returns how many.
     fn purge(&mut self, before: Timestamp) -> Result<u64>;
-    /// Removes all of a database.
+    /// Removes all activities of a database.
     fn clear(&mut self, database: DatabaseId) -> Result<()>;
 }

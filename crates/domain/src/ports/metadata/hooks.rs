@@ -6,25 +6,26 @@ use crate::values::{DatabaseId, DeliveryId, HookId};
 
 /// Webhooks of databases.
 pub trait HookRepository {
-    /// Registers a hook.
+    /// Adds a hook.
     fn add(&mut self, hook: &Hook) -> Result<()>;
-    /// A hook of a database.
+    /// Returns a hook of a database.
     fn get(&mut self, database: DatabaseId, id: HookId) -> Result<Option<Hook>>;
-    /// Hooks of a database by id, which is by creation, after `after`; each with its newest delivery.
+    /// Lists the hooks of a database by ascending id, which is the order of creation, after `after`. Each comes with
+    /// its newest delivery.
     fn list(
         &mut self,
         database: DatabaseId,
         after: Option<HookId>,
         limit: usize,
     ) -> Result<Vec<(Hook, Option<Delivery>)>>;
-    /// How many hooks a database has.
+    /// Counts the hooks of a database.
     fn count(&mut self, database: DatabaseId) -> Result<u64>;
-    /// Changes everything but id, database and creation; gives whether the hook is there.
+    /// Updates everything but id, database and creation time. Returns `false` if the hook does not exist.
     fn update(&mut self, hook: &Hook) -> Result<bool>;
-    /// Removes a hook with its deliveries; gives whether it was there.
+    /// Removes a hook and its deliveries. Returns `true` if the hook existed.
     fn remove(&mut self, id: HookId) -> Result<bool>;
-    /// Removes all hooks of a database, their deliveries, and its events.
+    /// Removes all hooks of a database with their deliveries, and the events of the database.
     fn clear(&mut self, database: DatabaseId) -> Result<()>;
-    /// The active hooks of a database that want an event, by id, each with its newest delivery.
+    /// Lists the active hooks of a database that subscribe to an event, by id. Each comes with its newest delivery.
     fn list_subscribed(&mut self, database: DatabaseId, event: HookEvent) -> Result<Vec<(HookId, Option<DeliveryId>)>>;
 }

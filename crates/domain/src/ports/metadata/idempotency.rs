@@ -1,31 +1,31 @@
-//! Saved answers of idempotency keys.
+//! Answers saved for idempotency keys.
 
 use super::Result;
 use crate::values::{AccountId, Timestamp};
 
-/// An answer kept for an idempotency key.
+/// An answer saved for an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedAnswer {
-    /// Who asked.
+    /// The user who made the request.
     pub caller: AccountId,
-    /// Method and path.
+    /// Method and path of the request.
     pub scope: String,
-    /// The key.
+    /// The idempotency key.
     pub key: String,
     /// SHA-256 of the request body.
     pub request_hash: [u8; 32],
-    /// The answer, as the adapter encoded it.
+    /// The answer as encoded by the adapter.
     pub answer: Vec<u8>,
-    /// When it was given.
+    /// When the answer was produced.
     pub created_at: Timestamp,
 }
 
-/// Saved answers of idempotency keys.
+/// Answers saved for idempotency keys.
 pub trait IdempotencyRepository {
-    /// Keeps an answer. `Taken` when the key has one.
+    /// Saves an answer. Returns `MetadataError::Taken` if the key has one.
     fn add(&mut self, answer: &SavedAnswer) -> Result<()>;
-    /// The answer of a key, unless it was given before `not_before`.
+    /// Returns the answer of a key, unless it is older than `not_before`.
     fn get(&mut self, caller: AccountId, scope: &str, key: &str, not_before: Timestamp) -> Result<Option<SavedAnswer>>;
-    /// Removes answers given before `before`; gives how many.
+    /// Removes answers older than `before`. Returns how many.
     fn purge(&mut self, before: Timestamp) -> Result<u64>;
 }

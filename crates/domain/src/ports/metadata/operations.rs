@@ -4,16 +4,16 @@ use super::{LeaseTurn, Result};
 use crate::entities::{Operation, OperationKind};
 use crate::values::{AccountId, DatabaseId, DatabaseName, OperationId, Timestamp};
 
-/// Filters of the list of operations.
+/// Filters for lists of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OperationFilter {
-    /// Only in this state.
+    /// Operations in this state.
     pub state: Option<OperationState>,
-    /// Only of these kinds.
+    /// Operations of these kinds.
     pub kinds: Option<&'static [OperationKind]>,
 }
 
-/// State of an operation without what belongs to it.
+/// State of an operation without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationState {
     /// See [`crate::entities::OperationStatus::Queued`].
@@ -26,12 +26,12 @@ pub enum OperationState {
     Failed,
 }
 
-/// Operations that are not settled.
+/// Counts of unsettled operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperationBacklog {
-    /// Waiting.
+    /// Operations in the queue.
     pub queued: u64,
-    /// Being run, or to be run again.
+    /// Operations that are running, including those whose lease ended and that will be leased again.
     pub running: u64,
 }
 
@@ -39,9 +39,9 @@ pub struct OperationBacklog {
 pub trait OperationRepository {
     /// Adds an operation.
     fn add(&mut self, operation: &Operation) -> Result<()>;
-    /// An operation.
+    /// Returns an operation.
     fn get(&mut self, id: OperationId) -> Result<Option<Operation>>;
-    /// Operations of a database, newest first, before `before`.
+    /// Lists the operations of a database, newest first, before `before`.
     fn list(
         &mut self,
         database: DatabaseId,
@@ -49,7 +49,7 @@ pub trait OperationRepository {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>>;
-    /// Operations that a user asked for in any database, newest first, before `before`.
+    /// Lists the operations that a user created in any database, newest first, before `before`.
     fn list_by(
         &mut self,
         creator: AccountId,
@@ -57,13 +57,14 @@ pub trait OperationRepository {
         before: Option<OperationId>,
         limit: usize,
     ) -> Result<Vec<Operation>>;
-    /// How many wait in a database.
+    /// Counts the queued operations of a database.
     fn count_queued(&mut self, database: DatabaseId) -> Result<u64>;
-    /// The unsettled operations of a database, oldest first.
+    /// Lists the unsettled operations of a database, oldest first.
     fn pending(&mut self, database: DatabaseId) -> Result<Vec<Operation>>;
-    /// Leases an operation that may run: queued, or running with a lease that ended, in a database none of whose operations is running under a
-    /// live lease. Of the creators of such, `turn` says whose; of these, the oldest. It becomes running, one attempt more, leased to `holder`
-    /// until `until`.
+    /// Leases the next operation to `holder` until `until`, marks it as running and counts an attempt.
+    /// A database with a live lease is skipped. In any other database the candidate is the running operation whose
+    /// lease ended, because its work may have begun, else the oldest queued operation. `turn` selects the creator
+    /// among the candidates; the oldest candidate of that creator is leased.
     fn lease(
         &mut self,
         holder: &str,
@@ -71,19 +72,20 @@ pub trait OperationRepository {
         until: Timestamp,
         turn: LeaseTurn<'_>,
     ) -> Result<Option<Operation>>;
-    /// Prolongs the lease of `holder`; gives whether it still had it.
+    /// Extends the lease of `holder`. Returns `true` if the holder still owned the lease.
     fn extend_lease(&mut self, id: OperationId, holder: &str, until: Timestamp) -> Result<bool>;
-    /// Ends a running operation of `holder` (or, with `None`, a queued one) with the status and times given. Gives whether it
-    /// was in that state.
+    /// Settles an operation with the status and times of `operation`, if it is running under a lease of `holder`, or,
+    /// with `None`, if it is queued. Returns `false` if it is not in that state.
     fn settle(&mut self, operation: &Operation, holder: Option<&str>) -> Result<bool>;
-    /// Operations that wait, and operations that run.
+    /// Counts the unsettled operations.
     fn backlog(&mut self) -> Result<OperationBacklog>;
-    /// Ends the leases of all workers of a node (`<node>/…`), for its start; gives how many.
+    /// Ends the leases of all workers of a node (`<node>/…`) when the node starts. Returns how many.
     fn recover(&mut self, node: &str) -> Result<u64>;
-    /// Hands what `holder` has leased back to the queue, where its place is kept. The attempt counts, or it is as if it had not been made.
+    /// Returns the operations leased by `holder` to the queue, in their old position. With `counts`, the attempt
+    /// counts; otherwise it is undone.
     fn release(&mut self, holder: &str, counts: bool) -> Result<()>;
-    /// Whether a fork of this name is being made for this owner.
+    /// Returns `true` if an unsettled operation creates a fork of this name for this owner.
     fn is_forking_to(&mut self, owner: AccountId, name: &DatabaseName) -> Result<bool>;
-    /// Removes operations settled before `before`; gives how many.
+    /// Removes operations settled before `before`. Returns how many.
     fn purge(&mut self, before: Timestamp) -> Result<u64>;
 }

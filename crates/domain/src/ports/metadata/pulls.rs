@@ -4,21 +4,22 @@ use super::Result;
 use crate::entities::{Pull, PullComment};
 use crate::values::{AccountId, CommentId, CommitHash, DatabaseId, PullNumber, RefName, Timestamp};
 
-/// Filters of the list of pulls.
+/// Filters for lists of pull requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PullFilter {
-    /// Only those that stand there.
+    /// Pull requests in this state.
     pub standing: Option<PullStanding>,
-    /// Only with this in title or description, whatever the case; a text above [`PullFilter::MAX_CONTAINS`] is in none.
+    /// Pull requests with this text in title or description, compared case-insensitively. No pull request matches a
+    /// text longer than [`PullFilter::MAX_CONTAINS`].
     pub contains: Option<String>,
 }
 
 impl PullFilter {
-    /// Bytes of the longest text that is searched for. SQLite refuses patterns above 50,000 bytes.
+    /// Maximum length of the search text, in bytes. SQLite rejects patterns above 50,000 bytes.
     pub const MAX_CONTAINS: usize = 20_000;
 }
 
-/// State of a pull without what belongs to it.
+/// State of a pull request without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullStanding {
     /// See [`crate::entities::PullState::Open`].
@@ -29,34 +30,34 @@ pub enum PullStanding {
     Merged,
 }
 
-/// A pull whose commits are to be fetched.
+/// A pull request whose commits have to be fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullFetch {
     /// The base database.
     pub database_id: DatabaseId,
-    /// The number of the pull there.
+    /// The number of the pull request in that database.
     pub number: PullNumber,
-    /// The user who opened the pull.
+    /// The user who opened the pull request.
     pub author: AccountId,
-    /// How often fetching failed since its source last moved.
+    /// Number of failed fetches since the source last moved.
     pub tries: u32,
 }
 
-/// Pulls whose commits wait to be fetched.
+/// Fetches that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FetchBacklog {
-    /// Pulls whose fetch is due or under way.
+    /// Pull requests whose fetch is due or in progress.
     pub due: u64,
-    /// Since when the oldest of them is due.
+    /// Since when the oldest of these fetches is due.
     pub oldest_due_at: Option<Timestamp>,
 }
 
-/// How a fetch for a pull ended.
+/// How a fetch for a pull request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchEnd<'a> {
-    /// This head of the source is in the base now.
+    /// This head of the source is now in the base database.
     Fetched(&'a CommitHash),
-    /// It failed and is to be tried again then.
+    /// The fetch failed and is due again at this time.
     Failed(Timestamp),
     /// There is nothing to fetch.
     Dropped,
@@ -64,13 +65,13 @@ pub enum FetchEnd<'a> {
 
 /// Pull requests.
 pub trait PullRepository {
-    /// Takes the next number of a database; numbers are never given twice.
+    /// Allocates the next number of a database. Numbers are never reused.
     fn next_number(&mut self, database: DatabaseId) -> Result<PullNumber>;
-    /// Adds a pull. `Taken` when an open one has the same source and target.
+    /// Adds a pull request. Returns `MetadataError::Taken` if an open one has the same source and target.
     fn add(&mut self, pull: &Pull) -> Result<()>;
-    /// A pull.
+    /// Returns a pull request.
     fn get(&mut self, database: DatabaseId, number: PullNumber) -> Result<Option<Pull>>;
-    /// The open pull between two branches.
+    /// Returns the open pull request between two branches.
     fn find_open(
         &mut self,
         database: DatabaseId,
@@ -78,10 +79,11 @@ pub trait PullRepository {
         from_branch: &RefName,
         to_branch: &RefName,
     ) -> Result<Option<Pull>>;
-    /// Changes title, description, state, content, `updated_at` if the version still is `pull.version`; the version then counts up.
-    /// Gives whether it was changed. `Taken` when it would be the second open one between its branches.
+    /// Updates title, description, state, content and `updated_at` if the stored version equals `pull.version`, and
+    /// increments the version. Returns `false` if the versions differ, and `MetadataError::Taken` if another open
+    /// pull request has the same source and target.
     fn update(&mut self, pull: &Pull) -> Result<bool>;
-    /// Pulls by number descending, before `before`.
+    /// Lists pull requests by descending number, before `before`.
     fn list(
         &mut self,
         database: DatabaseId,
@@ -89,8 +91,9 @@ pub trait PullRepository {
         before: Option<PullNumber>,
         limit: usize,
     ) -> Result<Vec<Pull>>;
-    /// Has the open pulls from a branch show `head` with the present head of their target. The commits of those to other databases are due to be
-    /// fetched at `now`. Returns how many of these there are.
+    /// Sets the source head of the open pull requests from a branch to `head`, and their target head to the present
+    /// head of the target. For pull requests to other databases, a fetch becomes due at `now`. Returns the number of
+    /// these fetches.
     fn record_source_move(
         &mut self,
         database: DatabaseId,
@@ -98,32 +101,36 @@ pub trait PullRepository {
         head: &CommitHash,
         now: Timestamp,
     ) -> Result<u64>;
-    /// Pulls to other databases that are neither merged nor hidden, by base, then number, after that pair.
+    /// Lists pull requests to other databases that are neither merged nor hidden, by base and number, after that
+    /// pair.
     fn list_unmerged_from(
         &mut self,
         source: DatabaseId,
         after: Option<(DatabaseId, PullNumber)>,
         limit: usize,
     ) -> Result<Vec<Pull>>;
-    /// Pulls from other databases that are neither merged nor hidden, by number, after `after`.
+    /// Lists pull requests from other databases that are neither merged nor hidden, by number, after `after`.
     fn list_unmerged_to(&mut self, base: DatabaseId, after: Option<PullNumber>, limit: usize) -> Result<Vec<Pull>>;
 }
 
-/// Fetches of the commits that pull requests across forks bring.
+/// Fetches of commits for pull requests across forks.
 pub trait PullFetchRepository {
-    /// Pulls whose fetch is due at `now` and not leased, those that wait longest first; of each author at most `per_author`.
+    /// Lists pull requests whose fetch is due at `now` and not leased, longest-waiting first. Returns at most
+    /// `per_author` of each author.
     fn due(&mut self, now: Timestamp, per_author: u32, limit: usize) -> Result<Vec<PullFetch>>;
-    /// Leases a fetch that is due at `now` until `until`. Returns whether it was due and free.
+    /// Leases a fetch that is due at `now` until `until`. Returns `false` if the fetch is not due or is leased.
     fn lease(&mut self, database: DatabaseId, number: PullNumber, now: Timestamp, until: Timestamp) -> Result<bool>;
-    /// Has the lease of a fetch that is leased end at `until`. Returns whether it was leased.
+    /// Extends the lease of a fetch to `until`. Returns `false` if the fetch is not leased.
     fn extend_lease(&mut self, database: DatabaseId, number: PullNumber, until: Timestamp) -> Result<bool>;
-    /// What is due at `now`, leased or not.
+    /// Counts the fetches that are due at `now`, leased or not.
     fn backlog(&mut self, now: Timestamp) -> Result<FetchBacklog>;
-    /// Ends the lease of a fetch. A source that moved meanwhile leaves the fetch due. Returns whether the pull shows what was fetched.
+    /// Ends the lease of a fetch. The fetch stays due if the source moved in the meantime. Returns `true` if the pull
+    /// request shows the fetched head.
     fn settle(&mut self, database: DatabaseId, number: PullNumber, end: FetchEnd<'_>) -> Result<bool>;
-    /// Ends all leases of fetches. Closes and hides the open pulls without heads from another database that is not public: a release that asked for
-    /// no consent opened them. Has every other open pull that does not show the present head of its source show that, as
-    /// [`PullRepository::record_source_move`] does. Returns how many fetches are due.
+    /// Ends all leases of fetches. Closes and hides open pull requests without heads whose source is another database
+    /// that is not public; an earlier release opened these without consent. Updates every other open pull request
+    /// whose source head is outdated, as [`PullRepository::record_source_move`] does. Returns the number of due
+    /// fetches.
     fn recover(&mut self, now: Timestamp) -> Result<u64>;
 }
 
@@ -132,7 +139,7 @@ pub trait PullCommentRepository {
     /// Adds a comment.
     fn add(&mut self, database: DatabaseId, number: PullNumber, author: AccountId, comment: &PullComment)
     -> Result<()>;
-    /// Comments, oldest first, after `after`.
+    /// Lists comments, oldest first, after `after`.
     fn list(
         &mut self,
         database: DatabaseId,

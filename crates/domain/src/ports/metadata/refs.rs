@@ -6,11 +6,12 @@ use crate::values::{CommitHash, DatabaseId, RefName, Timestamp};
 
 /// Branches.
 pub trait BranchRepository {
-    /// Adds a branch. `Taken` when the name is.
+    /// Adds a branch. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, database: DatabaseId, branch: &Branch) -> Result<()>;
-    /// A branch.
+    /// Returns a branch.
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Branch>>;
-    /// Moves a branch from `expected` to `head`; gives whether it was at `expected` (compare-and-set).
+    /// Moves a branch from `expected` to `head` (compare-and-set). Returns `false` if the branch is not at
+    /// `expected`.
     fn move_head(
         &mut self,
         database: DatabaseId,
@@ -19,30 +20,31 @@ pub trait BranchRepository {
         head: &CommitHash,
         at: Timestamp,
     ) -> Result<bool>;
-    /// Removes a branch that is at `expected`; gives whether it was.
+    /// Removes a branch that is at `expected`. Returns `false` if the branch is not at `expected`.
     fn remove(&mut self, database: DatabaseId, name: &RefName, expected: &CommitHash) -> Result<bool>;
-    /// Branches by name byte-wise, after `after`.
+    /// Lists branches by name in byte order, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Branch>>;
 }
 
 /// Tags.
 pub trait TagRepository {
-    /// Adds a tag. `Taken` when the name is.
+    /// Adds a tag. Returns `MetadataError::Taken` if the name is in use.
     fn add(&mut self, database: DatabaseId, tag: &Tag) -> Result<()>;
-    /// A tag.
+    /// Returns a tag.
     fn get(&mut self, database: DatabaseId, name: &RefName) -> Result<Option<Tag>>;
-    /// Removes a tag; gives whether it existed.
+    /// Removes a tag. Returns `true` if it existed.
     fn remove(&mut self, database: DatabaseId, name: &RefName) -> Result<bool>;
-    /// Tags by name byte-wise, after `after`.
+    /// Lists tags by name in byte order, after `after`.
     fn list(&mut self, database: DatabaseId, after: Option<&str>, limit: usize) -> Result<Vec<Tag>>;
 }
 
-/// All names of commits in a database.
+/// Refs of all kinds in a database.
 pub trait RefRepository {
-    /// Copies all branches and tags of a database to another that has none.
+    /// Copies all branches and tags of a database to a database without any.
     fn copy_all(&mut self, from: DatabaseId, to: DatabaseId) -> Result<()>;
-    /// Distinct commits that branches, tags and pulls of a database name, ascending, after `after`: of a pull what its merge took, else the heads it
-    /// shows once they are fetched.
+    /// Lists the distinct commits that branches, tags and pull requests of a database refer to, ascending, after
+    /// `after`. A merged pull request refers to the commits of its merge, any other one to its heads once they are
+    /// fetched.
     fn named_commits(
         &mut self,
         database: DatabaseId,

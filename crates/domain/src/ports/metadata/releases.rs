@@ -6,14 +6,14 @@ use crate::values::{DatabaseId, RefName, Timestamp};
 
 /// Releases.
 pub trait ReleaseRepository {
-    /// Adds a release. `Taken` when its tag has one.
+    /// Adds a release. Returns `MetadataError::Taken` if its tag has one.
     fn add(&mut self, database: DatabaseId, release: &Release) -> Result<()>;
-    /// The release of a tag.
+    /// Returns the release of a tag.
     fn get(&mut self, database: DatabaseId, tag: &RefName) -> Result<Option<Release>>;
-    /// Releases, newest first (then by tag), after that pair.
+    /// Lists releases, newest first and then by tag, after that pair.
     fn list(&mut self, database: DatabaseId, after: Option<(Timestamp, &str)>, limit: usize) -> Result<Vec<Release>>;
-    /// Changes title, description and `updated_at` of the release of a tag; gives whether there is one.
+    /// Updates title, description and `updated_at` of the release of a tag. Returns `false` if there is none.
     fn update(&mut self, database: DatabaseId, release: &Release) -> Result<bool>;
-    /// Removes the release of a tag; gives whether there was one.
+    /// Removes the release of a tag. Returns `true` if it existed.
     fn remove(&mut self, database: DatabaseId, tag: &RefName) -> Result<bool>;
 }

@@ -1,23 +1,23 @@
-//! Uploads in flight.
+//! Upload sessions.
 
 use super::Result;
 use crate::entities::{Upload, UploadPart};
 use crate::values::{AccountId, OperationId, Timestamp, UploadId};
 
-/// Uploads in flight.
+/// Upload sessions.
 pub trait UploadRepository {
-    /// Opens a session.
+    /// Adds an upload session.
     fn add(&mut self, upload: &Upload) -> Result<()>;
-    /// A session with its parts.
+    /// Returns an upload session with its parts.
     fn get(&mut self, id: UploadId) -> Result<Option<Upload>>;
-    /// Notes a part that has arrived, replacing an earlier one of its number.
+    /// Records an uploaded part. Replaces an earlier part with the same number.
     fn put_part(&mut self, id: UploadId, part: &UploadPart) -> Result<()>;
-    /// Marks a session as used by an import; gives whether it was unused.
+    /// Marks an upload session as used by an import. Returns `false` if it is already used or does not exist.
     fn bind(&mut self, id: UploadId, operation: OperationId) -> Result<bool>;
-    /// How many unused, unexpired sessions a user has.
+    /// Counts the unused, unexpired upload sessions of a user.
     fn count_open(&mut self, user: AccountId, now: Timestamp) -> Result<u64>;
-    /// Removes a session.
+    /// Removes an upload session.
     fn remove(&mut self, id: UploadId) -> Result<()>;
-    /// Sessions to collect: unused ones that expired, and those whose import is settled or gone.
+    /// Lists upload sessions to clean up: unused ones that expired, and those whose import is settled or gone.
     fn abandoned(&mut self, now: Timestamp, limit: usize) -> Result<Vec<UploadId>>;
 }
