@@ -1,48 +1,49 @@
-//! Bytes in flight, and kept: parts of uploads, files of backups.
+//! The blob port: parts of uploads.
 
 use std::io::{Read, Seek};
 
 use crate::values::UploadId;
 
-/// The blob store failed; the text is for the operator.
+/// An error of the blob store, for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("the blob store failed: {context}")]
 pub struct BlobsError {
-    /// What was tried.
+    /// The operation that failed.
     pub context: String,
-    /// Whether there was no room left.
+    /// Whether the store ran out of space.
     pub full: bool,
-    /// What went wrong.
+    /// The cause.
     #[source]
     pub source: std::io::Error,
 }
 
-/// Bytes that can be read from anywhere: some formats keep at their end what is where in them.
+/// Seekable bytes. Some formats have their index at the end of the file.
 pub trait ReadSeek: Read + Seek + Send {}
 
 impl<T: Read + Seek + Send> ReadSeek for T {}
 
-/// A store for the parts of uploads and the files of backups.
+/// A store for the parts of uploads.
 pub trait Blobs: Send + Sync {
-    /// Keeps a part, replacing an earlier one whole. The bytes are on disk when this returns; cut short, nothing changes.
+    /// Stores a part and returns its size in bytes. Replaces an earlier part with the same number atomically. The
+    /// bytes are durable when the call returns; an interrupted call changes nothing.
     ///
     /// # Errors
-    /// [`BlobsError`], also when `bytes` fails.
+    /// [`BlobsError`], also if reading `bytes` fails.
     fn put_part(&self, upload: UploadId, number: u32, bytes: &mut dyn Read) -> Result<u64, BlobsError>;
 
-    /// Reads parts `1..=parts` as one file.
+    /// Opens parts `1..=parts` as one file.
     ///
     /// # Errors
-    /// [`BlobsError`] when a part is missing or unreadable.
+    /// [`BlobsError`] if a part is missing or unreadable.
     fn open(&self, upload: UploadId, parts: u32) -> Result<Box<dyn ReadSeek>, BlobsError>;
 
-    /// Removes all parts of an upload; removing nothing is fine.
+    /// Removes all parts of an upload. Does nothing if there are none.
     ///
     /// # Errors
     /// [`BlobsError`].
     fn remove(&self, upload: UploadId) -> Result<(), BlobsError>;
 
-    /// The uploads that have bytes here.
+    /// Lists the uploads that have parts in the store.
     ///
     /// # Errors
     /// [`BlobsError`].

@@ -4,19 +4,20 @@ use uuid::Uuid;
 
 use crate::values::Timestamp;
 
-/// The time. There is no other way to learn it in the domain.
+/// The clock of the domain. The domain has no other source of time.
 pub trait Clock: Send + Sync {
-    /// Now, in whole microseconds. Never before what was given earlier, so that what is to be done at a time is not put off when somebody sets
-    /// the machine's clock back.
+    /// Returns the present time in whole microseconds. The clock is monotonic: no result is before an earlier result,
+    /// even if the clock of the machine is set back. Scheduled work would be delayed otherwise.
     fn now(&self) -> Timestamp;
 
-    /// From now on, [`Clock::now`] gives nothing before `at`: what others recorded is not to lie ahead.
+    /// Advances the clock: from now on, [`Clock::now`] returns no time before `at`. Called with recorded times, so
+    /// that no record lies in the future.
     fn reach(&self, at: Timestamp);
 }
 
 /// Fresh identifiers and secrets.
 pub trait Ids: Send + Sync {
-    /// A UUID v7 that sorts after those made before it at an earlier `now`.
+    /// Returns a UUID v7 that sorts after every UUID created at an earlier `now`.
     fn uuid(&self, now: Timestamp) -> Uuid;
 
     /// Fills `buffer` from a cryptographically secure source (seeded in tests).

@@ -1,6 +1,6 @@
-//! The engine: immutable commits with their tables and history, one file per database.
-//!
-//! The engine knows no branch and no tag of the user: every call names commits. A commit that no ref names is garbage.
+//! The engine port: immutable commits with their tables and history, one file per database.
+//! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
+//! garbage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,185 +13,185 @@ use crate::entities::{
 };
 use crate::values::{CommitHash, DatabaseId};
 
-/// A statement failed, for a reason the person who wrote it should read. `Display` is the fixed text of the contracts.
+/// An error in a user's statement. `Display` is the text that the wire contracts fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SqlFailure {
-    /// Does not parse. `position` is the 1-based byte position just after the offending token `near`.
+    /// The statement does not parse.
     #[error("query error: Error parsing SQL: syntax error at position {position} near '{near}'.")]
     Syntax {
-        /// Just after the token.
+        /// The 1-based byte position just after the offending token.
         position: usize,
-        /// The token; empty where the text ends too early.
+        /// The offending token. Empty if the text ends too early.
         near: String,
     },
-    /// A read of more than one statement.
+    /// The text of a read holds more than one statement.
     #[error("query error: Error parsing SQL: one statement at a time")]
     SeveralStatements,
-    /// A `SHOW` that is not answered.
+    /// A `SHOW` statement that is not supported.
     #[error("query error: Error parsing SQL: unsupported SHOW statement")]
     UnsupportedShow,
-    /// No such table or view.
+    /// The table or view does not exist.
     #[error("query error: table not found: {0}")]
     NoSuchTable(String),
-    /// A read that would write.
+    /// The statement of a read would write.
     #[error("query error: only read statements are allowed here")]
     NotARead,
-    /// A statement that is never allowed; holds its first word as written.
+    /// The statement is never allowed. Holds its first word as written.
     #[error("query error: statement not allowed: {0}")]
     NotAllowed(String),
-    /// Ran longer than allowed, in milliseconds.
+    /// The statement exceeded its time limit, in milliseconds.
     #[error("query error: query timed out after {0} ms")]
     TimedOut(u64),
-    /// Anything else the engine says.
+    /// Any other message of the engine.
     #[error("query error: {0}")]
     Engine(String),
 }
 
-/// The engine could not do what was asked.
+/// An error of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The statements are to blame. `statement` counts from 1.
+    /// A statement failed.
     #[error("{failure}")]
     Sql {
-        /// Why.
+        /// The reason.
         failure: SqlFailure,
-        /// Which statement of several.
+        /// The number of the statement, counting from 1.
         statement: u32,
     },
-    /// The imported file is to blame.
+    /// The imported file is invalid.
     #[error("the import was refused")]
     Import(#[source] FormatError),
-    /// No commit of this hash in the file.
+    /// The file holds no commit with this hash.
     #[error("commit {0} is not in the database")]
     NoSuchCommit(CommitHash),
-    /// The named table is not in the commit.
+    /// The table is not in the commit.
     #[error("table {0} is not in the commit")]
     NoSuchTable(String),
-    /// The table to be created is in the commit already.
+    /// The table to create is already in the commit.
     #[error("table {0} exists")]
     TableExists(String),
-    /// Two sides cannot be merged for a reason that is no list of conflicts.
+    /// The two sides cannot be merged for a reason other than conflicts.
     #[error("cannot merge: {0}")]
     CannotMerge(String),
-    /// Took longer than allowed, in milliseconds.
+    /// The time limit was exceeded, in milliseconds.
     #[error("took longer than {0} ms")]
     TimedOut(u64),
-    /// Too many calls computed for long at once, or held the memory there is; nothing is wrong, and later it may be done.
+    /// Too many long calls run at once, or the shared memory is used up. A later try may succeed.
     #[error("too many long or large calls at once")]
     Busy,
-    /// The file is damaged or a chunk of it is gone.
+    /// The file is damaged or incomplete.
     #[error("the database file is damaged: {0}")]
     Damaged(String),
-    /// A commit cannot be read; the rest of the database may be sound.
+    /// A commit cannot be read. The rest of the database may be intact.
     #[error("commit {commit} cannot be read: {detail}")]
     DamagedCommit {
         /// The commit.
         commit: CommitHash,
-        /// What was done, and what went wrong.
+        /// The operation that failed and its error.
         detail: String,
     },
-    /// No room left on disk, or another passing trouble.
+    /// The disk is full, or another transient failure occurred.
     #[error("the engine is unavailable: {0}")]
     Unavailable(String),
-    /// Any other fault; for the operator.
+    /// Any other failure, for the operator.
     #[error("the engine failed: {context}")]
     Fault {
-        /// What was tried.
+        /// The operation that failed.
         context: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// A column of a result.
+/// A column of a result set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name or alias.
+    /// Name or alias of the column.
     pub name: String,
-    /// Declared type of the table column it shows, in upper case; `None` for expressions.
+    /// Declared type of the table column, in upper case. `None` for expressions.
     pub declared_type: Option<String>,
-    /// Whether it shows a column of a primary key.
+    /// Whether the table column is part of a primary key.
     pub is_primary_key: bool,
-    /// The table it shows a column of; empty for expressions.
+    /// Table of the column. Empty for expressions.
     pub source_table: String,
 }
 
 /// A value of a result row, borrowed from the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRef<'a> {
-    /// No value.
+    /// SQL NULL.
     Null,
     /// A 64-bit integer.
     Integer(i64),
-    /// A double; may be infinite.
+    /// A double-precision float. May be infinite.
     Real(f64),
-    /// Text as stored; not necessarily valid UTF-8.
+    /// Text as stored. Not necessarily valid UTF-8.
     Text(&'a [u8]),
     /// Bytes.
     Blob(&'a [u8]),
 }
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// More, please.
+    /// Send more rows.
     Continue,
-    /// Enough.
+    /// End the read.
     Stop,
 }
 
-/// Takes the rows of a read as they come.
+/// A receiver of the rows of a read.
 pub trait RowSink {
-    /// Called once, before any row.
+    /// Receives the columns. Called once, before any row.
     fn columns(&mut self, columns: &[Column]) -> Flow;
 
-    /// Called for each row; as many values as columns.
+    /// Receives a row, with one value per column.
     fn row(&mut self, row: &[ValueRef<'_>]) -> Flow;
 }
 
-/// Says that nobody waits for a result any more. Clones say the same.
+/// A flag that cancels a call whose result is no longer needed. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct CancellationToken(Arc<AtomicBool>);
 
 impl CancellationToken {
-    /// Says so.
+    /// Sets the flag.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was said.
+    /// Returns `true` if the flag is set.
     pub fn is_canceled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A read statement of a stranger.
+/// An untrusted read statement.
 #[derive(Debug, Clone)]
 pub struct ReadQuery<'a> {
     /// One statement.
     pub sql: &'a str,
-    /// Time the engine may compute; waiting for the sink does not count.
+    /// Time limit for computation. Time spent in the sink does not count.
     pub timeout: Duration,
-    /// Ends the statement early, as if its time had run out.
+    /// Cancels the statement. The error is the same as for a timeout.
     pub canceled: CancellationToken,
 }
 
 impl<'a> ReadQuery<'a> {
-    /// A query that nobody will cancel.
+    /// Creates a query that cannot be canceled.
     pub fn new(sql: &'a str, timeout: Duration) -> Self {
         Self { sql, timeout, canceled: CancellationToken::default() }
     }
 }
 
-/// How a read went.
+/// The report of a completed read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadReport {
-    /// Whether the same statement at the same commit always gives the same rows.
+    /// Whether the same statement at the same commit always returns the same rows, which makes the result cacheable.
     pub deterministic: bool,
 }
 
-/// Statements of a stranger to run on a commit, and a commit to merge afterwards.
+/// Untrusted statements to run on a commit, and an optional merge afterwards.
 #[derive(Debug, Clone)]
 pub struct WriteJob<'a> {
     /// The commit to start from.
@@ -200,227 +200,229 @@ pub struct WriteJob<'a> {
     pub statements: &'a str,
     /// Message of the commit.
     pub message: &'a str,
-    /// Merge this afterwards, unless it is contained already, with this message.
+    /// The commit to merge afterwards, and the message of the merge. Skipped if the new head already contains the
+    /// commit.
     pub then_merge: Option<(&'a CommitHash, &'a str)>,
-    /// Author of the commits.
+    /// Author of all commits.
     pub author: &'a Signature,
-    /// Time the statements may take.
+    /// Time limit for the statements.
     pub timeout: Duration,
 }
 
 /// Two commits to merge.
 #[derive(Debug, Clone)]
 pub struct MergeJob<'a> {
-    /// The side merged into.
+    /// The side to merge into.
     pub ours: &'a CommitHash,
-    /// The side merged from; already in the file (see [`Engine::fetch`]).
+    /// The side to merge from. Has to be in the file already (see [`Engine::fetch`]).
     pub theirs: &'a CommitHash,
     /// Message of the merge commit.
     pub message: &'a str,
-    /// Its author.
+    /// Author of the merge commit.
     pub author: &'a Signature,
-    /// Who wins in which table.
+    /// The side that wins conflicts, by table.
     pub resolve: &'a std::collections::BTreeMap<String, Side>,
-    /// Time it may take.
+    /// Time limit.
     pub timeout: Duration,
 }
 
-/// How a merge or a write ended.
+/// The outcome of a merge or a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergeOutcome {
-    /// The new head; equal to the old one when there was nothing to do.
+    /// The new head. Equal to the old one if nothing changed.
     Head(CommitHash),
-    /// Nothing changed: tables in conflict, with how many conflicts each.
+    /// Conflicts prevented the merge and nothing changed. Holds the number of conflicts by table.
     Conflicts(Vec<(String, u64)>),
 }
 
-/// How a write ended.
+/// The outcome of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// As a merge ends, which may be part of it.
+    /// The outcome, including that of the merge.
     pub outcome: MergeOutcome,
-    /// Rows that its statements inserted, updated or deleted; what triggers did to others counts too.
+    /// Number of rows that the statements inserted, updated or deleted, including changes by triggers.
     pub rows_affected: u64,
 }
 
-/// All rows of a table.
+/// A read of all rows of a table.
 #[derive(Debug, Clone)]
 pub struct TableScan<'a> {
-    /// The table, in any letter case.
+    /// Name of the table, in any letter case.
     pub table: &'a str,
-    /// Time the engine may compute; waiting for the sink does not count.
+    /// Time limit for computation. Time spent in the sink does not count.
     pub timeout: Duration,
-    /// Ends the scan early, as if its time had run out.
+    /// Cancels the scan. The error is the same as for a timeout.
     pub canceled: CancellationToken,
 }
 
-/// What a value of a row is held against.
+/// A comparison of a column with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Test {
-    /// The same, after the value took on the affinity of the column.
+    /// Equal, after the column's affinity is applied to the value.
     Equals,
-    /// Anything else; NULL differs from every value.
+    /// Not equal. NULL differs from every value.
     Differs,
-    /// The value is somewhere in it, whatever the case of ASCII letters.
+    /// Contains the value as a substring, compared case-insensitively for ASCII letters.
     Contains,
-    /// Before the value in the order of the column.
+    /// Less than the value in the order of the column.
     Less,
-    /// After the value.
+    /// Greater than the value.
     More,
-    /// NULL; the value does not matter.
+    /// Is NULL. The value is ignored.
     IsNull,
-    /// Anything but NULL.
+    /// Is not NULL. The value is ignored.
     IsNotNull,
 }
 
-/// A test that rows have to pass.
+/// A condition on the rows of a [`Selection`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowTest {
     /// The column.
     pub column: String,
-    /// How it is tested.
+    /// The comparison.
     pub test: Test,
-    /// Against what, as text.
+    /// The value to compare with, as text.
     pub value: String,
 }
 
-/// The column rows are sorted by.
+/// The column by which rows are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowOrder<'a> {
     /// The column.
     pub column: &'a str,
-    /// Whether the largest come first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
-/// Some rows of a table or view, for somebody to look at.
-///
-/// A row of a table has a place: its value in the column rows are sorted by, then what its key adds to it. A reading that begins
-/// behind a place costs the same wherever that is, as long as an index knows the order. Rows of a view have no place.
+/// A page of rows of a table or view, for display.
+/// A row of a table has a cursor: its value in the order column followed by its key values. A page after a cursor
+/// costs the same at any depth if an index supports the order. Rows of a view have no cursor.
 #[derive(Debug, Clone)]
 pub struct Selection<'a> {
-    /// The table or view, in any letter case.
+    /// Name of the table or view, in any letter case.
     pub table: &'a str,
-    /// What rows have to pass, all of it; the columns exist.
+    /// The conditions that rows have to satisfy. Their columns exist.
     pub tests: &'a [RowTest],
-    /// What they are sorted by, then by primary key in the same direction; the column exists.
+    /// The sort order. Ties are sorted by primary key in the same direction. The column exists.
     pub order: Option<RowOrder<'a>>,
-    /// Whether the order is read from its end: the last row comes first. Rows of a view are only read forwards.
+    /// Whether to read from the end of the order, last row first. Views do not support this.
     pub backwards: bool,
-    /// The place to begin behind, in the direction of reading; the engine gave it for the same order of the same table.
+    /// The cursor after which the page begins, in the direction of reading. Comes from an earlier page of the same
+    /// table and order.
     pub after: Option<&'a [Cell]>,
-    /// Rows to leave out first; each costs what reading it would.
+    /// Number of rows to skip. Each costs as much as reading it.
     pub skip: u64,
-    /// The most rows to give.
+    /// Maximum number of rows.
     pub limit: u64,
-    /// Time the engine may compute; waiting for the sink does not count.
+    /// Time limit for computation. Time spent in the sink does not count.
     pub timeout: Duration,
-    /// Ends it early, as if its time had run out.
+    /// Cancels the read. The error is the same as for a timeout.
     pub canceled: CancellationToken,
 }
 
-/// Where the rows of a [`Selection`] lie.
+/// The cursors of the page that a [`Selection`] returned.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selected {
-    /// The place of the first row that was given; `None` where there is none, and in a view.
+    /// Cursor of the first row. `None` if there is no row, and for views.
     pub first: Option<Vec<Cell>>,
-    /// The place of the last.
+    /// Cursor of the last row. `None` if there is no row, and for views.
     pub last: Option<Vec<Cell>>,
-    /// Whether more rows follow, in the direction of reading.
+    /// Whether more rows follow in the direction of reading.
     pub more: bool,
 }
 
-/// A column an import fills.
+/// A column that an import fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportColumn {
     /// Name in the table.
     pub name: String,
-    /// Declared type for a new table; empty for none.
+    /// Declared type for a new table. Empty for none.
     pub declared_type: String,
 }
 
-/// What an import does to the table.
+/// What an import does to its table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportTarget {
-    /// Make it with these key columns (`NOT NULL`); it must not exist, unless `overwrite`.
+    /// Creates the table. The table must not exist, unless `overwrite` is set.
     New {
-        /// Columns of the primary key, in order.
+        /// Columns of the primary key, in order. They become `NOT NULL`.
         primary_key: Vec<String>,
-        /// Drop what was there.
+        /// Whether to drop an existing table.
         overwrite: bool,
     },
-    /// Upsert by its primary key.
+    /// Upserts rows by primary key.
     Update,
-    /// Keep its definition, exchange all rows.
+    /// Keeps the definition of the table and replaces all rows.
     Replace,
 }
 
-/// Rows to bring into a table, as one commit.
+/// Rows to import into a table, as one commit.
 #[derive(Debug, Clone)]
 pub struct ImportJob<'a> {
     /// The commit to start from.
     pub base: &'a CommitHash,
     /// The table.
     pub table: &'a str,
-    /// What to do with it.
+    /// What to do with the table.
     pub target: &'a ImportTarget,
-    /// The columns, in the order the source gives values.
+    /// The columns, in the order of the values in the source.
     pub columns: &'a [ImportColumn],
     /// Message of the commit.
     pub message: &'a str,
-    /// Its author.
+    /// Author of the commit.
     pub author: &'a Signature,
-    /// Time it may take.
+    /// Time limit.
     pub timeout: Duration,
 }
 
-/// A script to run on a commit, as one commit.
+/// An SQL script to run on a commit, as one commit.
 #[derive(Debug, Clone)]
 pub struct ScriptJob<'a> {
     /// The commit to start from.
     pub base: &'a CommitHash,
-    /// The table the script is to leave behind, and what becomes of it first: [`ImportMode::Create`] wants it absent,
-    /// [`ImportMode::Overwrite`] drops it if it is there, [`ImportMode::Update`] wants it present, [`ImportMode::Replace`]
-    /// wants it present and deletes its rows.
+    /// The table that the script has to leave behind, and how the table is prepared: [`ImportMode::Create`] requires
+    /// it to be absent, [`ImportMode::Overwrite`] drops it if it exists, [`ImportMode::Update`] requires it to exist,
+    /// and [`ImportMode::Replace`] requires it to exist and deletes its rows.
     pub target: Option<(&'a str, ImportMode)>,
-    /// Bytes of one statement.
+    /// Maximum length of one statement, in bytes.
     pub statement_bytes: usize,
     /// Message of the commit.
     pub message: &'a str,
-    /// Its author.
+    /// Author of the commit.
     pub author: &'a Signature,
-    /// Time it may take.
+    /// Time limit.
     pub timeout: Duration,
 }
 
-/// A page of changed rows of a table: start after this key, at most so many.
+/// Bounds of a page of changed rows.
 #[derive(Debug, Clone)]
 pub struct RowPage {
-    /// Key of the last row of the page before.
+    /// Key of the last row of the previous page.
     pub after: Option<Vec<Cell>>,
-    /// The most rows to give.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// Bytes of values after which there are enough rows; one is always given.
+    /// Soft limit on the bytes of values. A page ends at the row that reaches the limit, so every page has at least
+    /// one row.
     pub bytes: usize,
 }
 
-/// Changed rows of a table.
+/// A page of changed rows of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ChangedRows {
     /// The rows, by primary key.
     pub rows: Vec<RowChange>,
-    /// Whether there may be more after them; if not, these were the last.
+    /// Whether more rows may follow. If `false`, these were the last.
     pub more: bool,
 }
 
-/// Says which commits a database shows. Its file may hold more: what deleted branches left behind, what was fetched for pulls, what a fork took
-/// over. Those count as absent.
+/// The rule that decides which commits a database shows. Its file may hold more commits: those of deleted branches,
+/// of fetches for pull requests, and those that a fork copied. These are treated as absent.
 pub trait Reachability: Send + Sync {
-    /// Returns `true` if a branch, tag, release or pull of the database names `commit` or one of its descendants. `descends` returns whether one
-    /// of the commits it is given is `commit` or descends from it.
+    /// Returns `true` if a branch, tag, release or pull request of the database refers to `commit` or to one of its
+    /// descendants. `descends` returns `true` if one of its arguments is `commit` or a descendant of `commit`.
     ///
     /// # Errors
-    /// [`EngineError`] when that cannot be looked up.
+    /// [`EngineError`] if the look-up fails.
     fn reaches(
         &self,
         database: DatabaseId,
@@ -429,50 +431,49 @@ pub trait Reachability: Send + Sync {
     ) -> Result<bool, EngineError>;
 }
 
-/// Stores commits; runs SQL on them.
-///
-/// Any number of calls may run at once; those that write to one database wait for each other in order of arrival.
+/// A store of commits that runs SQL on them.
+/// Calls may run concurrently. Writes to one database are queued in order of arrival.
 pub trait Engine: Send + Sync {
-    /// Makes the file of a new database with one empty commit. Making it again replaces it.
+    /// Creates the file of a new database with one empty commit. Replaces an existing file.
     ///
     /// # Errors
     /// [`EngineError`].
     fn create(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<CommitHash, EngineError>;
 
-    /// Copies a database with its whole history, also while it is written to. Copying again replaces the copy.
+    /// Copies a database with its whole history, even while it is written to. Replaces an existing copy.
     ///
     /// # Errors
     /// [`EngineError`].
     fn copy(&self, from: DatabaseId, to: DatabaseId) -> Result<(), EngineError>;
 
-    /// Removes a database; removing nothing is fine.
+    /// Removes a database. Does nothing if there is none.
     ///
     /// # Errors
     /// [`EngineError`].
     fn remove(&self, database: DatabaseId) -> Result<(), EngineError>;
 
-    /// The databases that have a file here.
+    /// Lists the databases that have a file.
     ///
     /// # Errors
     /// [`EngineError`].
     fn list(&self) -> Result<Vec<DatabaseId>, EngineError>;
 
-    /// Bytes on disk.
+    /// Returns the size of the file in bytes.
     ///
     /// # Errors
     /// [`EngineError`].
     fn size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError>;
 
-    /// Reads a commit; `None` when it is not in the file.
+    /// Reads a commit. Returns `None` if the commit is not in the file.
     ///
     /// # Errors
     /// [`EngineError`].
     fn commit(&self, database: DatabaseId, hash: &CommitHash) -> Result<Option<Commit>, EngineError>;
 
-    /// Whether `ancestor` is `descendant` or one of its ancestors.
+    /// Returns `true` if `ancestor` is `descendant` or one of its ancestors.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchCommit`] when `descendant` is not in the file.
+    /// [`EngineError::NoSuchCommit`] if `descendant` is not in the file.
     fn is_ancestor(
         &self,
         database: DatabaseId,
@@ -480,7 +481,7 @@ pub trait Engine: Send + Sync {
         descendant: &CommitHash,
     ) -> Result<bool, EngineError>;
 
-    /// Whether one of `heads` is `commit` or descends from it; heads that are not in the file descend from nothing.
+    /// Returns `true` if one of `heads` is `commit` or descends from it. Heads that are not in the file are ignored.
     ///
     /// # Errors
     /// [`EngineError`].
@@ -494,11 +495,12 @@ pub trait Engine: Send + Sync {
         Ok(false)
     }
 
-    /// From now on, users' statements find only those commits by their hash that `reachability` says the database shows, and what the commit
-    /// they run at descends from. Without it they find every commit of the file. The first call counts.
+    /// Restricts the commits that users' statements find by hash to the ancestors of the commit they run at and the
+    /// commits that `reachability` shows. Before this call, statements find every commit in the file. Only the first
+    /// call has an effect.
     fn limit_history(&self, reachability: std::sync::Arc<dyn Reachability>);
 
-    /// The best common ancestor.
+    /// Returns the best common ancestor.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
@@ -509,26 +511,26 @@ pub trait Engine: Send + Sync {
         b: &CommitHash,
     ) -> Result<Option<CommitHash>, EngineError>;
 
-    /// Commits of a history from a position on: children before parents, then newest first. The time it takes depends on `limit` and on how many
-    /// commits lie between the two ends of the position, not on how far that is from the head.
+    /// Lists commits of a history from a position on: children before parents, then newest first. The duration
+    /// depends on `limit` and on the number of commits between the two ends of the position, not on the distance from
+    /// the head.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
     fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError>;
 
-    /// Brings a commit with its history from one database into another; nothing happens when it is there.
-    ///
-    /// Never waits for the writers of the source. Those of the target wait for parts of it only, and it for them: not for a caller that is to be
-    /// answered at once. It may copy the file of the source for a while.
+    /// Fetches a commit with its history from one database into another. Does nothing if the commit is already there.
+    /// Never waits for writers of the source. Shares the write queue of the target with its writers, step by step,
+    /// and may spend a while copying the source file. Unsuitable for callers that need an immediate answer.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchCommit`] when the source lacks it.
+    /// [`EngineError::NoSuchCommit`] if the source does not have the commit.
     fn fetch(&self, into: DatabaseId, from: DatabaseId, commit: &CommitHash) -> Result<(), EngineError>;
 
-    /// Runs one read statement of a stranger at a commit.
+    /// Runs one untrusted read statement at a commit.
     ///
     /// # Errors
-    /// [`EngineError::Sql`] when the statement is to blame.
+    /// [`EngineError::Sql`] if the statement fails.
     fn read(
         &self,
         database: DatabaseId,
@@ -537,10 +539,11 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<ReadReport, EngineError>;
 
-    /// Gives all rows of a table at a commit, by primary key; without one, by row id. Says what is left of the time.
+    /// Sends all rows of a table at a commit to the sink, by primary key, or by row id if there is no key. Returns
+    /// the time left of the limit.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`], also for a view; [`EngineError::TimedOut`].
+    /// [`EngineError::NoSuchTable`], for views too; [`EngineError::TimedOut`].
     fn scan(
         &self,
         database: DatabaseId,
@@ -549,11 +552,11 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<Duration, EngineError>;
 
-    /// Gives some rows of a table or view at a commit, and says where they lie.
+    /// Sends a page of rows of a table or view at a commit to the sink, and returns the cursors of the page.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] when the statement of a view is to blame, time ran out, or the place is
-    /// none of this order.
+    /// [`EngineError::NoSuchTable`]; [`EngineError::Sql`] if the query of a view fails, the time limit is exceeded,
+    /// or the cursor does not belong to this order.
     fn rows(
         &self,
         database: DatabaseId,
@@ -562,7 +565,7 @@ pub trait Engine: Send + Sync {
         sink: &mut dyn RowSink,
     ) -> Result<Selected, EngineError>;
 
-    /// How many rows of a table or view pass these tests at a commit.
+    /// Counts the rows of a table or view that satisfy all conditions at a commit.
     ///
     /// # Errors
     /// As [`Engine::rows`].
@@ -575,24 +578,24 @@ pub trait Engine: Send + Sync {
         timeout: Duration,
     ) -> Result<u64, EngineError>;
 
-    /// Runs statements of a stranger on a commit, as one commit, then merges; all or nothing.
+    /// Runs untrusted statements on a commit as one commit and then merges, atomically.
     ///
     /// # Errors
-    /// [`EngineError::Sql`] when a statement is to blame.
+    /// [`EngineError::Sql`] if a statement fails.
     fn write(&self, database: DatabaseId, job: &WriteJob<'_>) -> Result<Written, EngineError>;
 
-    /// Merges two commits of the file; all or nothing.
+    /// Merges two commits of the file, atomically.
     ///
     /// # Errors
     /// [`EngineError`].
     fn merge(&self, database: DatabaseId, job: &MergeJob<'_>) -> Result<MergeOutcome, EngineError>;
 
-    /// What a merge of two commits would leave unsettled, in `table` or everywhere, by table, then primary key; `skip` of
-    /// them left out, at most `limit` given. Changes nothing, and never waits for writers.
+    /// Lists the conflicts of a merge of two commits, in `table` or in all tables, by table and primary key. Skips
+    /// `skip` conflicts and returns at most `limit`. Changes nothing and never waits for writers.
     ///
     /// # Errors
-    /// [`EngineError::Busy`] when too many are asked for at once, or when finding them takes too much for a caller that waits; then, unless they
-    /// are remembered, they are there after [`Engine::prepare_conflicts`].
+    /// [`EngineError::Busy`] if too many calls run at once, or if computing the conflicts takes too long for a
+    /// waiting caller. In the latter case [`Engine::prepare_conflicts`] computes and caches them.
     fn conflicts(
         &self,
         database: DatabaseId,
@@ -603,15 +606,18 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Conflict>, EngineError>;
 
-    /// Whether [`Engine::conflicts`] answers [`EngineError::Busy`] for this database until [`Engine::prepare_conflicts`] has found the answer. Cheap.
+    /// Returns `true` if [`Engine::conflicts`] returns [`EngineError::Busy`] for this database unless
+    /// [`Engine::prepare_conflicts`] has cached the result. Cheap.
     fn needs_preparing(&self, database: DatabaseId) -> bool;
 
-    /// Finds what [`Engine::conflicts`] answers for two commits, however long it takes, and remembers it for a while, with everything else that
-    /// was asked about these commits in vain. For background jobs, where [`Engine::needs_preparing`] says so: when a head of a pull moves, and after
-    /// `conflicts` answered [`EngineError::Busy`], as what is remembered may be forgotten.
+    /// Computes the result of [`Engine::conflicts`] for two commits, however long that takes, and caches it for a
+    /// while. Also caches the pages that callers requested in vain for these commits. Meant for background jobs on
+    /// databases for which [`Engine::needs_preparing`] returns `true`: when a head of a pull request moves, and after
+    /// `conflicts` returned [`EngineError::Busy`], because the cache may evict the result.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchCommit`]. Commits that cannot be merged are no error: [`Engine::conflicts`] says so.
+    /// [`EngineError::NoSuchCommit`]. Commits that cannot be merged are not an error here; [`Engine::conflicts`]
+    /// reports them.
     fn prepare_conflicts(
         &self,
         database: DatabaseId,
@@ -619,10 +625,11 @@ pub trait Engine: Send + Sync {
         theirs: &CommitHash,
     ) -> Result<(), EngineError>;
 
-    /// Brings rows into a table as one commit; all or nothing. Gives the new head, equal to the base when nothing changed.
+    /// Imports rows into a table as one commit, atomically. Returns the new head, which equals the base if nothing
+    /// changed.
     ///
     /// # Errors
-    /// [`EngineError::Import`] with the rows to blame.
+    /// [`EngineError::Import`] with the invalid rows.
     fn import(
         &self,
         database: DatabaseId,
@@ -630,12 +637,12 @@ pub trait Engine: Send + Sync {
         rows: &mut dyn RowSource,
     ) -> Result<CommitHash, EngineError>;
 
-    /// Runs a script, read as it comes, as one commit; all or nothing. Its statements are held to what [`Engine::write`] allows.
-    /// Gives the new head, equal to the base when nothing changed.
+    /// Runs a script as one commit, atomically, while reading it as a stream. Its statements are restricted as in
+    /// [`Engine::write`]. Returns the new head, which equals the base if nothing changed.
     ///
     /// # Errors
-    /// [`EngineError::Import`] with the line on which the statement to blame begins and the text of its [`SqlFailure`];
-    /// [`EngineError::TableExists`], [`EngineError::NoSuchTable`].
+    /// [`EngineError::Import`] with the first line of the failed statement and the text of its [`SqlFailure`];
+    /// [`EngineError::TableExists`]; [`EngineError::NoSuchTable`].
     fn run_script(
         &self,
         database: DatabaseId,
@@ -643,7 +650,8 @@ pub trait Engine: Send + Sync {
         script: &mut dyn std::io::Read,
     ) -> Result<CommitHash, EngineError>;
 
-    /// The tables and views that differ between two commits, by name. One whose indexes or triggers differ is among them.
+    /// Lists the tables and views that differ between two commits, by name. Differences in indexes and triggers
+    /// count.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
@@ -654,10 +662,10 @@ pub trait Engine: Send + Sync {
         to: &CommitHash,
     ) -> Result<Vec<TableChange>, EngineError>;
 
-    /// The rows of one table that differ between two commits, by primary key, as many as a page takes.
+    /// Returns a page of the rows of one table that differ between two commits, by primary key.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchTable`] when neither commit has the table.
+    /// [`EngineError::NoSuchTable`] if neither commit has the table.
     fn changed_rows(
         &self,
         database: DatabaseId,
@@ -667,22 +675,22 @@ pub trait Engine: Send + Sync {
         page: &RowPage,
     ) -> Result<ChangedRows, EngineError>;
 
-    /// The user's tables and views at a commit, by name.
+    /// Lists the user's tables and views at a commit, by name.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
     fn tables(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<TableSchema>, EngineError>;
 
-    /// The indexes, triggers and views of the user at a commit. Reads definitions only, never rows. An index that a constraint of its table made is
-    /// left out, and so are those of tables that belong to a virtual table.
+    /// Lists the user's indexes, triggers and views at a commit. Reads definitions only, never rows. Omits indexes
+    /// created by table constraints and the objects of tables that belong to a virtual table.
     ///
     /// # Errors
     /// [`EngineError::NoSuchCommit`].
     fn objects(&self, database: DatabaseId, at: &CommitHash) -> Result<Vec<SchemaObject>, EngineError>;
 
-    /// Checks the file and that each of `heads` is readable; gives what is wrong, in words for the operator.
+    /// Checks the file and that each of `heads` is readable. Returns the problems found, worded for the operator.
     ///
     /// # Errors
-    /// [`EngineError`] when the check itself could not run.
+    /// [`EngineError`] if the check itself cannot run.
     fn verify(&self, database: DatabaseId, heads: &[CommitHash]) -> Result<Vec<String>, EngineError>;
 }

@@ -1,89 +1,90 @@
-//! File formats: from bytes to typed rows.
+//! The port of file formats, which turns bytes into typed rows.
 
 use std::time::Duration;
 
 use super::blobs::ReadSeek;
 use crate::entities::{Cell, FileType, RowProblem};
 
-/// A file could not be read as rows.
+/// An error in reading a file as rows.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The file as a whole is wrong.
+    /// The file as a whole is invalid.
     #[error("{0}")]
     File(String),
-    /// Some records are wrong; at most 100 are named.
+    /// Some records are invalid. Holds at most 100 of them.
     #[error("the file has records that cannot be imported")]
     Rows(Vec<RowProblem>),
-    /// The bytes could not be read: a fault of the server.
+    /// The bytes could not be read. The server is at fault, not the file.
     #[error("the uploaded file could not be read")]
     Io(#[source] std::io::Error),
 }
 
-/// A column of the file, and what its values look like.
+/// A column of a file with the type inferred from its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InferredColumn {
-    /// Name in the file.
+    /// Name of the column in the file.
     pub name: String,
-    /// Type for a new table: `INTEGER`, `REAL`, `TEXT`, or empty for mixed content.
+    /// Declared type for a new table: `INTEGER`, `REAL`, `TEXT`, or empty for mixed values.
     pub declared_type: String,
 }
 
-/// What the values of a file column are converted to.
+/// The conversion of the values of a file column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetColumn {
-    /// A column of this declared type; its affinity decides.
+    /// To a table column of this declared type, by its SQLite type affinity.
     Typed(String),
 }
 
-/// Rows, one at a time.
+/// A stream of rows.
 pub trait RowSource {
-    /// Replaces `row` by the next record, in file column order, and says on which line it begins; `None` at the end.
+    /// Replaces `row` by the next record, in file column order, and returns the number of the line on which the
+    /// record begins. Returns `None` at the end.
     ///
     /// # Errors
-    /// [`FormatError`]; after an error the source is at its end.
+    /// [`FormatError`]. The source is at its end after an error.
     fn next(&mut self, row: &mut Vec<Cell>) -> Result<Option<u64>, FormatError>;
 }
 
-/// A file that was read once, to know its columns. Its rows may be read on another thread.
+/// A file whose columns are known from a first pass. `Send`, so that another thread can read its rows.
 pub trait ImportFile: Send {
-    /// Its columns, in file order.
+    /// Returns the columns of the file, in file order.
     fn columns(&self) -> &[InferredColumn];
 
-    /// The columns of its key, for formats that tell one; empty otherwise.
+    /// Returns the primary key columns of the file. Empty if the format has no primary keys.
     fn primary_key(&self) -> &[String] {
         &[]
     }
 
-    /// Reads it again, converting column by column.
+    /// Starts another pass over the file, which converts each column to its target.
     ///
     /// # Errors
-    /// [`FormatError`] when the file cannot be opened again.
+    /// [`FormatError`] if the file cannot be opened again.
     fn rows(&self, targets: &[TargetColumn]) -> Result<Box<dyn RowSource + '_>, FormatError>;
 }
 
-/// Opens the bytes of a file from the start; called once per pass. A reader fails once the time of the import is over.
+/// Opens the file at its start; called once per pass. Reads fail once the deadline of the import has passed.
 pub type Opener<'a> = dyn Fn() -> std::io::Result<Box<dyn ReadSeek>> + Send + 'a;
 
-/// A file to be read.
+/// A file to read.
 pub struct FormatInput<'a> {
-    /// Its format.
+    /// Format of the file.
     pub file_type: FileType,
-    /// Name of the table it is for; chooses among the sheets or tables of a file.
+    /// Name of the target table. Selects the sheet or table in files that hold several.
     pub table: &'a str,
-    /// Opens it.
+    /// Opens the file.
     pub open: Box<Opener<'a>>,
-    /// Time each pass may still take, for what goes on between two reads.
+    /// Time left for each pass. Also bounds work between two reads of the file.
     pub timeout: Duration,
 }
 
-/// Knows file formats. SQL scripts are none: the engine runs them.
+/// The supported file formats. SQL scripts are not among them, because the engine runs them.
 pub trait Formats: Send + Sync {
-    /// Whether this build can read the format.
+    /// Returns `true` if this build supports the format.
     fn supports(&self, file_type: FileType) -> bool;
 
-    /// Reads the whole file once, with flat memory.
+    /// Reads the whole file once to learn its columns, in constant memory.
     ///
     /// # Errors
-    /// [`FormatError`] for a bad file.
+    /// [`FormatError`] if the file is invalid.
     fn scan<'a>(&self, input: FormatInput<'a>) -> Result<Box<dyn ImportFile + 'a>, FormatError>;
 }

@@ -1,102 +1,102 @@
-//! The way out to hooks: what they are told, how their secrets are kept, and the requests themselves.
+//! The ports of webhooks: payloads, storage of secrets, and HTTP requests.
 
 use super::CancellationToken;
 use crate::entities::{Attempt, AttemptError, DatabaseLocator, EventKind, EventName, HookSecret, Sealed};
 use crate::values::{AccountId, AttemptId, DeliveryId, HookId, Timestamp};
 
-/// Renders what hooks are told.
+/// Renders the payloads of webhooks.
 pub trait Payloads: Send + Sync {
-    /// The body for an event of this database, as it is called now.
+    /// Renders the request body for an event of this database, with the names it has now.
     fn render(&self, database: &DatabaseLocator, kind: &EventKind) -> String;
 }
 
-/// Keeps secrets that have to be read again.
+/// Encrypts secrets that the server has to read again.
 pub trait Vault: Send + Sync {
-    /// Seals the secret of a hook. `nonce` is fresh randomness.
+    /// Encrypts the secret of a hook. `nonce` has to be fresh randomness.
     fn seal(&self, hook: HookId, secret: &HookSecret, nonce: [u8; 24]) -> Sealed;
 
-    /// Opens what was sealed for this hook; `None` when the key is another one or the bytes were changed.
+    /// Decrypts a secret that was sealed for this hook. Returns `None` if the key differs or the bytes were changed.
     fn open(&self, hook: HookId, sealed: &Sealed) -> Option<HookSecret>;
 }
 
-/// An address that no hook may have; the texts are for the person who sent it.
+/// A URL that hooks may not have. The texts are for the user who entered it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It breaks a rule of its form, or is not encrypted.
+    /// The URL is malformed, or is not encrypted where encryption is required.
     #[error("{0}")]
     Invalid(String),
-    /// It names a network that hooks may not reach.
+    /// The URL refers to a network that the egress policy denies.
     #[error("{0}")]
     Refused(String),
-    /// The caller has as many names looked up as one may.
+    /// The caller has reached the limit of concurrent name look-ups.
     #[error("{0} of your addresses are being looked up; wait until one of them is registered or refused")]
     TooManyLookups(usize),
-    /// No further name can be looked up.
+    /// The server has reached its limit of concurrent name look-ups.
     #[error("the server cannot look up the name of this address just now; try again")]
     Busy,
 }
 
-/// One request to make.
+/// One webhook request.
 #[derive(Debug, Clone)]
 pub struct WebhookRequest {
-    /// Where.
+    /// The URL of the receiver.
     pub url: String,
-    /// The delivery it belongs to.
+    /// The delivery that the request belongs to.
     pub delivery: DeliveryId,
-    /// This attempt.
+    /// The attempt that the request makes.
     pub attempt: AttemptId,
-    /// When it begins.
+    /// When the attempt begins; part of the signature.
     pub at: Timestamp,
-    /// What the event is called.
+    /// Name of the event.
     pub event: EventName,
-    /// What to send, byte by byte.
+    /// The exact body to send.
     pub body: String,
-    /// What to sign with, the present secret first.
+    /// The signing secrets, the current one first.
     pub secrets: Vec<HookSecret>,
-    /// Cuts the attempt short, as if it had not been made.
+    /// Aborts the request, as if the attempt had not been made.
     pub canceled: CancellationToken,
 }
 
-/// When a receiver wants to be asked again.
+/// The `Retry-After` of a receiver (RFC 9110, section 10.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// After so many seconds.
+    /// After this many seconds.
     Seconds(u64),
-    /// At that time.
+    /// At this time.
     At(Timestamp),
 }
 
-/// What a receiver answered.
+/// The response of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// Status.
+    /// HTTP status.
     pub status: u16,
-    /// Headers, as far as they are kept.
+    /// Headers, as far as they are retained.
     pub headers: Vec<(String, String)>,
-    /// Body, as far as it is kept.
+    /// Body, as far as it is retained.
     pub body: String,
-    /// When to ask again.
+    /// When the receiver wants the next attempt.
     pub retry_after: Option<RetryAfter>,
 }
 
-/// How an attempt went.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     /// Headers of the request.
     pub headers: Vec<(String, String)>,
-    /// The answer, if one came.
+    /// The response, if there was one.
     pub reply: Option<Reply>,
-    /// Why it failed, unless the status says so.
+    /// The error, unless the status of the response says enough.
     pub error: Option<AttemptError>,
 }
 
 impl Sent {
-    /// Whether the receiver took it.
+    /// Returns `true` if the receiver accepted the delivery (status 2xx).
     pub fn delivered(&self) -> bool {
         self.error.is_none() && self.reply.as_ref().is_some_and(|reply| (200..300).contains(&reply.status))
     }
 
-    /// What is kept of it.
+    /// Returns the log entry of the attempt.
     pub(crate) fn attempt(&self, id: AttemptId, started_at: Timestamp, duration_ms: u64) -> Attempt {
         Attempt {
             id,
@@ -110,25 +110,26 @@ impl Sent {
     }
 }
 
-/// Takes whether the addresses of a name permit a hook.
+/// A callback for the result of [`Sender::look_up`].
 pub type LookedUp = Box<dyn FnOnce(Result<(), AddressError>) + Send>;
 
-/// Makes requests to hooks.
+/// Sends webhook requests.
 pub trait Sender: Send + Sync {
-    /// Checks an address at registration and returns its normalized form. Looks up no name.
+    /// Validates the URL of a hook and returns its normalized form. Does not look up the name.
     ///
     /// # Errors
     /// [`AddressError`].
     fn check(&self, url: &str) -> Result<String, AddressError>;
 
-    /// Looks up the name in an address that was checked, where its addresses decide whether a hook may have it, and calls `done`: at once, or
-    /// later on another thread. The time is bounded, and so is the number of names looked up for one caller and for all.
+    /// Looks up the host name of a checked URL if the egress policy depends on its addresses, and passes the result
+    /// to `done`, either before returning or later on another thread. The duration is bounded, and so is the number
+    /// of concurrent look-ups, per caller and in total.
     fn look_up(&self, caller: AccountId, url: &str, done: LookedUp);
 
-    /// Makes one attempt and waits for its end, which is bounded in time. `None` when it was cut short by [`Sender::abort`] or
-    /// [`WebhookRequest::canceled`].
+    /// Makes one attempt and blocks until it ends, for a bounded time. Returns `None` if [`Sender::abort`] or
+    /// [`WebhookRequest::canceled`] aborted the attempt.
     fn send(&self, parcel: &WebhookRequest) -> Option<Sent>;
 
-    /// Cuts all attempts short, those under way and those that are asked for later.
+    /// Aborts all present and future attempts.
     fn abort(&self);
 }

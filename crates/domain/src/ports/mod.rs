@@ -1,4 +1,4 @@
-//! Ports: what the domain needs from the outside, as traits.
+//! The ports: traits through which the domain reaches its environment.
 
 mod blobs;
 mod clock;

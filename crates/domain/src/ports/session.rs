@@ -1,7 +1,6 @@
-//! SQL sessions: what a deployment's own process serves to its clients.
-//!
-//! Unlike the files of the hub, a deployment's file has the branches and tags of its users in it, and a session may use the version
-//! control of the engine, as far as its [`SqlPower`] goes.
+//! The port of SQL sessions, which a deployment's process serves to its clients.
+//! The file of a deployment holds the branches and tags of its users, unlike the files of the hub. A session may use
+//! the engine's version control within its [`SqlPower`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,100 +9,100 @@ use super::engine::{CancellationToken, EngineError, RowSink};
 use crate::entities::{Cell, Signature};
 use crate::values::{CommitHash, DatabaseId};
 
-/// What a session may do.
+/// The privileges of a session. Each level includes the levels before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SqlPower {
-    /// Read.
+    /// Run read statements.
     Read,
-    /// Also write, commit, branch, tag, merge.
+    /// Write, commit, branch, tag and merge.
     Write,
-    /// Also collect garbage.
+    /// Collect garbage.
     Admin,
 }
 
-/// Who speaks through a session; commits, merges and tags carry it.
+/// The user of a session. Commits, merges and tags record the user as their author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionCaller {
     /// Name of the user.
     pub name: String,
-    /// Primary address of the user.
+    /// Primary email address of the user.
     pub email: String,
 }
 
-/// A session to open.
+/// The parameters of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRequest {
     /// The database.
     pub database: DatabaseId,
-    /// The branch it starts on; `None` is the default branch.
+    /// The initial branch. `None` is the default branch.
     pub branch: Option<String>,
-    /// What it may do.
+    /// The privileges of the session.
     pub power: SqlPower,
-    /// Who asks.
+    /// The user of the session.
     pub caller: SessionCaller,
-    /// Whether foreign keys are enforced from the start.
+    /// Whether the session starts with foreign keys enforced.
     pub foreign_keys: bool,
 }
 
 /// Arguments of a statement.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Arguments {
-    /// None at all.
+    /// No arguments.
     #[default]
     None,
-    /// By position, from the first.
+    /// By position, starting with the first parameter.
     Positional(Vec<Cell>),
-    /// By name, with or without its `:`, `@` or `$`.
+    /// By name, with or without the prefix `:`, `@` or `$`.
     Named(Vec<(String, Cell)>),
 }
 
-/// What bounds a statement.
+/// The bounds of a statement.
 #[derive(Debug, Clone)]
 pub struct StatementBounds {
-    /// Time the engine may compute; waiting for the sink does not count.
+    /// Time limit for computation. Time spent in the sink does not count.
     pub timeout: Duration,
-    /// Ends the statement early, as if its time had run out.
+    /// Cancels the statement. The error is the same as for a timeout.
     pub canceled: CancellationToken,
-    /// Whether the caller has the database's turn to write; see [`SessionError::NeedsTurn`].
+    /// Whether the caller holds the write turn of the database; see [`SessionError::NeedsTurn`].
     pub has_turn: bool,
-    /// Whether each write transaction is to become a commit by the caller.
+    /// Whether each write transaction becomes a commit whose author is the caller.
     pub commits_transactions: bool,
 }
 
-/// How a statement ended.
+/// The report of a completed statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StatementReport {
-    /// Rows that it inserted, updated or deleted; what triggers did does not count.
+    /// Number of rows that the statement inserted, updated or deleted, without changes by triggers.
     pub rows_affected: u64,
-    /// Key of the last row, if it inserted any.
+    /// Row id of the last inserted row, if the statement inserted rows.
     pub last_insert_rowid: Option<i64>,
-    /// Whether it changed something or may have.
+    /// Whether the statement may have written.
     pub wrote: bool,
-    /// Whether it may have moved a branch or a tag.
+    /// Whether the statement may have moved a branch or a tag.
     pub moved_refs: bool,
 }
 
-/// A statement that was looked at and not run.
+/// The description of a statement that was prepared and not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatementDescription {
-    /// Names of its parameters with their mark, in order; `None` for those without.
+    /// Names of the parameters with their prefixes, in order. `None` for unnamed parameters.
     pub parameters: Vec<Option<String>>,
-    /// Names of its columns with their declared types.
+    /// Names of the columns with their declared types.
     pub columns: Vec<(String, Option<String>)>,
-    /// Whether it begins with `EXPLAIN`.
+    /// Whether the statement begins with `EXPLAIN`.
     pub is_explain: bool,
-    /// Whether it changes nothing, whatever functions it calls.
+    /// Whether the statement cannot change anything, including through functions that it calls.
     pub is_readonly: bool,
 }
 
-/// A statement did not run, or not to its end.
+/// An error of a session.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// It writes, and nothing of it ran: it is to be given again with [`StatementBounds::has_turn`]. One session at a time may have the
-    /// turn of a database, and keeps it as long as a transaction is open.
+    /// The statement writes and was not started. The caller has to repeat it with [`StatementBounds::has_turn`]. One
+    /// session at a time holds the write turn of a database, and keeps it while its transaction is open.
     #[error("the statement has to wait for its turn to write")]
     NeedsTurn {
-        /// Whether the statement makes room: it drops something or collects garbage, and writes no rows.
+        /// Whether the statement frees space: it drops objects or collects garbage, and writes no rows.
         frees_space: bool,
     },
     /// The text holds no statement.
@@ -112,34 +111,34 @@ pub enum SessionError {
     /// The text holds several.
     #[error("the text holds more than one SQL statement")]
     SeveralStatements,
-    /// The arguments do not fit the parameters.
+    /// The arguments do not match the parameters.
     #[error("{0}")]
     Arguments(String),
-    /// Ran longer than allowed, or nobody waits any more.
+    /// The statement exceeded its time limit, in milliseconds, or was canceled.
     #[error("the statement ran longer than {0} ms")]
     TimedOut(u64),
-    /// The engine says so: the name of its primary result code, such as `CONSTRAINT`, and its message.
+    /// The engine rejected the statement.
     #[error("{message}")]
     Statement {
-        /// Upper case, without a prefix.
+        /// Name of the primary result code, in upper case and without prefix, such as `CONSTRAINT`.
         code: &'static str,
-        /// As the engine words it.
+        /// Message of the engine.
         message: String,
     },
-    /// There is no such branch.
+    /// The branch does not exist.
     #[error("no branch {0}")]
     NoSuchBranch(String),
-    /// Not the statement is to blame.
+    /// The engine failed for a reason other than the statement.
     #[error(transparent)]
     Engine(#[from] EngineError),
 }
 
-/// A session. Dropping it ends its transaction without keeping what it did.
+/// A session. Dropping a session rolls back its transaction.
 pub trait Session: Send {
-    /// Runs the one statement of `sql`.
+    /// Runs the single statement in `sql`.
     ///
     /// # Errors
-    /// See [`SessionError`]. Whether a transaction goes on after an error is for [`Session::is_autocommit`] to say.
+    /// See [`SessionError`]. An error may or may not end the transaction; [`Session::is_autocommit`] reports which.
     fn run(
         &mut self,
         sql: &str,
@@ -148,105 +147,106 @@ pub trait Session: Send {
         sink: &mut dyn RowSink,
     ) -> Result<StatementReport, SessionError>;
 
-    /// Runs the first of several statements, without arguments and without looking at its rows; gives how many bytes of the text are done
-    /// with. That is all of it when no statement is left.
+    /// Runs the first of several statements without arguments, and discards its rows. Returns the number of bytes
+    /// consumed, which is the whole text if no statement is left.
     ///
     /// # Errors
     /// As for [`Session::run`].
     fn step(&mut self, sql: &str, bounds: &StatementBounds) -> Result<(usize, StatementReport), SessionError>;
 
-    /// Looks at the first statement of `sql` and runs nothing.
+    /// Prepares the first statement in `sql` without running it.
     ///
     /// # Errors
     /// As for [`Session::run`].
     fn describe(&mut self, sql: &str) -> Result<StatementDescription, SessionError>;
 
-    /// Whether no transaction is open.
+    /// Returns `true` if no transaction is open.
     fn is_autocommit(&self) -> bool;
 
-    /// Whether another session, opened in the same way, could go on in its place: no transaction, no temporary object, no changed setting, no
-    /// other branch.
+    /// Returns `true` if the connection can be reused for a session with the same parameters: it has no transaction,
+    /// no temporary object, no changed setting, and is on its initial branch.
     fn is_clean(&self) -> bool;
 
-    /// Ends an open transaction and keeps nothing of it.
+    /// Rolls back an open transaction.
     ///
     /// # Errors
-    /// [`SessionError::Engine`] when the session is of no use any more.
+    /// [`SessionError::Engine`] if the session has become unusable.
     fn roll_back(&mut self) -> Result<(), SessionError>;
 }
 
-/// Where a branch stands.
+/// A branch and its head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchHead {
-    /// Its name.
+    /// Name of the branch.
     pub branch: String,
-    /// Its head.
+    /// Head of the branch.
     pub commit: CommitHash,
 }
 
-/// The databases of one deployment: files with branches and tags of their own, and sessions on them.
+/// The databases of a deployment: files with their own branches and tags, and sessions on them.
 pub trait SessionEngine: Send + Sync {
-    /// Makes a database with one branch `main` that holds one empty commit.
+    /// Creates a database with one branch, `main`, that holds one empty commit.
     ///
     /// # Errors
-    /// [`EngineError`]; then nothing is left of it.
+    /// [`EngineError`]. Nothing of the database remains after an error.
     fn create_served(&self, database: DatabaseId, author: &Signature, message: &str) -> Result<(), EngineError>;
 
-    /// Makes a database from a copy of a file of the hub: one branch that stands at `commit`, no other branch and no tag. A database of this
-    /// id that is there already is replaced.
+    /// Creates a database from a copy of a hub file, with a single branch at `commit` and no tags. Replaces an
+    /// existing database with this id.
     ///
     /// # Errors
-    /// [`EngineError::NoSuchCommit`] when the file lacks it; [`EngineError`]. Nothing is left of it then.
+    /// [`EngineError::NoSuchCommit`] if the file does not have the commit; other [`EngineError`]s. Nothing of the
+    /// database remains after an error.
     fn seed(&self, database: DatabaseId, from: &Path, branch: &str, commit: &CommitHash) -> Result<(), EngineError>;
 
-    /// Puts a file that was copied out by [`SessionEngine::copy_out`] in the place of a database.
+    /// Replaces a database by a file that [`SessionEngine::copy_out`] created.
     ///
     /// # Errors
-    /// [`EngineError`] when it is not a database of the engine, or cannot be copied.
+    /// [`EngineError`] if the file is not a database of the engine or cannot be copied.
     fn put_back(&self, database: DatabaseId, from: &Path) -> Result<(), EngineError>;
 
-    /// Copies the file of a database out as it is at one instant; gives its size in bytes.
+    /// Copies the file of a database as a consistent snapshot. Returns the size of the copy in bytes.
     ///
     /// # Errors
     /// [`EngineError`].
     fn copy_out(&self, database: DatabaseId, to: &Path) -> Result<u64, EngineError>;
 
-    /// Opens a session, or takes one up that is idle.
+    /// Opens a session, or reuses an idle one with the same parameters.
     ///
     /// # Errors
     /// [`SessionError::NoSuchBranch`], [`SessionError::Engine`].
     fn session(&self, request: &SessionRequest) -> Result<Box<dyn Session>, SessionError>;
 
-    /// All branches with their heads, the default branch first, the others by name.
+    /// Lists all branches with their heads, the default branch first and the others by name.
     ///
     /// # Errors
     /// [`EngineError`].
     fn heads(&self, database: DatabaseId) -> Result<Vec<BranchHead>, EngineError>;
 
-    /// Looks through the whole file; gives what is wrong with it, nothing when it is sound.
+    /// Checks the whole file. Returns the problems found, or an empty list if the file is sound.
     ///
     /// # Errors
-    /// [`EngineError`] when it cannot be read at all.
+    /// [`EngineError`] if the file cannot be read at all.
     fn check(&self, database: DatabaseId) -> Result<Vec<String>, EngineError>;
 
-    /// Size of the file in bytes.
+    /// Returns the size of the file in bytes.
     ///
     /// # Errors
     /// [`EngineError`].
     fn served_size_bytes(&self, database: DatabaseId) -> Result<u64, EngineError>;
 
-    /// Removes a database; it may be gone already. Its sessions go on answering from what was there.
+    /// Removes a database. Does nothing if there is none. Open sessions continue to read the old file.
     ///
     /// # Errors
     /// [`EngineError`].
     fn drop_served(&self, database: DatabaseId) -> Result<(), EngineError>;
 
-    /// Gives space back that nothing names any more. The caller has the turn to write.
+    /// Collects garbage, which reclaims the space of unreachable data. The caller holds the write turn.
     ///
     /// # Errors
     /// [`EngineError`].
     fn collect_garbage(&self, database: DatabaseId) -> Result<(), EngineError>;
 
-    /// Version of the engine, such as `0.51.6`.
+    /// Returns the version of the engine, such as `0.51.6`.
     fn version(&self) -> String;
 }
