@@ -1,8 +1,7 @@
-//! Who is asking, and the proof that they may.
-//!
-//! A use case takes a [`DatabaseAccess`] of the level it needs. There is one way to get one
-//! ([`crate::usecases::Databases::access`]), and it alone decides between "not there" and "not allowed". The same holds for
-//! organizations and [`OrganizationAccess`].
+//! Callers, and proofs of their permissions.
+//! A use case takes a [`DatabaseAccess`] of the level it needs. [`crate::usecases::Databases::access`] is the only
+//! way to obtain one, and the only place that decides between "not found" and "not allowed". The same holds for
+//! [`OrganizationAccess`].
 
 mod organization;
 
@@ -13,17 +12,17 @@ use crate::entities::{Database, Role, User};
 
 pub use organization::{Belong, OrganizationAccess, Own, Standing, Visit};
 
-/// Who is asking.
+/// The origin of a request.
 #[derive(Debug, Clone)]
 pub enum Caller {
-    /// Nobody in particular.
+    /// An unauthenticated client.
     Anonymous,
-    /// A person whose credential was checked.
+    /// An authenticated user.
     User(Arc<User>),
 }
 
 impl Caller {
-    /// The person, when there is one.
+    /// Returns the user, or `None` for an anonymous caller.
     pub fn user(&self) -> Option<&Arc<User>> {
         match self {
             Self::Anonymous => None,
@@ -32,16 +31,16 @@ impl Caller {
     }
 }
 
-/// What an access allows.
+/// A level of permission on a database.
 pub trait Level: Send + Sync + 'static {
-    /// The least role on the database.
+    /// The minimum role on the database.
     const NEEDS: Role;
-    /// How that role is called.
+    /// Name of that role.
     const NAME: &'static str;
-    /// Who holds it: possibly nobody in particular, or always a person.
+    /// The holder of the access: [`Caller`] if anonymous access is possible, else a user.
     type Who: Clone + Send + Sync;
 
-    /// The holder, if this caller can be one.
+    /// Returns the holder, or `None` if the level requires a user and the caller is anonymous.
     fn who(caller: &Caller) -> Option<Self::Who>;
 }
 
@@ -65,17 +64,17 @@ macro_rules! levels {
 }
 
 levels! {
-    /// See and query; nobody in particular may hold it.
+    /// See and query. Anonymous callers may hold this level.
     Read: Read, "read", Caller, |caller| Some(caller.clone());
-    /// Read, by a person: open pulls, comment, fork.
+    /// Open pull requests, comment and fork. Requires the read role and a user.
     Participate: Read, "read", Arc<User>, |caller| caller.user().cloned();
     /// Change data and refs.
     Write: Write, "write", Arc<User>, |caller| caller.user().cloned();
-    /// Change settings, collaborators, hooks; delete.
+    /// Change settings, collaborators and hooks, and delete the database.
     Admin: Admin, "admin", Arc<User>, |caller| caller.user().cloned();
 }
 
-/// Proof that a caller may do what `L` allows on a database.
+/// Proof that a caller has the permissions of level `L` on a database.
 #[derive(Debug)]
 pub struct DatabaseAccess<L: Level> {
     database: Database,
@@ -98,7 +97,7 @@ impl<L: Level> Clone for DatabaseAccess<L> {
 }
 
 impl<L: Level> DatabaseAccess<L> {
-    /// `None` when the role is too low or the level needs a person.
+    /// Returns `None` if the role is too low, or the level requires a user and the caller is anonymous.
     pub(crate) fn grant(database: Database, viewer: Caller, role: Role) -> Option<Self> {
         if role < L::NEEDS {
             return None;
@@ -107,22 +106,22 @@ impl<L: Level> DatabaseAccess<L> {
         Some(Self { database, who, viewer, role, level: PhantomData })
     }
 
-    /// The database, as it was when access was decided.
+    /// Returns the database as it was when access was decided.
     pub fn database(&self) -> &Database {
         &self.database
     }
 
-    /// Who holds the access.
+    /// Returns the holder of the access.
     pub fn who(&self) -> &L::Who {
         &self.who
     }
 
-    /// Who holds the access, as a caller.
+    /// Returns the holder of the access as a caller.
     pub fn caller(&self) -> &Caller {
         &self.viewer
     }
 
-    /// The highest role of the caller on the database.
+    /// Returns the highest role of the caller on the database.
     pub fn role(&self) -> Role {
         self.role
     }

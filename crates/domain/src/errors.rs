@@ -1,9 +1,9 @@
-//! Errors, one enum per family of use cases. No HTTP words; the cause is kept as `source`.
+//! Errors, one enum per family of use cases. They hold no HTTP terms and keep the cause as `source`.
 
 use crate::ports::{AddressError, BlobsError, EngineError, FormatError, MetadataError};
 use crate::values::{Invalid, OperationId, PullNumber, RefName};
 
-/// A port failed: nobody's input is to blame.
+/// A failure of a port, independent of the caller's input.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// The metadata store.
@@ -15,18 +15,18 @@ pub enum Fault {
     /// The blob store.
     #[error(transparent)]
     Blobs(#[from] BlobsError),
-    /// A port of a crate that builds on this one.
+    /// A port declared by a crate that depends on this one.
     #[error(transparent)]
     External(ExternalFault),
-    /// Another request with the same idempotency key saved its answer first.
+    /// A concurrent request with the same idempotency key saved its answer first.
     #[error("another request with this idempotency key was faster")]
     KeyTaken,
-    /// Something that was just there is gone or changed without a reason a caller could give.
+    /// Concurrent changes prevented completion after several tries.
     #[error("the state changed too often to finish: {0}")]
     Unsettled(&'static str),
 }
 
-/// A port failed that a crate over this one declares.
+/// A failure of a port that is declared by a crate that depends on this one.
 #[derive(Debug)]
 pub struct ExternalFault {
     cause: Box<dyn std::error::Error + Send + Sync>,
@@ -34,17 +34,17 @@ pub struct ExternalFault {
 }
 
 impl ExternalFault {
-    /// Wraps an error. `is_temporary` says that trying again later may help.
+    /// Wraps an error. `is_temporary` states whether a later try may succeed.
     pub fn new(cause: impl std::error::Error + Send + Sync + 'static, is_temporary: bool) -> Self {
         Self { cause: Box::new(cause), is_temporary }
     }
 
-    /// Returns the wrapped error if it is of this type.
+    /// Returns the wrapped error if it has type `E`.
     pub fn cause<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.cause.downcast_ref()
     }
 
-    /// Returns `true` if trying again later may help.
+    /// Returns `true` if a later try may succeed.
     pub fn is_temporary(&self) -> bool {
         self.is_temporary
     }
@@ -62,16 +62,16 @@ impl std::error::Error for ExternalFault {
     }
 }
 
-/// Getting at a database.
+/// Errors of access to a database.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// A credential is needed and there is none.
+    /// Authentication is required.
     #[error("this needs a credential")]
     SignInRequired,
-    /// Absent, deleted or hidden: the caller cannot tell which.
+    /// The database does not exist, is deleted, or is hidden from the caller. The error does not reveal which.
     #[error("no such repository")]
     NoSuchDatabase,
-    /// Visible, but the role is too low.
+    /// The database is visible, but the caller's role is too low. Holds the name of the required role.
     #[error("this needs the {0} role on the database")]
     Denied(&'static str),
     /// A port failed.
@@ -79,28 +79,28 @@ pub enum AccessError {
     Fault(#[from] Fault),
 }
 
-/// People, and the names they share with organizations.
+/// Errors of users and of names, which users share with organizations.
 #[derive(Debug, thiserror::Error)]
 pub enum PeopleError {
-    /// A user or organization has that name.
+    /// A user or organization has this name.
     #[error("the name '{0}' is taken")]
     NameTaken(String),
-    /// The name would shadow a route or a page, or the operator keeps it.
+    /// The name would shadow a route or a page, or the operator has reserved it.
     #[error("the name '{0}' is reserved")]
     NameReserved(String),
-    /// There is no such user.
+    /// The user does not exist.
     #[error("no user '{0}'")]
     NoSuchUser(String),
-    /// The user has that address already.
+    /// The user already has this email address.
     #[error("this address is yours already")]
     EmailKnown,
-    /// The user has as many addresses as one may have.
+    /// The user has reached the limit of email addresses.
     #[error("a user may have {0} addresses; remove one first")]
     TooManyEmails(usize),
-    /// The user has no such address.
+    /// The user does not have this email address.
     #[error("this is none of your addresses")]
     NoSuchEmail,
-    /// Commits carry it.
+    /// The address is the primary one, which commits carry.
     #[error("commits carry this address; choose another one for them first")]
     PrimaryEmail,
     /// A port failed.
@@ -108,10 +108,10 @@ pub enum PeopleError {
     Fault(#[from] Fault),
 }
 
-/// Signing in.
+/// Errors of signing in.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// No such user, no password, or another one: which of them is not said.
+    /// The user does not exist, has no password, or has another password. The error does not reveal which.
     #[error("the name or the password is wrong")]
     Wrong,
     /// A port failed.
@@ -119,25 +119,25 @@ pub enum SignInError {
     Fault(#[from] Fault),
 }
 
-/// Signing up and inviting.
+/// Errors of sign-up and invitations.
 #[derive(Debug, thiserror::Error)]
 pub enum SignUpError {
-    /// Nobody may sign up.
+    /// Sign-up is disabled.
     #[error("nobody can sign up on this server")]
     Closed,
-    /// Only who is invited may sign up.
+    /// Sign-up requires an invitation.
     #[error("signing up needs an invitation")]
     InvitationNeeded,
-    /// The invitation is unknown, used, taken back or expired.
+    /// The invitation is unknown, used, withdrawn or expired.
     #[error("the invitation is not open any more; ask for another one")]
     NoSuchInvitation,
-    /// Only administrators of the server invite.
+    /// Only server administrators may invite.
     #[error("only administrators of the server may invite")]
     NotYours,
-    /// As many invitations are open as are allowed.
+    /// The limit of open invitations is reached.
     #[error("{0} invitations are open; take some back first")]
     TooManyInvitations(usize),
-    /// The name cannot be had.
+    /// The name is not available.
     #[error(transparent)]
     People(#[from] PeopleError),
     /// A port failed.
@@ -145,34 +145,34 @@ pub enum SignUpError {
     Fault(#[from] Fault),
 }
 
-/// Organizations and their members.
+/// Errors of organizations and their members.
 #[derive(Debug, thiserror::Error)]
 pub enum OrganizationError {
-    /// A credential is needed and there is none.
+    /// Authentication is required.
     #[error("this needs a credential")]
     SignInRequired,
-    /// Absent, or a user.
+    /// No organization has this name.
     #[error("no such organization")]
     NoSuchOrganization,
-    /// The role is too low.
+    /// The caller's role is too low. Holds the name of the required standing.
     #[error("only {0} of the organization may do this")]
     Denied(&'static str),
-    /// Nobody of that name is a member.
+    /// The user is not a member.
     #[error("no member '{0}'")]
     NoSuchMember(String),
-    /// The last owner stays.
+    /// The last owner cannot be removed or demoted.
     #[error("the organization would have no owner; make somebody else an owner first")]
     NoOwnerLeft,
-    /// It still owns databases, possibly some that the caller does not think of.
+    /// The organization owns databases, possibly including some that the caller does not expect.
     #[error("the organization owns {0} databases; delete them first")]
     OwnsDatabases(u64),
-    /// It still owns things that crates over this one keep.
+    /// The organization owns other things, which crates that depend on this one store.
     #[error("the organization owns {0}; disable and delete them first")]
     OwnsOthers(&'static str),
-    /// It is not as the caller saw it.
+    /// The organization changed since the caller read it.
     #[error("the organization changed since it was read")]
     Changed,
-    /// A name could not be had.
+    /// The name is not available.
     #[error(transparent)]
     People(#[from] PeopleError),
     /// A port failed.
@@ -180,16 +180,16 @@ pub enum OrganizationError {
     Fault(#[from] Fault),
 }
 
-/// Collaborators.
+/// Errors of collaborators.
 #[derive(Debug, thiserror::Error)]
 pub enum CollaboratorError {
-    /// Nobody of that name is a collaborator.
+    /// The user is not a collaborator.
     #[error("no collaborator '{0}'")]
     NoSuchCollaborator(String),
-    /// The user who owns the database needs no role on it.
+    /// The user owns the database and needs no role on it.
     #[error("{0} owns the database and has every right on it")]
     IsOwner(String),
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -197,16 +197,16 @@ pub enum CollaboratorError {
     Fault(#[from] Fault),
 }
 
-/// Tokens.
+/// Errors of API tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// A rule of its fields is broken.
+    /// A field is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The user has as many live tokens as are allowed.
+    /// The user has reached the limit of unexpired tokens.
     #[error("{0} unexpired tokens exist; delete one first")]
     TooMany(u64),
-    /// No such token of this user.
+    /// The user has no such token.
     #[error("no such token")]
     NoSuchToken,
     /// A port failed.
@@ -214,28 +214,28 @@ pub enum TokenError {
     Fault(#[from] Fault),
 }
 
-/// Databases.
+/// Errors of databases.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    /// The caller may not create for this owner, whether it exists or not.
+    /// The caller may not create databases for this owner, which may or may not exist.
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
-    /// The owner has a database of that name.
+    /// The owner has a database of this name.
     #[error("'{0}' exists already")]
     NameTaken(String),
-    /// The owner has as many databases as are allowed.
+    /// The owner has reached the limit of databases.
     #[error("the owner has {0} databases, as many as are allowed")]
     TooMany(u64),
     /// The new default branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
-    /// A fork would become public while its parent is private.
+    /// A fork of a private database cannot become public without an administrator of the parent.
     #[error("this is a fork of a private database: only an administrator of that database can make it public")]
     ParentPrivate,
-    /// It is not as the caller saw it.
+    /// The database changed since the caller read it.
     #[error("the database changed since it was read")]
     Changed,
-    /// Getting at it failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -243,42 +243,42 @@ pub enum DatabaseError {
     Fault(#[from] Fault),
 }
 
-/// Branches, tags, revisions.
+/// Errors of branches, tags and revisions.
 #[derive(Debug, thiserror::Error)]
 pub enum RefError {
-    /// Nothing of that name resolves.
+    /// The name does not resolve to a branch, tag or commit.
     #[error("no branch, tag or commit '{name}' in {database}")]
     NoSuchRef {
-        /// What was asked for.
+        /// The name or revision.
         name: String,
-        /// Where.
+        /// The database, as `owner/name`.
         database: String,
     },
-    /// No such branch.
+    /// The branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
-    /// No such tag.
+    /// The tag does not exist.
     #[error("no tag '{0}'")]
     NoSuchTag(String),
-    /// A branch of that name exists.
+    /// A branch of this name exists.
     #[error("branch '{0}' exists already")]
     BranchExists(String),
-    /// A tag of that name exists.
+    /// A tag of this name exists.
     #[error("tag '{0}' exists already")]
     TagExists(String),
-    /// The default branch stays.
+    /// The default branch cannot be deleted.
     #[error("'{0}' is the default branch; make another branch the default first")]
     DefaultBranch(String),
-    /// An unsettled operation writes to it.
+    /// An unsettled operation writes to the branch.
     #[error("operation {0} writes to this branch; wait for it to finish")]
     InUse(OperationId),
-    /// A release stands on the tag.
+    /// A release uses the tag.
     #[error("a release uses tag '{0}'; delete the release first")]
     ReleaseUsesTag(String),
-    /// It is not as the caller saw it.
+    /// The branch or tag changed since the caller read it.
     #[error("it changed since it was read")]
     Changed,
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -286,30 +286,30 @@ pub enum RefError {
     Fault(#[from] Fault),
 }
 
-/// A pull cannot take the state it was asked to take.
+/// An invalid state transition of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PullStateError {
-    /// Merged is final.
+    /// The pull request is merged, which is a final state.
     #[error("the pull is merged; its state is final")]
     Merged,
-    /// Only an open pull merges.
+    /// The pull request is closed. Only open pull requests can be merged.
     #[error("the pull is closed; reopen it first")]
     Closed,
 }
 
-/// Pulls.
+/// Errors of pull requests.
 #[derive(Debug, thiserror::Error)]
 pub enum PullError {
-    /// No pull of that number.
+    /// The pull request does not exist.
     #[error("no such pull")]
     NoSuchPull,
-    /// The source database is absent or hidden.
+    /// The source database does not exist or is hidden from the caller.
     #[error("no such repository")]
     NoSuchSource,
-    /// The target is not the database the pull is opened in.
+    /// The target branch belongs to a database other than the one the pull request is opened in.
     #[error("to_branch must be a branch of {0}")]
     OtherTarget(String),
-    /// Source and base are not of one fork network.
+    /// Source and base belong to different fork networks.
     #[error("{0} is not of the same fork network")]
     OtherNetwork(String),
     /// Source and target are the same branch.
@@ -318,69 +318,70 @@ pub enum PullError {
     /// A branch does not exist.
     #[error("no branch '{branch}' in {database}")]
     NoSuchBranch {
-        /// Where.
+        /// The database, as `owner/name`.
         database: String,
-        /// Which.
+        /// Name of the branch.
         branch: String,
-        /// Whether it is the source.
+        /// Whether the missing branch is the source.
         is_source: bool,
     },
-    /// An open pull has the same source and target.
+    /// An open pull request has the same source and target.
     #[error("pull {0} is open with the same branches")]
     Duplicate(PullNumber),
-    /// The state does not allow it.
+    /// The state of the pull request does not allow the transition.
     #[error(transparent)]
     State(#[from] PullStateError),
-    /// A merge of it is queued or running.
+    /// An operation that merges the pull request is queued or running.
     #[error("operation {0} is merging this pull")]
     Merging(OperationId),
-    /// A branch is gone.
+    /// A branch no longer exists.
     #[error("branch '{0}' does not exist any more")]
     BranchGone(RefName),
-    /// The source database is gone, or the branches have nothing in common.
+    /// The source database no longer exists, or the branches have no common history.
     #[error("{0}")]
     BranchMissing(String),
-    /// Only its author or a writer may change it.
+    /// Only the author or a writer of the database may change the pull request.
     #[error("only the author of the pull or a writer of the database may change it")]
     NotYours,
-    /// The source is another database that is not public, and the caller may not write to it.
+    /// The source is another database that is not public, and the caller has no write role on it.
     #[error(
         "the source database is not public: this pull needs the write role on it, because it shows the branch to every reader of the base"
     )]
     SourceDenied,
-    /// The source is another database that is not public, the base is public, and the caller did not agree to publish.
+    /// The source is another database that is not public, the base is public, and the caller did not consent to
+    /// publishing.
     #[error(
         "the source database is not public and the base is: the pull makes the branch visible to everybody; send publish: true to agree"
     )]
     NeedsPublish,
-    /// Only an administrator of the source may withdraw it.
+    /// Only an administrator of the source database may withdraw the pull request.
     #[error("withdrawing a pull needs the admin role on its source database")]
     NotSourceAdmin,
-    /// It shows nothing.
+    /// The pull request shows no content.
     #[error(transparent)]
     NotShown(#[from] NotShown),
-    /// The commits of the source are not in the base yet.
+    /// The commits of the source have not been fetched into the base yet.
     #[error("the commits of the source branch are being fetched; try again in a second")]
     Preparing,
-    /// As many previews are being prepared as are allowed.
+    /// The limit of previews in preparation is reached.
     #[error("too many previews are being prepared; try again in a minute")]
     TooManyPreviews,
-    /// No such table on either side.
+    /// Neither side has this table.
     #[error("no table '{0}' in this pull")]
     NoSuchTable(String),
-    /// It is not as the caller saw it.
+    /// The pull request changed since the caller read it.
     #[error("the pull changed since it was read")]
     Changed,
-    /// The two sides cannot be merged, for a reason that is no list of conflicts.
+    /// The two sides cannot be merged for a reason other than conflicts.
     #[error("the branches cannot be merged: {0}")]
     CannotMerge(String),
-    /// The trial merge took too long.
+    /// The trial merge exceeded its time limit.
     #[error("the trial merge took too long; try again later")]
     TooSlow,
-    /// As many operations wait as are allowed.
+    /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -388,23 +389,23 @@ pub enum PullError {
     Fault(#[from] Fault),
 }
 
-/// Why a pull shows neither a difference nor conflicts.
+/// Why a pull request shows neither a difference nor conflicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotShown {
-    /// An administrator of the source took it back.
+    /// An administrator of the source database withdrew the pull request.
     #[error("the pull was withdrawn by an administrator of its source database; what it showed is hidden")]
     Withdrawn,
-    /// It was closed with its source.
+    /// The pull request was closed together with its source.
     #[error(
         "what the pull showed is hidden, because its source database was deleted or is private; open a new pull to show the branch"
     )]
     HiddenWithSource,
-    /// It was closed by a release that did not store heads.
+    /// The pull request was closed by a server version that did not store heads.
     #[error("the pull was closed before the server stored what pulls show; open a new pull to see the difference")]
     NoHeads,
 }
 
-/// Releases.
+/// Errors of releases.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     /// The tag has no release.
@@ -416,16 +417,16 @@ pub enum ReleaseError {
     /// The tag does not exist.
     #[error("no tag '{0}'; create it first, or ask for it to be created")]
     NoSuchTag(String),
-    /// The tag has a release.
+    /// The tag already has a release.
     #[error("tag '{0}' has a release already")]
     Exists(String),
-    /// The tag names another commit.
+    /// The tag refers to another commit.
     #[error("tag '{0}' points to another commit")]
     TagElsewhere(String),
-    /// It is not as the caller saw it.
+    /// The release changed since the caller read it.
     #[error("the release changed since it was read")]
     Changed,
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -433,19 +434,19 @@ pub enum ReleaseError {
     Fault(#[from] Fault),
 }
 
-/// Reading by SQL.
+/// Errors of reads.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The ref does not resolve.
     #[error(transparent)]
     Ref(#[from] RefError),
-    /// A table asked for does not exist.
+    /// The requested table does not exist.
     #[error("no table '{0}'")]
     NoSuchTable(String),
-    /// A column asked for does not exist.
+    /// The requested column does not exist.
     #[error("no column '{0}'")]
     NoSuchColumn(String),
-    /// Took longer than allowed, in milliseconds.
+    /// The time limit was exceeded, in milliseconds.
     #[error("timed out after {0} ms")]
     TimedOut(u64),
     /// A port failed.
@@ -453,37 +454,37 @@ pub enum ReadError {
     Fault(#[from] Fault),
 }
 
-/// Accepting and finding operations.
+/// Errors of operations.
 #[derive(Debug, thiserror::Error)]
 pub enum OperationError {
-    /// Unknown, or not for this caller.
+    /// The operation does not exist or is hidden from the caller.
     #[error("no such operation")]
     NoSuchOperation,
-    /// Readable, but not the caller's to cancel.
+    /// The caller may read the operation but not cancel it.
     #[error("only its creator or a writer of the database may cancel an operation")]
     Denied,
-    /// What somebody started is listed for them alone.
+    /// Users may list only the operations they created.
     #[error("only the user who started them may list operations of all databases")]
     NotYours,
-    /// Only queued operations can be canceled.
+    /// The operation is no longer queued. Only queued operations can be canceled.
     #[error("the operation is not queued any more")]
     NotQueued,
-    /// As many operations wait as are allowed.
+    /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
-    /// The branch to start from does not exist.
+    /// The start branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
-    /// The caller may not create for this owner.
+    /// The caller may not create databases for this owner.
     #[error("you may not create databases for '{0}'")]
     MayNotCreateFor(String),
-    /// The fork's name is taken, or being taken.
+    /// The name of the fork is taken, or an unsettled operation creates it.
     #[error("'{0}' exists already or is being created")]
     NameTaken(String),
-    /// The new owner has as many databases as are allowed.
+    /// The new owner has reached the limit of databases.
     #[error("the owner has {0} databases, as many as are allowed")]
     TooManyDatabases(u64),
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -491,54 +492,54 @@ pub enum OperationError {
     Fault(#[from] Fault),
 }
 
-/// Uploads and imports.
+/// Errors of uploads and imports.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// Fields that break a rule: name of the field and what is wrong.
+    /// Invalid fields. Each entry holds the name of a field and the rule it breaks.
     #[error("the request has invalid fields")]
     Fields(Vec<(&'static str, String)>),
     /// The file is larger than allowed.
     #[error("a file may have {limit} bytes, this one has {size}")]
     TooLarge {
-        /// Announced bytes.
+        /// Announced size in bytes.
         size: u64,
-        /// The limit.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// A file that was not announced is larger than allowed.
+    /// A file of unannounced size exceeds the limit, in bytes.
     #[error("the file has more than {0} bytes")]
     FileTooLarge(u64),
-    /// A file that was not announced has no bytes.
+    /// A file of unannounced size is empty.
     #[error("the file is empty")]
     EmptyFile,
-    /// Too many unused sessions.
+    /// The user has reached the limit of unused upload sessions.
     #[error("{0} upload sessions are open; use them or wait until they expire")]
     TooManyUploads(u64),
-    /// Unknown or expired session, or not a part of it.
+    /// The session is unknown or expired, or has no such part.
     #[error("the upload session is unknown or has expired")]
     NoSuchUpload,
-    /// The session was used by an import.
+    /// An import has already used the session.
     #[error("the upload was already used by operation {0}")]
     UploadUsed(String),
     /// A part is empty.
     #[error("the part is empty")]
     EmptyPart,
-    /// The parts are larger than announced.
+    /// The parts exceed the announced size, in bytes.
     #[error("the parts exceed the announced {0} bytes")]
     PartTooLarge(u64),
-    /// The bytes of a part are not those the sender meant.
+    /// The bytes of a part do not match the checksum of the sender.
     #[error("the part does not match its Content-MD5")]
     PartChecksum,
-    /// The client went away, or the bytes could not be read.
+    /// The client disconnected, or the bytes could not be read.
     #[error("the part was cut short")]
     PartCutShort(#[source] std::io::Error),
     /// The target branch does not exist.
     #[error("no branch '{0}'")]
     NoSuchBranch(String),
-    /// As many operations wait as are allowed.
+    /// The queue of operations is full.
     #[error("{0} operations are waiting on this database; try again when some have finished")]
     QueueFull(u64),
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.
@@ -546,28 +547,28 @@ pub enum ImportError {
     Fault(#[from] Fault),
 }
 
-/// Hooks and their deliveries.
+/// Errors of hooks and deliveries.
 #[derive(Debug, thiserror::Error)]
 pub enum HookError {
-    /// No such hook of this database.
+    /// The database has no such hook.
     #[error("no such hook")]
     NoSuchHook,
-    /// No such delivery of this hook.
+    /// The hook has no such delivery.
     #[error("no such delivery")]
     NoSuchDelivery,
-    /// A hook cannot have this address.
+    /// The URL is not allowed.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// The database has as many hooks as are allowed.
+    /// The database has reached the limit of hooks.
     #[error("the database has {0} hooks, as many as are allowed; delete one first")]
     TooMany(u64),
-    /// It is on its way already.
+    /// The delivery is already pending.
     #[error("the delivery is still pending; wait until it is delivered or has failed")]
     StillPending,
-    /// It is not as the caller saw it.
+    /// The hook changed since the caller read it.
     #[error("the hook changed since it was read")]
     Changed,
-    /// Getting at the database failed.
+    /// Access to the database failed.
     #[error(transparent)]
     Access(#[from] AccessError),
     /// A port failed.

@@ -1,7 +1,6 @@
-//! Proof that a caller may act on an organization.
-//!
-//! An organization itself is visible to anyone; what a standing decides is who sees its members and who changes it. There is
-//! one way to get an [`OrganizationAccess`]: [`crate::usecases::Organizations::access`].
+//! Proofs of permissions in an organization.
+//! Organizations are visible to every caller. A standing decides who can see the members and change the organization.
+//! [`crate::usecases::Organizations::access`] is the only way to obtain an [`OrganizationAccess`].
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -9,20 +8,20 @@ use std::sync::Arc;
 use super::Caller;
 use crate::entities::{MemberRole, Organization, User};
 
-/// What an access to an organization allows.
+/// A level of permission in an organization.
 pub trait Standing: Send + Sync + 'static {
-    /// The least role in the organization; `None` where none is needed.
+    /// The minimum role in the organization. `None` if no role is needed.
     const NEEDS: Option<MemberRole>;
-    /// How whoever has it is called.
+    /// What a holder is called in error messages.
     const NAME: &'static str;
-    /// Who holds it: possibly nobody in particular, or always a person.
+    /// The holder of the access: [`Caller`] if anonymous access is possible, else a user.
     type Who: Clone + Send + Sync;
 
-    /// The holder, if this caller can be one.
+    /// Returns the holder, or `None` if the standing requires a user and the caller is anonymous.
     fn who(caller: &Caller) -> Option<Self::Who>;
 }
 
-/// See the organization; nobody in particular may hold it.
+/// See the organization. Anonymous callers may hold this standing.
 #[derive(Debug, Clone, Copy)]
 pub enum Visit {}
 
@@ -36,7 +35,7 @@ impl Standing for Visit {
     }
 }
 
-/// See its members, and leave it.
+/// See the members of the organization, and leave it.
 #[derive(Debug, Clone, Copy)]
 pub enum Belong {}
 
@@ -50,7 +49,7 @@ impl Standing for Belong {
     }
 }
 
-/// Change it and its members; delete it.
+/// Change the organization and its members, and delete it.
 #[derive(Debug, Clone, Copy)]
 pub enum Own {}
 
@@ -64,7 +63,7 @@ impl Standing for Own {
     }
 }
 
-/// Proof that a caller may do what `S` allows in an organization.
+/// Proof that a caller has the permissions of standing `S` in an organization.
 #[derive(Debug)]
 pub struct OrganizationAccess<S: Standing> {
     organization: Organization,
@@ -74,7 +73,7 @@ pub struct OrganizationAccess<S: Standing> {
 }
 
 impl<S: Standing> OrganizationAccess<S> {
-    /// `None` when the role is too low or the standing needs a person.
+    /// Returns `None` if the role is too low, or the standing requires a user and the caller is anonymous.
     pub(crate) fn grant(organization: Organization, caller: &Caller, role: Option<MemberRole>) -> Option<Self> {
         if role < S::NEEDS {
             return None;
@@ -83,17 +82,17 @@ impl<S: Standing> OrganizationAccess<S> {
         Some(Self { organization, who, role, standing: PhantomData })
     }
 
-    /// The organization, as it was when access was decided.
+    /// Returns the organization as it was when access was decided.
     pub fn organization(&self) -> &Organization {
         &self.organization
     }
 
-    /// Who holds the access.
+    /// Returns the holder of the access.
     pub fn who(&self) -> &S::Who {
         &self.who
     }
 
-    /// The role of the caller in the organization.
+    /// Returns the role of the caller in the organization.
     pub fn role(&self) -> Option<MemberRole> {
         self.role
     }

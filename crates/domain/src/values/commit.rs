@@ -4,17 +4,17 @@ use std::fmt;
 
 use super::Invalid;
 
-/// The engine's name of a commit: 40 lower-case hex digits.
+/// The identity of a commit in the engine: 40 lower-case hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommitHash(String);
 
 impl CommitHash {
-    /// Whether a text has the form of a commit hash, in any letter case.
+    /// Returns `true` if a text has the form of a commit hash, in any letter case.
     pub fn looks_like(text: &str) -> bool {
         text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit())
     }
 
-    /// Parses 40 hex digits; upper case is folded.
+    /// Parses 40 hex digits and converts them to lower case.
     ///
     /// # Errors
     /// [`Invalid`] for any other text.
@@ -26,7 +26,7 @@ impl CommitHash {
         }
     }
 
-    /// The 40 lower-case digits.
+    /// Returns the 40 lower-case hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,17 +1,17 @@
-//! Addresses of people.
+//! Email addresses.
 
 use super::Invalid;
 
-/// An email address as far as commits need one to be: something on both sides of one `@`, and nothing that would break the line
-/// of a signature. At most 254 bytes.
+/// An email address that is fit for a commit: something on both sides of a single `@`, without characters that would
+/// break the line of a signature. At most 254 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmailAddress(String);
 
 impl EmailAddress {
-    /// The longest address, in bytes (RFC 5321).
+    /// The maximum length in bytes (RFC 5321).
     pub const MAX_BYTES: usize = 254;
 
-    /// Checks the form. Whether anybody reads what is sent there is another question.
+    /// Checks the form of an address. Does not check that the address receives mail.
     ///
     /// # Errors
     /// [`Invalid`] naming the rule.
@@ -24,12 +24,12 @@ impl EmailAddress {
         Ok(Self(text.to_owned()))
     }
 
-    /// The text.
+    /// Returns the address.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, owned.
+    /// Returns the address as an owned string.
     pub fn into_string(self) -> String {
         self.0
     }

@@ -1,10 +1,11 @@
-//! Identifiers: UUID v7, so that they sort by creation.
+//! Identifiers. They are UUID v7, which sort by creation time.
 
 use std::fmt;
 
 use super::Invalid;
 
-/// Declares types of identifiers. Public so that crates over this one have identifiers of the same kind; they need the crate `uuid`.
+/// Declares identifier types. Public, so that crates that depend on this one can declare identifiers of the same
+/// kind. Those crates need the crate `uuid`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! id_types {
@@ -14,20 +15,20 @@ macro_rules! id_types {
         pub struct $name(::uuid::Uuid);
 
         impl $name {
-            /// Wraps an id made by an id generator or read back from a store.
+            /// Wraps an id from an id generator or a store.
             pub const fn from_uuid(id: ::uuid::Uuid) -> Self {
                 Self(id)
             }
 
-            /// The id as a UUID.
+            /// Returns the id as a UUID.
             pub const fn as_uuid(&self) -> ::uuid::Uuid {
                 self.0
             }
 
-            /// Parses the hyphenated lower-case form, and nothing else.
+            /// Parses the hyphenated lower-case form.
             ///
             /// # Errors
-            /// An error for any other text.
+            /// An error for any other text, including other UUID notations.
             pub fn parse(text: &str) -> Result<Self, $crate::values::Invalid> {
                 match ::uuid::Uuid::try_parse(text) {
                     Ok(id) if id.hyphenated().to_string() == text => Ok(Self(id)),
@@ -45,48 +46,48 @@ macro_rules! id_types {
 }
 
 id_types! {
-    /// A user or an organization: both share one name space.
+    /// A user or an organization. Both share one namespace.
     AccountId,
-    /// An API token; not secret.
+    /// An API token. Not secret.
     TokenId,
-    /// A session of somebody signed in; not secret.
+    /// A browser session. Not secret.
     SessionId,
-    /// An invitation to sign up; not secret.
+    /// An invitation to sign up. Not secret.
     InvitationId,
     /// A database.
     DatabaseId,
-    /// A comment on a pull.
+    /// A comment on a pull request.
     CommentId,
     /// A release.
     ReleaseId,
-    /// An accepted piece of work.
+    /// An operation.
     OperationId,
     /// An upload session.
     UploadId,
     /// An event in the outbox.
     EventId,
-    /// Something that happened; the id of its event, where there is one.
+    /// An activity. Equal to the id of its event, if there is one.
     ActivityId,
-    /// A registered hook.
+    /// A hook.
     HookId,
-    /// An event on its way to one hook; receivers know it as `webhook-id`.
+    /// A delivery, which receivers see as `webhook-id`.
     DeliveryId,
-    /// One request of a delivery.
+    /// An attempt of a delivery.
     AttemptId,
 }
 
-/// The number of a pull in its base database, from 1.
+/// The number of a pull request in its base database, starting at 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PullNumber(i64);
 
 impl PullNumber {
-    /// The first pull of a database.
+    /// The number of the first pull request of a database.
     pub const FIRST: Self = Self(1);
 
-    /// Wraps a number of at least 1.
+    /// Wraps a number.
     ///
     /// # Errors
-    /// [`Invalid`] below 1.
+    /// [`Invalid`] if the number is below 1.
     pub fn new(number: i64) -> Result<Self, Invalid> {
         if number < 1 {
             return Err(Invalid::new("a pull number starts at 1"));
@@ -94,10 +95,10 @@ impl PullNumber {
         Ok(Self(number))
     }
 
-    /// Parses `[1-9][0-9]*`. A number too large to exist saturates: it names no pull.
+    /// Parses `[1-9][0-9]*`. Numbers beyond `i64` saturate; no pull request has such a number.
     ///
     /// # Errors
-    /// [`Invalid`] off the pattern.
+    /// [`Invalid`] if the text does not match the pattern.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if !digits || text.starts_with('0') {
@@ -106,7 +107,7 @@ impl PullNumber {
         Ok(Self(text.parse().unwrap_or(i64::MAX)))
     }
 
-    /// The plain number.
+    /// Returns the number.
     pub const fn get(self) -> i64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Values: parsed once, trusted afterwards.
+//! Value types, which are validated once, when they are parsed.
 
 mod commit;
 mod email;
@@ -20,7 +20,7 @@ pub use text::{Description, DisplayName, LongText, Title, TokenName};
 pub use time::Timestamp;
 pub use web_address::WebAddress;
 
-/// A value that breaks its rules; the text says which rule, in words for the person who sent it.
+/// A validation error. The text states the broken rule for the user who sent the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Invalid(pub String);

@@ -1,4 +1,4 @@
-//! Names people choose.
+//! Names that users choose.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ macro_rules! name_type {
         pub struct $name(String);
 
         impl $name {
-            /// The spelling chosen by its creator.
+            /// Returns the name as its creator spelled it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -59,27 +59,29 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// Name of a user or organization: 3–32 of `[A-Za-z0-9_-]`, not starting or ending with `-`; unique whatever the case.
+    /// Name of a user or organization: 3–32 characters of `[A-Za-z0-9_-]`, not starting or ending with `-`. Unique,
+    /// compared case-insensitively.
     OwnerName
 }
 name_type! {
-    /// Name of a database: 1–64 of `[A-Za-z0-9_-]`, not starting or ending with `-`; unique per owner whatever the case.
+    /// Name of a database: 1–64 characters of `[A-Za-z0-9_-]`, not starting or ending with `-`. Unique per owner,
+    /// compared case-insensitively.
     DatabaseName
 }
 name_type! {
-    /// Name of a branch or tag: 1–200 bytes under git's ref rules.
+    /// Name of a branch or tag: 1–200 bytes that follow the ref rules of git.
     RefName
 }
 name_type! {
-    /// Name of a table an import may write: 1–128 bytes, no NUL, not `sqlite_*` or `dolt_*`.
+    /// Name of a table that an import may write: 1–128 bytes, without NUL, not `sqlite_*` or `dolt_*`.
     TableName
 }
 
 impl OwnerName {
-    /// Checks length and characters. A reserved name is a name: it may have become reserved after it was taken.
+    /// Parses a name. Accepts reserved names, because a name may have become reserved after it was taken.
     ///
     /// # Errors
-    /// [`Invalid`] naming the rule.
+    /// [`Invalid`] with the broken rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         if !(3..=32).contains(&text.len()) || !name_characters(text) {
             return Err(Invalid::new(
@@ -89,22 +91,22 @@ impl OwnerName {
         Ok(Self(text.to_owned()))
     }
 
-    /// What uniqueness and look-ups go by: the lower-case form.
+    /// Returns the lower-case form, which look-ups and uniqueness use.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 
-    /// Whether it would shadow a route or a page, so that nobody may take it.
+    /// Returns `true` if the name would shadow a route or a page. Such names cannot be registered.
     pub fn is_reserved(&self) -> bool {
         RESERVED_OWNERS.contains(&self.key().as_str())
     }
 }
 
 impl DatabaseName {
-    /// Checks length and characters.
+    /// Parses a name.
     ///
     /// # Errors
-    /// [`Invalid`] naming the rule.
+    /// [`Invalid`] with the broken rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         if !(1..=64).contains(&text.len()) || !name_characters(text) {
             return Err(Invalid::new(
@@ -114,20 +116,21 @@ impl DatabaseName {
         Ok(Self(text.to_owned()))
     }
 
-    /// What uniqueness and look-ups go by: the lower-case form.
+    /// Returns the lower-case form, which look-ups and uniqueness use.
     pub fn key(&self) -> String {
         self.0.to_ascii_lowercase()
     }
 }
 
 impl RefName {
-    /// The longest branch or tag name, in bytes.
+    /// The maximum length in bytes.
     pub const MAX_BYTES: usize = 200;
 
-    /// Checks git's ref rules (`git help check-ref-format`) and the length.
+    /// Parses a name by the ref rules of git (`git help check-ref-format`). Also rejects `HEAD`, a leading `-`, and 40
+    /// hex digits.
     ///
     /// # Errors
-    /// [`Invalid`] naming the rule.
+    /// [`Invalid`] with the broken rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let refuse = |why: &str| Err(Invalid::new(format!("a branch or tag name {why}")));
         if text.is_empty() || text.len() > Self::MAX_BYTES {
@@ -153,10 +156,10 @@ impl RefName {
 }
 
 impl TableName {
-    /// Checks length and reserved prefixes.
+    /// Parses a name.
     ///
     /// # Errors
-    /// [`Invalid`] naming the rule.
+    /// [`Invalid`] with the broken rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         if text.is_empty() || text.len() > 128 || text.contains('\0') {
             return Err(Invalid::new("a table name has 1 to 128 bytes and no NUL"));
@@ -169,11 +172,11 @@ impl TableName {
     }
 }
 
-/// Where something starts: a branch or a commit.
+/// A starting point: a branch or a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revision {
-    /// The head of this branch. The text may name no branch at all; then it does not exist.
+    /// The head of the branch with this name. The text need not be a valid branch name; no such branch exists then.
     Branch(String),
-    /// This commit.
+    /// A commit.
     Commit(CommitHash),
 }

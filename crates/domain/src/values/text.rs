@@ -1,4 +1,4 @@
-//! Texts with a length limit.
+//! Texts with a maximum length.
 
 use super::Invalid;
 
@@ -9,13 +9,14 @@ macro_rules! texts {
         pub struct $name(String);
 
         impl $name {
-            /// The most it may hold.
+            /// The maximum length.
             pub const MAX: usize = $max;
 
-            /// Checks the length, that there is no NUL (which not every store can hold) and, where it matters, that it is not blank.
+            /// Checks the length, the absence of NUL (which some stores cannot hold) and, for types that require it,
+            /// that the text is not blank.
             ///
             /// # Errors
-            /// [`Invalid`] naming the rule.
+            /// [`Invalid`] with the broken rule.
             pub fn parse(text: impl Into<String>) -> Result<Self, Invalid> {
                 let text = text.into();
                 if text.contains('\0') {
@@ -30,12 +31,12 @@ macro_rules! texts {
                 Ok(Self(text))
             }
 
-            /// The text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// The text, owned.
+            /// Returns the text as an owned string.
             pub fn into_string(self) -> String {
                 self.0
             }
@@ -46,14 +47,14 @@ macro_rules! texts {
 }
 
 texts! {
-    /// Title of a pull or a release: 1–256 characters, not blank.
+    /// Title of a pull request or release: 1–256 characters, not blank.
     Title, "the title", max 256 characters, blank false;
     /// Label of a token: 1–100 characters, not blank.
     TokenName, "the name", max 100 characters, blank false;
-    /// What an organization is shown as beside its name: at most 100 characters.
+    /// Display name of an organization: at most 100 characters.
     DisplayName, "the display name", max 100 characters, blank true;
     /// Description of a database or an organization: at most 4,096 bytes.
     Description, "the description", max 4096 bytes, blank true;
-    /// Description of a pull or release, a comment, a message: at most 65,536 bytes.
+    /// Description of a pull request or release, a comment, or a message: at most 65,536 bytes.
     LongText, "the text", max 65536 bytes, blank true;
 }

@@ -1,20 +1,20 @@
-//! Addresses of sites.
+//! Web addresses.
 
 use super::Invalid;
 
-/// An address that a page may link to: `https://` or `http://`, printable ASCII without quotes and angle brackets, at most 500
-/// bytes.
+/// A URL that a page may link to: `https://` or `http://`, printable ASCII without quotes, angle brackets and
+/// backslashes, at most 500 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAddress(String);
 
 impl WebAddress {
-    /// The longest address, in bytes.
+    /// The maximum length in bytes.
     pub const MAX_BYTES: usize = 500;
 
-    /// Checks the form.
+    /// Checks the form of an address.
     ///
     /// # Errors
-    /// [`Invalid`] naming the rule.
+    /// [`Invalid`] with the broken rule.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
         let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
         let fit = |rest: &str| {
@@ -28,12 +28,12 @@ impl WebAddress {
         Ok(Self(text.to_owned()))
     }
 
-    /// The text.
+    /// Returns the address.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text, owned.
+    /// Returns the address as an owned string.
     pub fn into_string(self) -> String {
         self.0
     }
