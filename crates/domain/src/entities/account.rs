@@ -1,9 +1,9 @@
-//! People and organizations.
+//! Users and organizations.
 
 use super::Role;
 use crate::values::{AccountId, OwnerName, Timestamp};
 
-/// What an account is.
+/// The kind of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountKind {
     /// A person.
@@ -12,25 +12,25 @@ pub enum AccountKind {
     Organization,
 }
 
-/// Whoever can own a database: the part users and organizations share.
+/// A user or an organization: the fields that both share, and an owner of databases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
-    /// Its id, never reused.
+    /// Id of the account. Ids are never reused.
     pub id: AccountId,
-    /// Its name in the spelling chosen at creation.
+    /// Name in the spelling chosen at creation.
     pub name: OwnerName,
     /// User or organization.
     pub kind: AccountKind,
 }
 
-/// An address of a user.
+/// An email address of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Email {
     /// The address.
     pub address: String,
-    /// Whether commits carry it; at most one does.
+    /// Whether commits carry this address. At most one address is primary.
     pub is_primary: bool,
-    /// Whether the user has shown that it is theirs.
+    /// Whether the user has proven ownership of the address.
     pub is_verified: bool,
 }
 
@@ -41,33 +41,33 @@ pub struct User {
     pub id: AccountId,
     /// User name.
     pub name: OwnerName,
-    /// Shown beside the name.
+    /// Display name, shown beside the user name.
     pub display_name: Option<String>,
-    /// A few words about the person.
+    /// Short biography.
     pub bio: Option<String>,
-    /// Where the person is.
+    /// Location.
     pub location: Option<String>,
-    /// The person's site.
+    /// URL of the user's website.
     pub website_url: Option<String>,
-    /// A picture.
+    /// URL of the profile picture.
     pub profile_pic_url: Option<String>,
-    /// Addresses, the primary one first.
+    /// Email addresses, the primary one first.
     pub emails: Vec<Email>,
-    /// PHC string of the password, when one is set.
+    /// Password hash as a PHC string. `None` if no password is set.
     pub password_hash: Option<String>,
-    /// Whether the person administers the server.
+    /// Whether the user administers the server.
     pub is_admin: bool,
-    /// When the account was made.
+    /// When the account was created.
     pub created_at: Timestamp,
 }
 
 impl User {
-    /// Id and name.
+    /// Returns id and name.
     pub fn named(&self) -> (AccountId, &OwnerName) {
         (self.id, &self.name)
     }
 
-    /// Name and address that commits by this user carry.
+    /// Returns the author signature of commits by this user.
     pub fn signature(&self, at: Timestamp) -> super::Signature {
         let email = self.emails.iter().find(|e| e.is_primary).or(self.emails.first());
         super::Signature {
@@ -78,29 +78,29 @@ impl User {
     }
 }
 
-/// A group of people.
+/// A group of users that owns databases together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Organization {
     /// Account id.
     pub id: AccountId,
-    /// Name, fixed.
+    /// Name. Cannot be changed.
     pub name: OwnerName,
-    /// Shown beside the name.
+    /// Display name, shown beside the name.
     pub display_name: Option<String>,
-    /// What it is for.
+    /// Description.
     pub description: Option<String>,
-    /// Role of plain members on every database of the organization.
+    /// Role of members without ownership on every database of the organization.
     pub base_role: Role,
-    /// When it was made.
+    /// When the organization was created.
     pub created_at: Timestamp,
 }
 
-/// What a member may do in the organization itself; ordered, each includes those before it.
+/// A role in an organization. Each role includes the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemberRole {
-    /// Has the base role on its databases.
+    /// Has the base role on the databases of the organization.
     Member,
-    /// Administers the organization and every database of it.
+    /// Administers the organization and all of its databases.
     Owner,
 }
 
@@ -109,10 +109,10 @@ pub enum MemberRole {
 pub struct Member {
     /// The user.
     pub user_id: AccountId,
-    /// The user's name.
+    /// Name of the user.
     pub username: OwnerName,
-    /// Owner or member.
+    /// Role of the user.
     pub role: MemberRole,
-    /// Since when.
+    /// When the user was added.
     pub added_at: Timestamp,
 }

@@ -1,16 +1,16 @@
-//! What happened in a database, for people to look back on.
+//! The activity log of a database.
 
 use super::PullAction;
 use crate::values::{AccountId, ActivityId, CommitHash, DatabaseId, OwnerName, PullNumber, RefName, Timestamp};
 
-/// What happened.
+/// The kind of an activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActivityKind {
     /// A branch moved to a new head.
     Pushed {
         /// The branch.
         branch: RefName,
-        /// Where it was then.
+        /// The new head at that time.
         head: CommitHash,
     },
     /// A branch was created.
@@ -23,11 +23,11 @@ pub enum ActivityKind {
         /// The branch.
         branch: RefName,
     },
-    /// A pull changed its state.
+    /// The state of a pull request changed.
     Pull {
-        /// Which.
+        /// Number of the pull request.
         number: PullNumber,
-        /// How.
+        /// The state change.
         action: PullAction,
     },
     /// A release was published.
@@ -37,20 +37,20 @@ pub enum ActivityKind {
     },
 }
 
-/// Something that happened in a database. It is written with the change it reports. What happened to pulls is kept as long as they are,
-/// the rest as long as operations.
+/// An entry of the activity log, written in the transaction of the change it reports. Activities of pull requests are
+/// retained as long as the pull request, others as long as operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// Its id; sorts by creation.
+    /// Id. Sorts by creation time.
     pub id: ActivityId,
-    /// The database it happened in.
+    /// The database.
     pub database_id: DatabaseId,
-    /// When.
+    /// When the activity happened.
     pub at: Timestamp,
-    /// Who did it.
+    /// The user who made the change.
     pub by: AccountId,
-    /// The name of who did it.
+    /// Name of that user.
     pub by_name: OwnerName,
-    /// What.
+    /// Kind of the activity.
     pub kind: ActivityKind,
 }

@@ -1,49 +1,49 @@
-//! What the engine tells of commits, tables and rows.
+//! Commits, tables and rows as the engine reports them.
 
 use super::object::{ObjectChange, Trigger};
 use crate::values::{CommitHash, Timestamp};
 
-/// Who made a commit, and when.
+/// The author of a commit and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     /// Name of the author.
     pub name: String,
-    /// Address of the author; may be empty.
+    /// Email address of the author. May be empty.
     pub email: String,
-    /// When; the engine keeps whole seconds.
+    /// Time of the commit. The engine stores whole seconds.
     pub at: Timestamp,
 }
 
 /// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its hash.
+    /// Hash of the commit.
     pub hash: CommitHash,
-    /// What it was made from; the first parent is the branch it was made on.
+    /// Parent commits. The first parent is the previous head of the branch.
     pub parents: Vec<CommitHash>,
-    /// What it says.
+    /// Message of the commit.
     pub message: String,
-    /// Who and when.
+    /// Author and time.
     pub author: Signature,
 }
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// No value.
+    /// SQL NULL.
     Null,
     /// A 64-bit integer.
     Integer(i64),
-    /// A double; may be infinite, never NaN.
+    /// A double-precision float. May be infinite but not NaN.
     Real(f64),
-    /// Text as stored; not necessarily valid UTF-8.
+    /// Text as stored. Not necessarily valid UTF-8.
     Text(Vec<u8>),
     /// Bytes.
     Blob(Vec<u8>),
 }
 
 impl Cell {
-    /// Bytes of memory its value takes up, about.
+    /// Returns the approximate memory size of the value, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Null | Self::Integer(_) | Self::Real(_) => 8,
@@ -52,83 +52,83 @@ impl Cell {
     }
 }
 
-/// What happened to a row or a table between two commits.
+/// How a row, table or object differs between two commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// Only in the later commit.
     Added,
     /// Only in the earlier commit.
     Removed,
-    /// In both, differently.
+    /// In both commits, with differences.
     Modified,
 }
 
 /// A table that differs between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableChange {
-    /// Its name (the later one).
+    /// Name of the table. For a renamed table, the later name.
     pub table: String,
-    /// What happened to it.
+    /// How the table differs.
     pub change: Change,
-    /// Whether its definition differs.
+    /// Whether the definition differs.
     pub schema_changed: bool,
-    /// Rows added, removed and modified; `None` when counting took too long.
+    /// Number of rows added, removed and modified. `None` if counting took too long.
     pub rows: Option<(u64, u64, u64)>,
-    /// Its indexes and triggers that differ, and the view itself if it is one, by kind and name.
+    /// Indexes and triggers that differ, and the view itself if the table is a view, by kind and name.
     pub objects: Vec<ObjectChange>,
 }
 
-/// A row that differs between two commits. Columns stand in table order.
+/// A row that differs between two commits, with columns in table order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowChange {
-    /// Its table.
+    /// The table.
     pub table: String,
-    /// What happened to it.
+    /// How the row differs.
     pub change: Change,
-    /// Names and values of the primary key; `rowid` for a table without one.
+    /// Names and values of the primary key columns. `rowid` for a table without a primary key.
     pub primary_key: Vec<(String, Cell)>,
-    /// The row in the earlier commit.
+    /// The row in the earlier commit. `None` if the row was added.
     pub from: Option<Vec<(String, Cell)>>,
-    /// The row in the later commit.
+    /// The row in the later commit. `None` if the row was removed.
     pub to: Option<Vec<(String, Cell)>>,
 }
 
-/// What kind of thing two sides disagree on.
+/// The kind of a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictKind {
-    /// Both changed the same row.
+    /// Both sides changed the same row.
     Row,
-    /// Both changed the same definition.
+    /// Both sides changed the same definition.
     Schema,
-    /// The merged rows break a constraint.
+    /// The merged rows violate a constraint.
     Constraint,
 }
 
-/// Something a trial merge could not settle.
+/// A conflict found by a trial merge.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
     /// The table.
     pub table: String,
-    /// What kind.
+    /// Kind of the conflict.
     pub kind: ConflictKind,
-    /// Key of the row (row and constraint conflicts).
+    /// Key of the row, for row and constraint conflicts.
     pub primary_key: Vec<(String, Cell)>,
-    /// The row both sides started from.
+    /// The row in the merge base.
     pub base: Option<Vec<(String, Cell)>>,
-    /// The row on the branch merged into.
+    /// The row on the branch to merge into.
     pub ours: Option<Vec<(String, Cell)>>,
-    /// The row on the branch merged from.
+    /// The row on the branch to merge from.
     pub theirs: Option<Vec<(String, Cell)>>,
-    /// What is wrong (schema and constraint conflicts).
+    /// Description of the problem, for schema and constraint conflicts.
     pub detail: Option<String>,
 }
 
 /// Table or view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableKind {
-    /// Holds rows.
+    /// A table, which holds rows.
     Table,
-    /// A stored query.
+    /// A view, which is a stored query.
     View,
 }
 
@@ -137,7 +137,7 @@ pub enum TableKind {
 pub struct TableColumn {
     /// Name.
     pub name: String,
-    /// Declared type, as written; may be empty.
+    /// Declared type, as written. May be empty.
     pub declared_type: String,
     /// Whether NULL is allowed.
     pub nullable: bool,
@@ -152,24 +152,24 @@ pub struct TableColumn {
 pub struct Index {
     /// Name.
     pub name: String,
-    /// Indexed columns, in order; expressions are left out.
+    /// Indexed columns, in order. Expressions are omitted.
     pub columns: Vec<String>,
-    /// Whether values are distinct.
+    /// Whether the index enforces uniqueness.
     pub unique: bool,
 }
 
-/// A reference to another table.
+/// A foreign key of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// Columns that refer.
+    /// Referencing columns.
     pub columns: Vec<String>,
-    /// The table referred to.
+    /// Referenced table.
     pub references_table: String,
-    /// Its columns; empty when its primary key is meant.
+    /// Referenced columns. Empty if the key references the primary key.
     pub references_columns: Vec<String>,
 }
 
-/// Definition of a table or view at a commit.
+/// The definition of a table or view at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
     /// Name.
@@ -178,14 +178,14 @@ pub struct TableSchema {
     pub kind: TableKind,
     /// Columns in table order.
     pub columns: Vec<TableColumn>,
-    /// Columns of the primary key, in key order; empty without one.
+    /// Columns of the primary key, in key order. Empty if there is no primary key.
     pub primary_key: Vec<String>,
-    /// Indexes made by CREATE INDEX or by constraints, by name.
+    /// Indexes created by `CREATE INDEX` or by constraints, by name.
     pub indexes: Vec<Index>,
-    /// References to other tables.
+    /// Foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
     /// Triggers, by name.
     pub triggers: Vec<Trigger>,
-    /// The statement that made it.
+    /// The `CREATE` statement.
     pub create_statement: String,
 }

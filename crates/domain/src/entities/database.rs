@@ -1,33 +1,33 @@
-//! Databases and who may do what on them.
+//! Databases and roles on them.
 
 use crate::values::{AccountId, DatabaseId, DatabaseName, OwnerName, RefName, Timestamp};
 
-/// Who can see a database without a role of their own.
+/// The visibility of a database for callers without a role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everyone reads.
+    /// Readable by everyone.
     Public,
-    /// Only those with a role.
+    /// Hidden from callers without a role.
     Private,
 }
 
-/// What a caller may do on a database; ordered, each includes those before it.
+/// A role on a database. Each role includes the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// See and query.
     Read,
-    /// Change data, branches, tags, releases; merge.
+    /// Change data, branches, tags and releases; merge.
     Write,
-    /// Settings, collaborators, hooks, deletion.
+    /// Change settings, collaborators and hooks; delete the database.
     Admin,
 }
 
-/// Owner and name as people write them.
+/// Owner and name of a database, as in `owner/name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DatabaseLocator {
-    /// Owner, as chosen at creation.
+    /// Name of the owner, spelled as chosen at creation.
     pub owner: OwnerName,
-    /// Name, as chosen at creation.
+    /// Name of the database, spelled as chosen at creation.
     pub name: DatabaseName,
 }
 
@@ -40,56 +40,57 @@ impl std::fmt::Display for DatabaseLocator {
 /// A versioned database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
-    /// Its id; names its engine file.
+    /// Id of the database, which also names its engine file.
     pub id: DatabaseId,
-    /// Who owns it.
+    /// The owner.
     pub owner_id: AccountId,
     /// Owner and name.
     pub locator: DatabaseLocator,
-    /// What it is, if said.
+    /// Description.
     pub description: Option<String>,
-    /// Who sees it.
+    /// Visibility.
     pub visibility: Visibility,
-    /// The branch an absent ref means.
+    /// The branch that requests without a ref use.
     pub default_branch: RefName,
-    /// What it was forked from, also after that was deleted.
+    /// The database that this one was forked from. Kept after the parent is deleted.
     pub parent_id: Option<DatabaseId>,
-    /// The database its fork network started with; its own id when it is the start.
+    /// The root of the fork network: the database's own id if it is not a fork.
     pub network_id: DatabaseId,
     /// When it was created.
     pub created_at: Timestamp,
-    /// When a commit last arrived.
+    /// Time of the last write.
     pub last_write_at: Option<Timestamp>,
-    /// Bytes of its engine file, as of the last write.
+    /// Size of the engine file as of the last write, in bytes.
     pub size_bytes: i64,
-    /// How many people starred it.
+    /// Number of stars.
     pub star_count: i64,
-    /// Counts changes to this row; lost updates are found by it.
+    /// Version of the row, incremented by each change. Detects lost updates.
     pub version: i64,
-    /// When it was deleted. Deleted databases are kept for their operations and are otherwise invisible.
+    /// When the database was deleted. Deleted databases are retained for their operations and are otherwise
+    /// invisible.
     pub deleted_at: Option<Timestamp>,
 }
 
-/// A user with a role of their own on a database.
+/// A user with a role on a database granted to them directly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collaborator {
     /// The user.
     pub user_id: AccountId,
-    /// The user's name.
+    /// Name of the user.
     pub username: OwnerName,
-    /// What they may do.
+    /// Role of the user.
     pub role: Role,
-    /// Since when.
+    /// When the user was added.
     pub added_at: Timestamp,
 }
 
-/// What a user keeps a database in mind by.
+/// The star of a user on a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Star {
     /// The user.
     pub user_id: AccountId,
-    /// The user's name.
+    /// Name of the user.
     pub username: OwnerName,
-    /// Since when.
+    /// When the user added the star.
     pub starred_at: Timestamp,
 }

@@ -1,56 +1,56 @@
-//! Deliveries: an event on its way to one hook.
+//! Deliveries of events to hooks.
 
 use super::EventName;
 use crate::values::{AttemptId, DeliveryId, EventId, HookId, Timestamp};
 
-/// Where a delivery stands.
+/// The status of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStatus {
-    /// An attempt is due, or running.
+    /// An attempt is due or in progress.
     Pending {
-        /// When it may begin.
+        /// When the next attempt may begin.
         next_attempt_at: Timestamp,
     },
-    /// The receiver took it.
+    /// The receiver accepted the delivery.
     Delivered {
-        /// When.
+        /// When the delivery finished.
         finished_at: Timestamp,
     },
-    /// No attempt is left, or the hook became inactive.
+    /// No attempts remain, or the hook became inactive.
     Failed {
-        /// When.
+        /// When the delivery finished.
         finished_at: Timestamp,
     },
 }
 
-/// An event on its way to one hook.
+/// The delivery of an event to one hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its id; sorts by event within a hook.
+    /// Id of the delivery. Sorts by event within a hook.
     pub id: DeliveryId,
     /// The hook.
     pub hook_id: HookId,
-    /// The event; it holds the body.
+    /// The event, which holds the body.
     pub event_id: EventId,
-    /// What the event is called.
+    /// Name of the event.
     pub event: EventName,
-    /// Where it stands.
+    /// Status of the delivery.
     pub status: DeliveryStatus,
-    /// When it was queued.
+    /// When the delivery was queued.
     pub created_at: Timestamp,
-    /// Attempts over all runs.
+    /// Number of attempts in total.
     pub attempt_count: u32,
-    /// Attempts since it was queued or queued again.
+    /// Number of attempts since the delivery was last queued.
     pub run_attempts: u32,
 }
 
 impl Delivery {
-    /// Whether an attempt is due or running.
+    /// Returns `true` if an attempt is due or in progress.
     pub const fn is_pending(&self) -> bool {
         matches!(self.status, DeliveryStatus::Pending { .. })
     }
 
-    /// When it was delivered or given up.
+    /// Returns when the delivery succeeded or failed. `None` while it is pending.
     pub const fn finished_at(&self) -> Option<Timestamp> {
         match self.status {
             DeliveryStatus::Pending { .. } => None,
@@ -58,69 +58,69 @@ impl Delivery {
         }
     }
 
-    /// Queues one more run of attempts under the same id.
+    /// Queues another run of attempts under the same id.
     pub fn queue_again(&mut self, now: Timestamp) {
         self.status = DeliveryStatus::Pending { next_attempt_at: now };
         self.run_attempts = 0;
     }
 }
 
-/// Why there was no answer that counts.
+/// Why an attempt failed without a usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptError {
-    /// Not answered in time.
+    /// The time limit was exceeded.
     Timeout,
-    /// The connection was refused.
+    /// The receiver refused the connection.
     Refused,
-    /// The name does not resolve.
+    /// The host name could not be resolved.
     Dns,
-    /// No trusted TLS connection.
+    /// No trusted TLS connection could be established.
     Tls,
-    /// Every address of the name is one that hooks may not reach.
+    /// The egress policy denies every address of the host.
     BlockedAddress,
-    /// The receiver sends elsewhere, where nobody follows.
+    /// The receiver redirected the request. Redirects are not followed.
     Redirect,
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the response is not HTTP.
     Connection,
 }
 
-/// One request of a delivery.
+/// An attempt of a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its id.
+    /// Id of the attempt.
     pub id: AttemptId,
-    /// When it began.
+    /// When the attempt began.
     pub started_at: Timestamp,
-    /// Milliseconds it took.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// Status of the answer.
+    /// Status of the response.
     pub response_status: Option<u16>,
-    /// Headers of the answer in lower case, as far as they are kept.
+    /// Headers of the response with lower-case names, as far as they are retained.
     pub response_headers: Option<Vec<(String, String)>>,
-    /// Body of the answer, as far as it is kept.
+    /// Body of the response, as far as it is retained.
     pub response_body: Option<String>,
-    /// Why it failed, unless the status says so.
+    /// The error, unless the status of the response says enough.
     pub error: Option<AttemptError>,
 }
 
-/// What an attempt sent.
+/// The request of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Where.
+    /// URL of the receiver.
     pub url: String,
-    /// Headers in the order they were sent; none before the first attempt.
+    /// Headers in the order they were sent. Empty before the first attempt.
     pub headers: Vec<(String, String)>,
 }
 
-/// All that is known of a delivery.
+/// A delivery with its request and attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryDetails {
     /// The delivery.
     pub delivery: Delivery,
-    /// What the last attempt sent; before the first, where it will go.
+    /// The request of the last attempt. Before the first attempt, the URL of the hook without headers.
     pub request: Request,
-    /// What is sent.
+    /// Body of the request.
     pub body: String,
-    /// The latest attempts, oldest first.
+    /// The retained attempts, oldest first.
     pub attempts: Vec<Attempt>,
 }

@@ -1,32 +1,32 @@
-//! Events: what happened to a database, for those who want to hear of it.
+//! Events, which report changes of a database to webhooks.
 
 use crate::values::{CommitHash, DatabaseId, EventId, HookId, OwnerName, PullNumber, RefName, Timestamp};
 
 use super::DatabaseLocator;
 
-/// What was done to a pull.
+/// A state change of a pull request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullAction {
-    /// It was opened.
+    /// The pull request was opened.
     Opened,
-    /// It was closed without merging.
+    /// The pull request was closed without a merge.
     Closed,
-    /// It was opened again.
+    /// The pull request was reopened.
     Reopened,
-    /// It was merged.
+    /// The pull request was merged.
     Merged,
 }
 
-/// What happened.
+/// The kind of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
     /// A branch moved to a new head.
     Push {
         /// The branch.
         branch: RefName,
-        /// Where it is now.
+        /// The new head.
         head: CommitHash,
-        /// Where it was.
+        /// The previous head.
         previous: CommitHash,
     },
     /// A branch was created.
@@ -39,45 +39,45 @@ pub enum EventKind {
         /// The branch.
         branch: RefName,
     },
-    /// A pull changed its state.
+    /// The state of a pull request changed.
     Pull {
-        /// Which.
+        /// Number of the pull request.
         number: PullNumber,
-        /// How.
+        /// The state change.
         action: PullAction,
-        /// The database it comes from.
+        /// The source database.
         from: DatabaseLocator,
-        /// The branch it comes from.
+        /// The source branch.
         from_branch: RefName,
-        /// The branch it goes to.
+        /// The target branch.
         to_branch: RefName,
-        /// Who opened the pull.
+        /// Name of the user who opened the pull request.
         author: OwnerName,
-        /// Who did this.
+        /// Name of the user who made the change.
         sender: OwnerName,
     },
-    /// Nothing happened: somebody wants to see whether a hook works.
+    /// A test of a hook, requested by a user. Reports no change.
     Ping {
-        /// The hook it is for.
+        /// The tested hook.
         hook: HookId,
     },
 }
 
-/// What an event is called, for those who hear of it.
+/// The event name that receivers see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventName {
     /// A branch moved.
     Push,
-    /// A pull changed its state.
+    /// The state of a pull request changed.
     PullRequest,
     /// A branch was created or deleted.
     Branch,
-    /// A trial.
+    /// A test of a hook.
     Ping,
 }
 
 impl EventKind {
-    /// What it is called.
+    /// Returns the name of the event.
     pub const fn name(&self) -> EventName {
         match self {
             Self::Push { .. } => EventName::Push,
@@ -88,17 +88,17 @@ impl EventKind {
     }
 }
 
-/// An event in the outbox, written with the change it reports.
+/// An event in the outbox, written in the transaction of the change it reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its id; sorts by creation.
+    /// Id. Sorts by creation time.
     pub id: EventId,
-    /// The database it happened to.
+    /// The database.
     pub database_id: DatabaseId,
-    /// When.
+    /// When the event happened.
     pub at: Timestamp,
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// What hooks are told, byte by byte; rendered once, so that names are those of the time of the event.
+    /// The exact webhook body. Rendered once, so that names are those at the time of the event.
     pub body: String,
 }

@@ -1,4 +1,4 @@
-//! Hooks: addresses that want to hear what happens to a database.
+//! Webhooks of databases.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::fmt;
 use super::EventName;
 use crate::values::{DatabaseId, HookId, Timestamp};
 
-/// What a hook can subscribe to.
+/// An event subscription of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HookEvent {
-    /// Pushes.
+    /// Branches that moved.
     Push,
-    /// Pulls that were opened, closed, merged, reopened.
+    /// Pull requests that were opened, closed, merged or reopened.
     PullRequest,
     /// Branches that were created or deleted.
     Branch,
 }
 
 impl HookEvent {
-    /// The subscription that an event belongs to; a ping belongs to none.
+    /// Returns the subscription that covers an event. `None` for pings, which need no subscription.
     pub const fn of(name: EventName) -> Option<Self> {
         match name {
             EventName::Push => Some(Self::Push),
@@ -29,25 +29,25 @@ impl HookEvent {
     }
 }
 
-/// Why the server switched a hook off.
+/// Why the server disabled a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisabledReason {
-    /// The receiver answered that it is gone for good.
+    /// The receiver responded with 410 Gone.
     Gone,
-    /// Nothing but failures for days.
+    /// Deliveries failed for days without a success.
     Failing,
 }
 
-/// A secret as it is stored.
+/// An encrypted secret, as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed {
-    /// Which key sealed it.
+    /// Id of the encryption key.
     pub key_id: String,
-    /// What only that key opens.
+    /// Ciphertext.
     pub bytes: Vec<u8>,
 }
 
-/// The secret that deliveries are signed with, as its holder writes it: `whsec_` and base64.
+/// The signing secret of a hook as its holder writes it: `whsec_` and base64.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HookSecret(String);
 
@@ -57,7 +57,7 @@ impl HookSecret {
         Self(text)
     }
 
-    /// The text.
+    /// Returns the text of the secret.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -69,46 +69,47 @@ impl fmt::Debug for HookSecret {
     }
 }
 
-/// The secret before the present one.
+/// The previous secret of a hook after a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviousSecret {
     /// The secret.
     pub secret: Sealed,
-    /// Until when deliveries are signed with it too.
+    /// Until when deliveries are also signed with this secret.
     pub until: Timestamp,
 }
 
-/// An address that is told of events.
+/// A webhook of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its id; sorts by creation.
+    /// Id. Sorts by creation time.
     pub id: HookId,
-    /// The database it listens to.
+    /// The database whose events the hook receives.
     pub database_id: DatabaseId,
-    /// Where to send, in its normalized form. It may hold a secret of the receiver: only its host goes into logs.
+    /// URL of the receiver in its normalized form. It may contain a secret of the receiver, so logs contain only its
+    /// host.
     pub url: String,
-    /// What it wants to hear; never empty.
+    /// Subscribed events. Never empty.
     pub events: BTreeSet<HookEvent>,
-    /// Whether events are queued for it.
+    /// Whether events are delivered to the hook.
     pub active: bool,
-    /// Why the server switched it off.
+    /// Why the server disabled the hook.
     pub disabled_reason: Option<DisabledReason>,
-    /// What deliveries are signed with.
+    /// The signing secret.
     pub secret: Sealed,
-    /// What they were signed with before.
+    /// The previous signing secret.
     pub previous_secret: Option<PreviousSecret>,
     /// When the first attempt since the last success failed.
     pub failing_since: Option<Timestamp>,
-    /// Whether a delivery has used up its attempts since then.
+    /// Whether a delivery has used all of its attempts since then.
     pub exhausted: bool,
-    /// When it was registered.
+    /// When the hook was created.
     pub created_at: Timestamp,
-    /// When somebody, or the server, last changed it.
+    /// When a user or the server last changed the hook.
     pub updated_at: Timestamp,
 }
 
 impl Hook {
-    /// Switches it on or off, as somebody asked. On again, what was wrong is forgotten.
+    /// Enables or disables the hook for a user. Enabling clears the failure state.
     pub fn set_active(&mut self, active: bool) {
         self.active = active;
         if active {
@@ -117,7 +118,7 @@ impl Hook {
         }
     }
 
-    /// Switches it off; a hook that is off keeps its reason.
+    /// Disables the hook. An inactive hook keeps its reason.
     pub fn disable(&mut self, reason: DisabledReason, now: Timestamp) {
         if self.active {
             self.active = false;
@@ -126,13 +127,14 @@ impl Hook {
         }
     }
 
-    /// Notes that something was delivered.
+    /// Records a successful delivery, which clears the failure state.
     pub fn succeeded(&mut self) {
         self.failing_since = None;
         self.exhausted = false;
     }
 
-    /// Notes a failed attempt, and whether it was the last of its delivery. Gives whether failures have gone on for `patience_seconds`.
+    /// Records a failed attempt. `last` states whether the delivery has no attempts left. Returns `true` if failures
+    /// have lasted for `patience_seconds` and a delivery has used all of its attempts.
     pub fn failed(&mut self, now: Timestamp, last: bool, patience_seconds: i64) -> bool {
         let since = *self.failing_since.get_or_insert(now);
         self.exhausted |= last;

@@ -1,16 +1,17 @@
-//! Histories, a page at a time.
+//! Pages of commit histories.
 
 use std::collections::HashSet;
 
 use super::Commit;
 use crate::values::CommitHash;
 
-/// A place in the history of a commit: everything reachable from `from`, children before parents, after `after`.
+/// A position in a commit history: the commits reachable from `from`, children before parents, that come after
+/// `after`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogPosition {
-    /// Where the history begins.
+    /// The first commit of the history.
     pub from: CommitHash,
-    /// The last commit that is not wanted; `None` = from the start.
+    /// The last commit to skip. `None` starts at `from`.
     pub after: Option<CommitHash>,
 }
 
@@ -25,28 +26,28 @@ impl From<CommitHash> for LogPosition {
 pub struct LogEntry {
     /// The commit.
     pub commit: Commit,
-    /// Where the history goes on after it, as near as it can be begun.
+    /// A position from which the history can be continued after this commit, as near to the commit as possible.
     pub next: LogPosition,
 }
 
-/// Follows a history commit by commit and knows where to begin again.
-///
-/// Where all that is left is reachable from one commit, the history goes on at that commit, and what was passed need not be passed again: on a
-/// line without side branches, that is everywhere. In between, it can be begun at the last such commit only.
+/// A walk along a history that finds cheap positions to continue from.
+/// If all remaining commits are reachable from a single commit, the history can be continued from that commit without
+/// passing earlier commits again. In a linear history, every commit is such a commit. In between, the history can
+/// only be continued from the last such commit.
 #[derive(Debug)]
 pub struct LogWalk {
-    /// Parents of passed commits that were not passed themselves.
+    /// Commits that have not been passed and are parents of passed commits.
     waiting: HashSet<CommitHash>,
     from: CommitHash,
 }
 
 impl LogWalk {
-    /// Begins at `from`.
+    /// Starts a walk at `from`.
     pub fn new(from: &CommitHash) -> Self {
         Self { waiting: HashSet::from([from.clone()]), from: from.clone() }
     }
 
-    /// Passes the next commit, children before parents; gives where the history goes on after it.
+    /// Passes the next commit, children before parents. Returns the position after that commit.
     pub fn pass(&mut self, commit: &CommitHash, parents: &[CommitHash]) -> LogPosition {
         self.waiting.remove(commit);
         self.waiting.extend(parents.iter().cloned());

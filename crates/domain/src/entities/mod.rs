@@ -1,4 +1,4 @@
-//! Entities: plain structs, with states as enums whose transitions can be refused.
+//! Entities: plain structs whose states are enums with checked transitions.
 
 mod account;
 mod activity;

@@ -1,17 +1,17 @@
-//! Objects of a schema besides tables: indexes, triggers and views, and how they differ between two commits.
+//! Schema objects other than tables (indexes, triggers and views), and their differences between two commits.
 
 use std::collections::BTreeMap;
 
 use super::commit::Change;
 
-/// What an object of a schema is.
+/// The kind of a schema object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
-    /// Made by `CREATE INDEX`.
+    /// An index created by `CREATE INDEX`.
     Index,
-    /// Runs statements of its own when rows of its table are written.
+    /// A trigger, which runs statements when rows of its table are written.
     Trigger,
-    /// A stored query.
+    /// A view, which is a stored query.
     View,
 }
 
@@ -25,13 +25,13 @@ impl ObjectKind {
 /// An index, trigger or view at a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaObject {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The table or view it belongs to, spelled as that one is; a view belongs to itself.
+    /// The table or view that the object belongs to, in the spelling of that table or view. A view belongs to itself.
     pub owner: String,
-    /// The statement that made it.
+    /// The `CREATE` statement.
     pub create_statement: String,
 }
 
@@ -40,30 +40,30 @@ pub struct SchemaObject {
 pub struct Trigger {
     /// Name.
     pub name: String,
-    /// The statement that made it.
+    /// The `CREATE` statement.
     pub create_statement: String,
 }
 
 /// An index, trigger or view that differs between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectChange {
-    /// What it is.
+    /// Kind of the object.
     pub kind: ObjectKind,
-    /// Its name (the later one).
+    /// Name of the object. If the spelling differs, the later one.
     pub name: String,
-    /// What happened to it.
+    /// How the object differs.
     pub change: Change,
-    /// The statement in the earlier commit.
+    /// The `CREATE` statement in the earlier commit.
     pub from: Option<String>,
-    /// The statement in the later commit.
+    /// The `CREATE` statement in the later commit.
     pub to: Option<String>,
 }
 
 /// Returns the objects that differ, each with its owner, by owner, kind and name.
-///
-/// An object that moved to another owner, as by renaming a table, is removed from the one and added to the other.
+/// An object that moved to another owner, for example because its table was renamed, is removed from one owner and
+/// added to the other.
 pub fn object_changes(before: Vec<SchemaObject>, after: Vec<SchemaObject>) -> Vec<(String, ObjectChange)> {
-    // Names of objects are the same whatever their letter case; tables are matched by their exact names.
+    // Object names are compared case-insensitively, tables by their exact names.
     let key = |object: &SchemaObject| (object.owner.clone(), object.kind, object.name.to_ascii_lowercase());
     let mut sides: BTreeMap<_, (Option<SchemaObject>, Option<SchemaObject>)> = BTreeMap::new();
     for object in before {
@@ -91,7 +91,7 @@ pub fn object_changes(before: Vec<SchemaObject>, after: Vec<SchemaObject>) -> Ve
     changed.collect()
 }
 
-/// Returns the kinds of objects with code that are added or modified, triggers first.
+/// Returns the kinds of code-bearing objects that are added or modified, triggers first.
 pub fn brought<'a>(changes: impl IntoIterator<Item = &'a ObjectChange>) -> Vec<ObjectKind> {
     let brings = |change: &&ObjectChange| change.kind.has_code() && change.change != Change::Removed;
     let mut kinds: Vec<ObjectKind> = changes.into_iter().filter(brings).map(|change| change.kind).collect();

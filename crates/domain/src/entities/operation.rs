@@ -1,4 +1,4 @@
-//! Operations: accepted work that takes effect exactly once, or fails and changes nothing.
+//! Operations: asynchronous work that takes effect exactly once, or fails and changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use crate::values::{
     AccountId, CommitHash, DatabaseId, OperationId, OwnerName, PullNumber, RefName, Timestamp, UploadId,
 };
 
-/// Which side wins a conflict.
+/// The side that wins a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The branch merged into.
+    /// The branch to merge into.
     Ours,
-    /// The branch merged from.
+    /// The branch to merge from.
     Theirs,
 }
 
-/// How an import treats the table.
+/// How an import treats its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportMode {
-    /// Make it; it must not exist.
+    /// Create the table, which must not exist.
     Create,
-    /// Make it, dropping what was there.
+    /// Create the table, dropping an existing one.
     Overwrite,
-    /// Upsert by primary key.
+    /// Upsert rows by primary key.
     Update,
-    /// Keep the definition, exchange all rows.
+    /// Keep the definition and replace all rows.
     Replace,
 }
 
-/// What an import is asked to do.
+/// The input of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportRequest {
     /// The upload that holds the file.
     pub upload_id: UploadId,
-    /// The branch to land on, or to open the pull to.
+    /// The target branch of the import, or of the pull request that it opens.
     pub branch: RefName,
-    /// The table; empty only for SQL scripts.
+    /// Name of the table. Empty only for SQL scripts.
     pub table: String,
-    /// Name of the file, informative.
+    /// Name of the file, for information.
     pub file_name: String,
-    /// Its format.
+    /// Format of the file.
     pub file_type: FileType,
     /// How to treat the table.
     pub mode: ImportMode,
@@ -48,13 +48,13 @@ pub struct ImportRequest {
     pub primary_keys: Vec<String>,
     /// Message of the commit.
     pub message: String,
-    /// Land on this branch instead and open a pull from it.
+    /// The branch to import to instead, from which a pull request is opened.
     pub pull_branch: Option<RefName>,
     /// File column → table column.
     pub column_map: BTreeMap<String, String>,
 }
 
-/// What a merge brings together, as it was when the merge was asked for.
+/// The branches of a merge, as they were when the merge was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullEnds {
     /// The source database.
@@ -68,42 +68,42 @@ pub struct PullEnds {
 /// The input of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Run statements on a branch, as one commit.
+    /// Run statements on a branch as one commit.
     SqlWrite {
-        /// Where `to_branch` starts when it does not exist, and what is merged into it.
+        /// The branch from which `to_branch` is created if absent, and which is merged into it afterwards.
         from_branch: RefName,
-        /// Where the statements run.
+        /// The branch on which the statements run.
         to_branch: RefName,
-        /// The statements; empty for the merge alone.
+        /// The statements. Empty for a merge without statements.
         statements: String,
         /// Message of the commit.
         message: String,
     },
-    /// Merge a pull.
+    /// Merge a pull request.
     Merge {
-        /// Which.
+        /// Number of the pull request.
         pull: PullNumber,
-        /// What it brings together, for those who list operations.
+        /// The merged branches, for lists of operations.
         ends: PullEnds,
         /// Message of the merge commit.
         message: String,
-        /// Who wins in tables with conflicts.
+        /// The side that wins conflicts, by table.
         resolve: BTreeMap<String, Side>,
     },
     /// Copy the database to another owner.
     Fork {
         /// The new owner.
         owner_id: AccountId,
-        /// The new owner's name.
+        /// Name of the new owner.
         owner: OwnerName,
-        /// Id of the database to be.
+        /// Id of the new database.
         fork_id: DatabaseId,
     },
     /// Import a file.
     Import(ImportRequest),
 }
 
-/// Which kind of work.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
     /// See [`Work::SqlWrite`].
@@ -117,7 +117,7 @@ pub enum OperationKind {
 }
 
 impl Work {
-    /// Which kind of work this is.
+    /// Returns the kind of work.
     pub fn kind(&self) -> OperationKind {
         match self {
             Self::SqlWrite { .. } => OperationKind::SqlWrite,
@@ -128,125 +128,126 @@ impl Work {
     }
 }
 
-/// What an operation that succeeded brought.
+/// The result of a successful operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
-    /// Head of the target branch at the end.
+    /// Head of the target branch afterwards.
     pub commit: Option<CommitHash>,
-    /// Its head before; where the branch was made, the commit it was made at.
+    /// Head of the target branch before. If the operation created the branch, the commit it was created at.
     pub previous: Option<CommitHash>,
     /// Rows that the statements of a write inserted, updated or deleted.
     pub rows_affected: Option<u64>,
-    /// The pull that was merged or opened.
+    /// The pull request that was merged or opened.
     pub pull: Option<PullNumber>,
     /// The fork.
     pub database: Option<(DatabaseId, DatabaseLocator)>,
 }
 
-/// Why an operation failed.
+/// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Its own content made it fail.
+    /// The content of the operation is at fault, for example an invalid statement or file.
     Content,
-    /// Two sides changed the same thing.
+    /// The two sides conflict or cannot be merged.
     MergeConflict,
-    /// Something it needs is gone.
+    /// A required resource no longer exists.
     NotFound,
-    /// Something stands in its way.
+    /// An existing resource or a concurrent change prevents the operation.
     Conflict,
-    /// The state of a resource forbids it.
+    /// The state of a resource does not allow the operation.
     Unprocessable,
-    /// Canceled, or its database was deleted.
+    /// The operation was canceled, or its database was deleted.
     Canceled,
-    /// Its creator lost the permission.
+    /// The creator lost the required permission.
     PermissionDenied,
-    /// A fault of the server.
+    /// An internal error of the server.
     Internal,
-    /// Storage or engine unavailable.
+    /// The storage or the engine was unavailable.
     Unavailable,
 }
 
-/// A place in an imported file, and what is wrong there.
+/// An error at one place of an imported file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowProblem {
-    /// The line on which the record begins, from 1.
+    /// The line on which the record begins, starting at 1.
     pub line: u64,
-    /// The column, when one is to blame.
+    /// The column, if the error concerns a single column.
     pub column: Option<String>,
-    /// What is wrong.
+    /// Description of the error.
     pub detail: String,
 }
 
-/// Why an operation failed, in words for its creator.
+/// Why an operation failed, worded for its creator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationFailure {
-    /// The class of the failure.
+    /// Class of the failure.
     pub kind: FailureKind,
-    /// What happened.
+    /// Description of the failure.
     pub detail: String,
-    /// Places in the file, at most 100.
+    /// Errors at places of the file, at most 100.
     pub rows: Vec<RowProblem>,
 }
 
 impl OperationFailure {
-    /// A failure without places in a file.
+    /// Creates a failure without places in a file.
     pub fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), rows: Vec::new() }
     }
 }
 
-/// Where an operation stands.
+/// The status of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OperationStatus {
-    /// Accepted, not begun.
+    /// Accepted and not yet started.
     Queued,
-    /// Being worked on, or interrupted and to be resumed.
+    /// Leased by a worker, or interrupted and waiting to be leased again.
     Running,
-    /// Took effect; final.
+    /// The operation took effect. Final.
     Succeeded(Outcome),
-    /// Changed nothing; final.
+    /// The operation changed nothing. Final.
     Failed(OperationFailure),
 }
 
-/// Accepted work.
+/// An accepted operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// Its id.
+    /// Id of the operation.
     pub id: OperationId,
-    /// The database it belongs to.
+    /// The database that the operation belongs to.
     pub database_id: DatabaseId,
-    /// How that database is called; part of the operation's public id.
+    /// Owner and name of that database, which are part of the operation's public id.
     pub locator: DatabaseLocator,
-    /// What to do.
+    /// Input of the operation.
     pub work: Work,
-    /// Where it stands.
+    /// Status of the operation.
     pub status: OperationStatus,
-    /// Who asked for it.
+    /// The user who created the operation.
     pub created_by: AccountId,
-    /// The name of who asked for it.
+    /// Name of that user.
     pub created_by_name: OwnerName,
-    /// When it was accepted.
+    /// When the operation was accepted.
     pub created_at: Timestamp,
-    /// When work on it first began.
+    /// When the first attempt began.
     pub started_at: Option<Timestamp>,
-    /// When it was settled.
+    /// When the operation was settled.
     pub finished_at: Option<Timestamp>,
-    /// How often work on it began.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
 impl Operation {
-    /// Whether it can still be canceled: exactly while queued.
+    /// Returns `true` if the operation can be canceled, which is the case only while it is queued.
     pub fn cancelable(&self) -> bool {
         matches!(self.status, OperationStatus::Queued)
     }
 
-    /// Whether it is over.
+    /// Returns `true` if the operation has succeeded or failed.
     pub fn settled(&self) -> bool {
         matches!(self.status, OperationStatus::Succeeded(_) | OperationStatus::Failed(_))
     }
 
-    /// Takes out the commit that the operation made, and the texts it was made with: statements and message hold what was written.
+    /// Removes the commit of the operation and the texts it was made from. Statements and messages reveal the written
+    /// data.
     pub fn conceal(&mut self) {
         if let OperationStatus::Succeeded(outcome) = &mut self.status {
             outcome.commit = None;
@@ -259,7 +260,7 @@ impl Operation {
         }
     }
 
-    /// Whether the commit that the operation made is not shown, because nothing in its database reaches it any more.
+    /// Returns `true` if the commit of the operation is hidden because no ref of the database reaches it any more.
     pub fn is_concealed(&self) -> bool {
         match (&self.status, &self.work) {
             (_, Work::Fork { .. }) => false,

@@ -4,32 +4,32 @@ use super::DatabaseLocator;
 use crate::errors::{NotShown, PullStateError};
 use crate::values::{AccountId, CommentId, CommitHash, DatabaseId, OwnerName, PullNumber, RefName, Timestamp};
 
-/// Where a pull stands.
+/// The state of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PullState {
-    /// Waiting to be merged.
+    /// Open for merging.
     Open,
-    /// Given up; may be opened again.
+    /// Closed without a merge. Can be reopened.
     Closed {
-        /// When.
+        /// When the pull request was closed.
         at: Timestamp,
     },
-    /// Merged; final.
+    /// Merged. Final.
     Merged {
-        /// When.
+        /// When the pull request was merged.
         at: Timestamp,
-        /// By whom.
+        /// Name of the user who merged it.
         by: OwnerName,
         /// Head of the target branch afterwards.
         commit: CommitHash,
-        /// Where both sides had parted when it was merged.
+        /// The merge base at the time of the merge.
         base: CommitHash,
-        /// Head of the source branch that was merged.
+        /// The merged head of the source branch.
         source: CommitHash,
     },
 }
 
-/// The two commits a pull shows.
+/// The two commits that a pull request compares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullHeads {
     /// Head of the source branch.
@@ -38,68 +38,69 @@ pub struct PullHeads {
     pub to: CommitHash,
 }
 
-/// Why a pull shows nothing any more.
+/// Why the content of a pull request is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullHidden {
-    /// An administrator of the source withdrew it.
+    /// An administrator of the source database withdrew the pull request.
     Withdrawn,
-    /// Its source was deleted or made private, or its base was made public.
+    /// The source database was deleted or made private, or the base was made public.
     WithSource,
 }
 
-/// What a pull shows of its source.
+/// The content that a pull request shows of its source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PullContent {
-    /// The heads that are shown. `None` when the pull is hidden, or comes from a release that stored none.
+    /// The compared heads. `None` if the pull request is hidden, or comes from a server version that did not store
+    /// heads.
     pub heads: Option<PullHeads>,
-    /// Since when the commits of `heads.from` wait to be fetched into the base; `None` when they are there.
+    /// Since when the commits of `heads.from` wait to be fetched into the base. `None` once they are in the base.
     pub fetch_due_at: Option<Timestamp>,
-    /// Why it is hidden. A hidden pull has no heads and is never open.
+    /// Why the pull request is hidden. A hidden pull request has no heads and is never open.
     pub hidden: Option<PullHidden>,
-    /// Whether its author agreed that everybody may see the source branch.
+    /// Whether the author consented to making the source branch public.
     pub is_published: bool,
 }
 
-/// A wish to merge one branch into another.
+/// A pull request: a proposal to merge one branch into another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pull {
     /// The base database.
     pub database_id: DatabaseId,
-    /// Its number there.
+    /// Number of the pull request in the base database.
     pub number: PullNumber,
-    /// What it is about.
+    /// Title.
     pub title: String,
-    /// More about it.
+    /// Description.
     pub description: Option<String>,
-    /// Where it stands.
+    /// State of the pull request.
     pub state: PullState,
-    /// Who opened it.
+    /// The user who opened the pull request.
     pub creator_id: AccountId,
-    /// The name of who opened it.
+    /// Name of that user.
     pub creator: OwnerName,
-    /// The source database; may be the base itself, or deleted by now.
+    /// The source database. May be the base itself, or deleted.
     pub from_database_id: DatabaseId,
-    /// How the source database was called.
+    /// Owner and name of the source database when the pull request was opened.
     pub from_locator: DatabaseLocator,
     /// The branch to merge.
     pub from_branch: RefName,
     /// The branch to merge into.
     pub to_branch: RefName,
-    /// The heads that the pull shows, and how far they are fetched.
+    /// The compared heads and the progress of their fetch.
     pub content: PullContent,
-    /// When it was opened.
+    /// When the pull request was opened.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the pull request last changed.
     pub updated_at: Timestamp,
-    /// Counts changes to this pull.
+    /// Version of the row, incremented by each change.
     pub version: i64,
 }
 
 impl Pull {
-    /// Closes an open pull. Returns whether anything changed.
+    /// Closes an open pull request. Returns `false` if it is already closed.
     ///
     /// # Errors
-    /// Merged is final.
+    /// [`PullStateError::Merged`] if the pull request is merged.
     pub fn close(&mut self, at: Timestamp) -> Result<bool, PullStateError> {
         match self.state {
             PullState::Open => {
@@ -111,10 +112,10 @@ impl Pull {
         }
     }
 
-    /// Opens a closed pull again. Returns whether anything changed.
+    /// Reopens a closed pull request. Returns `false` if it is already open.
     ///
     /// # Errors
-    /// Merged is final.
+    /// [`PullStateError::Merged`] if the pull request is merged.
     pub fn reopen(&mut self) -> Result<bool, PullStateError> {
         match self.state {
             PullState::Open => Ok(false),
@@ -126,21 +127,21 @@ impl Pull {
         }
     }
 
-    /// Whether source and base are one database.
+    /// Returns `true` if source and base are the same database.
     pub fn is_within(&self) -> bool {
         self.from_database_id == self.database_id
     }
 
-    /// Shows these heads from now on. The commits of another database are fetched first.
+    /// Sets the heads that the pull request shows. Commits of another database become due to be fetched.
     pub fn show(&mut self, heads: PullHeads, now: Timestamp) {
         self.content.fetch_due_at = (!self.is_within()).then_some(now);
         self.content.heads = Some(heads);
     }
 
-    /// Takes back all that the pull shows, and closes it. Returns whether it was open.
+    /// Hides all content of the pull request and closes it. Returns `true` if it was open.
     ///
     /// # Errors
-    /// Merged is final.
+    /// [`PullStateError::Merged`] if the pull request is merged.
     pub fn hide(&mut self, why: PullHidden, at: Timestamp) -> Result<bool, PullStateError> {
         let was_open = self.close(at)?;
         let hidden = self.content.hidden.or(Some(why));
@@ -148,10 +149,10 @@ impl Pull {
         Ok(was_open)
     }
 
-    /// The heads that the pull shows, whether or not their commits have been fetched.
+    /// Returns the heads that the pull request shows, even if their commits have not been fetched yet.
     ///
     /// # Errors
-    /// [`NotShown`] says why there are none.
+    /// [`NotShown`] with the reason if there are no heads.
     pub fn shown(&self) -> Result<&PullHeads, NotShown> {
         match (self.content.hidden, &self.content.heads) {
             (Some(PullHidden::Withdrawn), _) => Err(NotShown::Withdrawn),
@@ -161,10 +162,10 @@ impl Pull {
         }
     }
 
-    /// Marks an open pull as merged.
+    /// Marks an open pull request as merged.
     ///
     /// # Errors
-    /// Only an open pull merges.
+    /// [`PullStateError`] if the pull request is not open.
     pub fn merge(
         &mut self,
         at: Timestamp,
@@ -185,17 +186,17 @@ impl Pull {
     }
 }
 
-/// A remark on a pull.
+/// A comment on a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullComment {
-    /// Its id.
+    /// Id of the comment.
     pub id: CommentId,
-    /// Who wrote it.
+    /// Name of the author.
     pub author: OwnerName,
-    /// What it says.
+    /// Text of the comment.
     pub body: String,
-    /// When it was written.
+    /// When the comment was written.
     pub created_at: Timestamp,
-    /// When it was last edited.
+    /// When the comment was last edited.
     pub updated_at: Timestamp,
 }

@@ -1,27 +1,27 @@
-//! Branches and tags: names for commits.
+//! Branches and tags.
 
 use crate::values::{CommitHash, RefName, Timestamp};
 
-/// A name that moves as commits are added.
+/// A branch: a ref that moves as commits are added.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
-    /// Its name.
+    /// Name of the branch.
     pub name: RefName,
-    /// The newest commit on it.
+    /// The newest commit of the branch.
     pub head: CommitHash,
     /// Time of that commit.
     pub updated_at: Timestamp,
 }
 
-/// A name that stays.
+/// A tag: a ref that does not move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
-    /// Its name.
+    /// Name of the tag.
     pub name: RefName,
-    /// What it names.
+    /// The tagged commit.
     pub commit: CommitHash,
-    /// Present on annotated tags.
+    /// Message of an annotated tag.
     pub message: Option<String>,
-    /// When it was created.
+    /// When the tag was created.
     pub tagged_at: Timestamp,
 }

@@ -1,22 +1,22 @@
-//! Releases: a tag with a title and notes.
+//! Releases: tags with a title and release notes.
 
 use crate::values::{CommitHash, RefName, ReleaseId, Timestamp};
 
 /// A release of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Release {
-    /// Its id.
+    /// Id of the release.
     pub id: ReleaseId,
-    /// The tag it stands on; one release per tag.
+    /// The tag of the release. A tag has at most one release.
     pub tag: RefName,
-    /// Its title.
+    /// Title.
     pub title: String,
     /// The commit of the tag.
     pub commit: CommitHash,
-    /// Notes, in Markdown.
+    /// Release notes, in Markdown.
     pub description: Option<String>,
-    /// When it was published.
+    /// When the release was published.
     pub created_at: Timestamp,
-    /// When it was last edited.
+    /// When the release was last edited.
     pub updated_at: Timestamp,
 }

@@ -1,53 +1,53 @@
-//! Sessions of people who are signed in, and invitations to become one of them.
+//! Browser sessions and invitations to sign up.
 
 use branchyard_auth::HashedToken;
 
 use super::LastUse;
 use crate::values::{AccountId, InvitationId, SessionId, Timestamp};
 
-/// A browser in which somebody is signed in. Of its secret only the hash is kept.
+/// A signed-in browser session. Only the hash of its secret is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Its id; not secret.
+    /// Id of the session. Not secret.
     pub id: SessionId,
-    /// Who is signed in.
+    /// The signed-in user.
     pub user_id: AccountId,
     /// SHA-256 of the secret in the cookie.
     pub hash: HashedToken,
-    /// When they signed in.
+    /// When the user signed in.
     pub created_at: Timestamp,
-    /// When it ends if it is not used before.
+    /// When the session expires unless it is used before.
     pub expires_at: Timestamp,
-    /// When and from where it was last used; at first, where they signed in.
+    /// The last use of the session, initially the sign-in.
     pub last_use: LastUse,
 }
 
 impl Session {
-    /// Whether it has ended at `now`.
+    /// Returns `true` if the session has expired at `now`.
     pub fn expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
     }
 }
 
-/// A link with which one person may sign up.
+/// An invitation link, with which one person may sign up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id; not secret.
+    /// Id of the invitation. Not secret.
     pub id: InvitationId,
     /// SHA-256 of the secret in the link.
     pub hash: HashedToken,
-    /// Whether whoever follows it administers the server.
+    /// Whether the invited user becomes a server administrator.
     pub is_admin: bool,
-    /// Who invites; the server itself when it has no user yet.
+    /// The user who created the invitation. `None` for an invitation by the server itself, which has no user yet.
     pub created_by: Option<AccountId>,
-    /// When it was made.
+    /// When the invitation was created.
     pub created_at: Timestamp,
-    /// When it stops working.
+    /// When the invitation expires.
     pub expires_at: Timestamp,
 }
 
 impl Invitation {
-    /// Whether it no longer works at `now`.
+    /// Returns `true` if the invitation has expired at `now`.
     pub fn expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
     }

@@ -1,41 +1,41 @@
-//! API tokens, as kept: never the secret, only its hash.
+//! API tokens as stored, with a hash in place of the secret.
 
 use branchyard_auth::HashedToken;
 
 use crate::values::{AccountId, Timestamp, TokenId};
 
-/// When and from where a token was last used.
+/// The last use of a token or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastUse {
-    /// When; at most 30 s behind.
+    /// When the credential was used. Recorded with a delay of at most 30 s.
     pub at: Timestamp,
     /// Network address of the client.
     pub address: String,
-    /// What the client called itself.
+    /// `User-Agent` of the client.
     pub user_agent: String,
 }
 
-/// A token of a user.
+/// An API token of a user.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// Its id; not secret.
+    /// Id of the token. Not secret.
     pub id: TokenId,
-    /// Whose it is.
+    /// The user.
     pub user_id: AccountId,
-    /// Its label, 1–100 characters.
+    /// Label of the token, 1–100 characters.
     pub name: String,
     /// SHA-256 of the secret.
     pub hash: HashedToken,
-    /// When it was made.
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// When it stops working.
+    /// When the token expires.
     pub expires_at: Timestamp,
-    /// Absent until first used.
+    /// The last use. `None` before the first use.
     pub last_use: Option<LastUse>,
 }
 
 impl Token {
-    /// Whether it no longer works at `now`.
+    /// Returns `true` if the token has expired at `now`.
     pub fn expired(&self, now: Timestamp) -> bool {
         now >= self.expires_at
     }

@@ -1,4 +1,4 @@
-//! Upload sessions: a file on its way into an import.
+//! Upload sessions, which collect a file for an import.
 
 use crate::values::{AccountId, DatabaseId, OperationId, Timestamp, UploadId};
 
@@ -23,27 +23,27 @@ pub enum FileType {
     Sqlite,
 }
 
-/// A part of the file that has arrived.
+/// An uploaded part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadPart {
-    /// From 1.
+    /// Number of the part, starting at 1.
     pub number: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// MD5 of the bytes, as the contract's checksum wants it.
+    /// MD5 of the bytes, as the checksum in the wire contract requires.
     pub md5: [u8; 16],
 }
 
-/// A session that collects the parts of one file.
+/// An upload session, which collects the parts of one file.
 #[derive(Debug, Clone)]
 pub struct Upload {
-    /// Its id, public: the key of its contents.
+    /// Id of the session. Public, because it is the storage key of the file.
     pub id: UploadId,
-    /// The database it is for.
+    /// The target database.
     pub database_id: DatabaseId,
-    /// Who opened it.
+    /// The user who opened the session.
     pub user_id: AccountId,
-    /// SHA-256 of the secret that lets an import use it.
+    /// SHA-256 of the secret that authorizes an import to use the file.
     pub secret_hash: [u8; 32],
     /// Announced size in bytes.
     pub content_length: u64,
@@ -51,12 +51,12 @@ pub struct Upload {
     pub num_parts: u32,
     /// Announced format.
     pub file_type: FileType,
-    /// When it was opened.
+    /// When the session was opened.
     pub created_at: Timestamp,
-    /// When it is thrown away.
+    /// When the session expires and its parts are removed.
     pub expires_at: Timestamp,
     /// The import that used it.
     pub used_by: Option<OperationId>,
-    /// What has arrived, by number.
+    /// The uploaded parts, by number.
     pub parts: Vec<UploadPart>,
 }
