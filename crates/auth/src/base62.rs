@@ -1,22 +1,25 @@
-//! The alphabet of tokens.
+//! Base62, the alphabet of tokens and secrets.
 
 use secrecy::zeroize::Zeroizing;
 
-/// The digits in their order: digits, capitals, small letters.
+/// The digits in ascending order: digits, upper case, lower case.
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The largest multiple of 62 in a byte. Bytes from here on would favour the first digits.
+/// The largest multiple of 62 that fits in a byte. Random bytes from here on are drawn again, because they would
+/// favor the first digits.
 const UNBIASED_BELOW: u8 = 248;
 
-/// Digits that hold any `u32`: 62⁶ is above 2³², 62⁵ below.
+/// Number of digits that hold any `u32`: 62⁶ > 2³² > 62⁵.
 pub(crate) const U32_DIGITS: usize = 6;
 
-/// A uniform digit from a uniform byte; `None` for the bytes that must be drawn again.
+/// Returns a uniformly distributed digit for a uniformly distributed byte. Returns `None` for bytes that have to be
+/// drawn again.
 fn uniform_digit(random: u8) -> Option<char> {
     (random < UNBIASED_BELOW).then(|| char::from(ALPHABET[usize::from(random % 62)]))
 }
 
-/// Appends uniform digits until the text is `length` long; `fill` fills a buffer with random bytes, which are wiped afterwards.
+/// Appends random digits until the text has `length` bytes. `fill` fills a buffer with random bytes, which are wiped
+/// afterwards.
 pub(crate) fn push_random(text: &mut String, length: usize, fill: &mut dyn FnMut(&mut [u8])) {
     let mut random = Zeroizing::new([0; 64]);
     while text.len() < length {
@@ -26,16 +29,16 @@ pub(crate) fn push_random(text: &mut String, length: usize, fill: &mut dyn FnMut
     }
 }
 
-/// Whether the byte is a digit.
+/// Returns `true` if the byte is a base62 digit.
 pub(crate) fn is_digit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// The number, most significant digit first, padded with `0`.
+/// Returns the digits of a number, most significant first, padded with `0`.
 pub(crate) fn encode(mut number: u32) -> [u8; U32_DIGITS] {
     let mut digits = [ALPHABET[0]; U32_DIGITS];
     for digit in digits.iter_mut().rev() {
-        // The remainder is below 62: the whole of it is in the lowest byte.
+        // The remainder is below 62, so the lowest byte holds all of it.
         let [value, ..] = (number % 62).to_le_bytes();
         *digit = ALPHABET[usize::from(value)];
         number /= 62;

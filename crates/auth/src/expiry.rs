@@ -1,8 +1,8 @@
-//! How long a token lives.
+//! The lifetime of a token.
 
 use std::fmt;
 
-/// The life spans a token can have. There is no unlimited token.
+/// The lifetimes a token can have. There is no unlimited token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenExpiry {
     /// `30d`
@@ -15,25 +15,25 @@ pub enum TokenExpiry {
     Year1,
 }
 
-/// The text is none of the life spans. The message lists them.
+/// The text is not a lifetime. The message lists the lifetimes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of 30d, 60d, 90d, 1y")]
 pub struct UnknownTokenExpiry;
 
 impl TokenExpiry {
-    /// Every life span, shortest first.
+    /// Every lifetime, shortest first.
     pub const ALL: [Self; 4] = [Self::Days30, Self::Days60, Self::Days90, Self::Year1];
 
-    /// Reads `30d`, `60d`, `90d` or `1y`, exactly so.
+    /// Parses exactly `30d`, `60d`, `90d` or `1y`.
     ///
     /// # Errors
-    /// [`UnknownTokenExpiry`] for anything else.
+    /// [`UnknownTokenExpiry`] for any other text.
     pub fn parse(text: &str) -> Result<Self, UnknownTokenExpiry> {
         let mut all = Self::ALL.into_iter();
         all.find(|expiry| expiry.as_str() == text).ok_or(UnknownTokenExpiry)
     }
 
-    /// The spelling clients use.
+    /// Returns the form that clients use.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl TokenExpiry {
         }
     }
 
-    /// Days of 24 hours from creation to expiry.
+    /// Returns the number of days of 24 hours between creation and expiry.
     #[must_use]
     pub const fn days(self) -> u32 {
         match self {

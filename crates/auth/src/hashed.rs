@@ -1,25 +1,24 @@
-//! What is stored of a token or another random secret.
+//! The stored form of tokens and other random secrets.
 
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-/// SHA-256 of a whole token, or of a [`PlainSecret`](crate::PlainSecret): all that storage accepts, and what it is looked
-/// up by.
+/// The SHA-256 hash of a whole token or [`PlainSecret`](crate::PlainSecret). Storage holds only this hash, which is
+/// also the key of look-ups.
 ///
-/// Comparison takes the same time wherever two hashes differ. There is no `Hash` and no `Ord`, which
-/// could not promise that.
+/// Comparison takes constant time. There is no `Hash` and no `Ord`, because they could not guarantee constant time.
 #[derive(Clone, Copy)]
 pub struct HashedToken([u8; 32]);
 
 impl HashedToken {
-    /// A hash that was stored before. To get one from a token, use
-    /// [`PlainToken::hash`](crate::PlainToken::hash).
+    /// Wraps a hash that was read from storage. [`PlainToken::hash`](crate::PlainToken::hash) computes the hash of a
+    /// token.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes to store.
+    /// Returns the bytes to store.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0

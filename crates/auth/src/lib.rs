@@ -1,19 +1,19 @@
 //! Tokens, passwords, and the secrets of sessions and invitations: mint, parse, hash, verify.
 //!
-//! A secret and what is stored of it are different types, and the way between them goes in one direction:
+//! A secret and its stored form have different types, and only the conversion to the stored form exists:
 //!
 //! | shown or typed | stored | by |
 //! |---|---|---|
-//! | [`PlainToken`] | [`HashedToken`] | SHA-256: a token is 256 random bits, nothing can be tried out |
-//! | [`PlainSecret`] | [`HashedToken`] | the same, for cookies and links |
-//! | [`PlainPassword`] | [`PasswordHash`] | argon2id: people choose passwords, so guessing must be dear |
+//! | [`PlainToken`] | [`HashedToken`] | SHA-256: a token has 256 random bits, so guessing is infeasible |
+//! | [`PlainSecret`] | [`HashedToken`] | SHA-256, for cookies and links |
+//! | [`PlainPassword`] | [`PasswordHash`] | argon2id: people choose passwords, so each guess has to be expensive |
 //!
-//! What this crate never contains:
-//! - a database, a clock, or a source of randomness. Expiry is a number of days ([`TokenExpiry`]), and
-//!   whoever mints hands in the generator;
-//! - a secret that prints itself. None of the types above has a `Display`, their `Debug` is redacted,
-//!   serde is not among the dependencies, and no error repeats its input;
-//! - the `Authorization` header, or who may do what.
+//! This crate never contains:
+//! - a database, a clock, or a source of randomness. Expiry is a number of days ([`TokenExpiry`]), and callers pass
+//!   in the generator;
+//! - a secret that can be printed. None of the types above implements `Display`, their `Debug` is redacted, serde is
+//!   not a dependency, and no error message contains its input;
+//! - the `Authorization` header, or permissions.
 
 mod base62;
 mod expiry;
@@ -31,12 +31,12 @@ pub use password::{
 pub use secret::{PlainSecret, SECRET_LENGTH, SecretFormatError};
 pub use token::{PlainToken, TOKEN_LENGTH, TOKEN_PREFIX, TokenFormatError};
 
-/// Fails to compile when a type implements a trait that it must not have.
+/// Fails to compile if a type implements a forbidden trait.
 #[cfg(test)]
 macro_rules! assert_not_impl {
     ($type:ty: $($forbidden:path),+) => {$(
         const _: fn() = || {
-            // Two candidates for `A` make the last line ambiguous, unless the second does not apply.
+            // Two candidates for `A` make the last line ambiguous, unless the second one does not apply.
             trait Candidate<A> {
                 fn found() {}
             }

@@ -1,4 +1,4 @@
-//! Passwords, which people choose and others guess.
+//! Passwords, which people choose and attackers guess.
 
 use argon2::password_hash::{self, Output, PasswordHash as Phc, PasswordHashString, SaltString};
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
@@ -7,23 +7,24 @@ use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::hint::black_box;
 
-/// Bytes a password needs at least.
+/// Minimum length of a password in bytes.
 pub const PASSWORD_MIN_BYTES: usize = 8;
 
-/// Bytes a password may have. Nobody types more, and what is longer would be hashed for a stranger.
+/// Maximum length of a password in bytes. No person types a longer one, and hashing long input for unauthenticated
+/// clients is a denial-of-service risk.
 pub const PASSWORD_MAX_BYTES: usize = 1024;
 
-/// Memory of one hash in KiB, 19 MiB.
+/// Memory cost of one hash in KiB (19 MiB).
 ///
-/// This and the next two are the first choice of OWASP's password storage cheat sheet for argon2id. Raising
-/// them is safe at any time: a stored hash carries its own numbers. Until it is renewed it takes the old
-/// time, though, and [`PasswordHash::dummy_verify`] the new one.
+/// The three cost parameters are the first choice of the OWASP Password Storage Cheat Sheet for argon2id. They can be
+/// raised at any time, because a stored hash carries its own parameters. Until a hash is renewed, though, verifying
+/// it takes the old time and [`PasswordHash::dummy_verify`] takes the new one.
 pub const ARGON2_MEMORY_KIB: u32 = 19 * 1024;
 
-/// Passes over the memory.
+/// Number of passes over the memory.
 pub const ARGON2_PASSES: u32 = 2;
 
-/// Lanes, all computed on the calling thread.
+/// Degree of parallelism. All lanes run on the calling thread.
 pub const ARGON2_LANES: u32 = 1;
 
 const HASH_BYTES: usize = 32;
@@ -34,53 +35,53 @@ const PARAMS: Params = match Params::new(ARGON2_MEMORY_KIB, ARGON2_PASSES, ARGON
     Err(_) => panic!("argon2 refuses the parameters above"), // while compiling
 };
 
-/// The dearest hash that is accepted from storage. A damaged or planted row must not take a node's memory.
+/// Maximum cost of a hash that is accepted from storage. A damaged or planted row must not exhaust a node's memory.
 const STORED_MAX_MEMORY_KIB: u32 = 256 * 1024;
 const STORED_MAX_PASSES: u32 = 16;
 const STORED_MAX_LANES: u32 = 16;
 const STORED_MIN_HASH_BYTES: usize = 16;
 
-/// A password as a person typed it: any text of [`PASSWORD_MIN_BYTES`] to [`PASSWORD_MAX_BYTES`].
+/// A password as the user typed it: any text of [`PASSWORD_MIN_BYTES`] to [`PASSWORD_MAX_BYTES`] bytes.
 ///
-/// It is wiped from memory on drop and can only become a [`PasswordHash`]. Its bytes are taken as they
-/// come; nothing is trimmed or normalised.
+/// The value is wiped from memory on drop and can only be converted to a [`PasswordHash`]. The bytes are not trimmed
+/// or normalized.
 pub struct PlainPassword(SecretString);
 
-/// A password of a length that is not allowed.
+/// The length of a password is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a password must have {PASSWORD_MIN_BYTES} to {PASSWORD_MAX_BYTES} bytes")]
 pub struct PasswordLengthError;
 
-/// argon2id of a password with its salt and parameters, as a PHC string: all that storage accepts.
+/// The argon2id hash of a password with salt and parameters, as a PHC string. Storage holds only this string.
 ///
-/// `Debug` is redacted: whoever has a hash can try passwords on it.
+/// `Debug` is redacted, because a hash allows offline guessing.
 #[derive(Clone)]
 pub struct PasswordHash(PasswordHashString);
 
-/// argon2 refused to hash. It has no reason to, with parameters fixed here; a fault of the server.
+/// Hashing failed. With the fixed parameters of this crate, this is a server error that is not expected to occur.
 #[derive(Debug, thiserror::Error)]
 #[error("the password could not be hashed")]
 pub struct PasswordHashingError(#[source] password_hash::Error);
 
-/// A stored text is no hash that this crate wrote or would accept: the row is damaged.
+/// A stored text is not a hash that this crate accepts. The row is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoredHashError {
-    /// No PHC string, or one without salt or hash.
+    /// The text is not a PHC string, or has no salt or no hash.
     #[error("the stored password hash is malformed")]
     Malformed,
-    /// Another algorithm or version than argon2id 19.
+    /// The algorithm is not argon2id version 19.
     #[error("the stored password hash is not argon2id")]
     Algorithm,
-    /// It would take too much memory or time to verify, or is too short to mean anything.
+    /// The verification would cost too much memory or time, or salt or hash is too short.
     #[error("the stored password hash has parameters outside the accepted range")]
     Parameters,
 }
 
 impl PlainPassword {
-    /// Takes a password over. At a sign-in, answer this error like a wrong password.
+    /// Wraps a password. A sign-in has to answer this error like a wrong password.
     ///
     /// # Errors
-    /// [`PasswordLengthError`] when it is too short or too long.
+    /// [`PasswordLengthError`] if the password is too short or too long.
     pub fn new(text: String) -> Result<Self, PasswordLengthError> {
         let secret = SecretString::from(text); // first, so that a refused one is wiped as well
         let length = secret.expose_secret().len();
@@ -91,19 +92,19 @@ impl PlainPassword {
         }
     }
 
-    /// Hashes with a fresh salt. Takes tens of milliseconds and 19 MiB, so call it where a thread may
-    /// block and where the number of callers is bounded; the same holds for verifying.
+    /// Hashes the password with a new random salt. Takes tens of milliseconds and 19 MiB, like verification. Call
+    /// both on threads that may block, with a limit on concurrent calls.
     ///
     /// # Errors
-    /// [`PasswordHashingError`], a fault of the server.
+    /// [`PasswordHashingError`], which is a server error.
     pub fn hash(&self, rng: &mut dyn RngCore) -> Result<PasswordHash, PasswordHashingError> {
         self.hash_from(&mut |buffer| rng.fill_bytes(buffer))
     }
 
-    /// The same for a source that is no generator of this crate's: `fill` fills a buffer with random bytes.
+    /// Like [`PlainPassword::hash`], for other sources of randomness: `fill` fills a buffer with random bytes.
     ///
     /// # Errors
-    /// [`PasswordHashingError`], a fault of the server.
+    /// [`PasswordHashingError`], which is a server error.
     pub fn hash_from(&self, fill: &mut dyn FnMut(&mut [u8])) -> Result<PasswordHash, PasswordHashingError> {
         let mut salt = [0; SALT_BYTES];
         fill(&mut salt);
@@ -118,10 +119,10 @@ impl PlainPassword {
 }
 
 impl PasswordHash {
-    /// Reads a hash from storage.
+    /// Parses a hash that was read from storage.
     ///
     /// # Errors
-    /// [`StoredHashError`] when it could not be verified, or not at a bearable cost.
+    /// [`StoredHashError`] if the hash cannot be verified at an acceptable cost.
     pub fn parse(phc: &str) -> Result<Self, StoredHashError> {
         let hash = Phc::new(phc).map_err(|_| StoredHashError::Malformed)?;
         let version = hash.version.map(Version::try_from);
@@ -142,20 +143,20 @@ impl PasswordHash {
         Ok(Self(hash.serialize()))
     }
 
-    /// The PHC string to store.
+    /// Returns the PHC string to store.
     #[must_use]
     pub fn as_phc(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Whether this is the password. The comparison takes the same time wherever the hashes differ.
+    /// Returns `true` if the password matches. The hashes are compared in constant time.
     #[must_use]
     pub fn verify(&self, password: &PlainPassword) -> bool {
         argon2id().verify_password(password.as_bytes(), &self.0.password_hash()).is_ok()
     }
 
-    /// Spends the time of [`verify`](Self::verify) and says no: for a user who does not exist or has no
-    /// password, so that the time of the answer does not tell who exists.
+    /// Takes the time of [`verify`](Self::verify) and returns `false`. For users that do not exist or have no
+    /// password, so that the response time does not reveal which users exist.
     #[must_use]
     pub fn dummy_verify(password: &PlainPassword) -> bool {
         let salt = [0; SALT_BYTES];
@@ -163,7 +164,7 @@ impl PasswordHash {
             argon2id().hash_password_into(password.as_bytes(), &salt, hash)?;
             Ok(())
         });
-        // Without this the compiler may see that nobody needs the hash.
+        // Otherwise the compiler may remove the computation, because the hash is unused.
         let _ = black_box(output);
         false
     }

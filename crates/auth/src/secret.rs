@@ -1,4 +1,4 @@
-//! Secrets without a shape of their own: what a session cookie or an invitation link carries.
+//! Random secrets in session cookies and invitation links.
 
 use crate::HashedToken;
 use crate::base62;
@@ -6,33 +6,34 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Characters in a secret, all of them base62 digits: 43 · log₂ 62 = 256.03 bits.
+/// Length of a secret in base62 digits: 43 · log₂ 62 = 256.03 bits.
 pub const SECRET_LENGTH: usize = 43;
 
-/// 256 random bits as text, for cookies and links. No scanner has to find it, so it has neither prefix nor check digits.
+/// 256 random bits as text, for cookies and links. Secret scanners do not have to recognize it, so it has no prefix
+/// and no check digits.
 ///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison: two secrets are compared by their hashes.
+/// The value is wiped from memory on drop. It has no `Clone` and no comparison; secrets are compared by their hashes.
 pub struct PlainSecret(SecretString);
 
-/// The text is not [`SECRET_LENGTH`] base62 digits. The message does not repeat it.
+/// The text is not [`SECRET_LENGTH`] base62 digits. The message does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the secret is not {SECRET_LENGTH} characters of 0-9, A-Z and a-z")]
 pub struct SecretFormatError;
 
 impl PlainSecret {
-    /// A new secret; `fill` fills a buffer with random bytes, as unpredictable as the secret is to be.
+    /// Mints a secret. `fill` fills a buffer with random bytes and has to be cryptographically secure.
     #[must_use]
     pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
-        // With the capacity exact, the text is never moved and leaves no copy behind.
+        // With the exact capacity, the text is never reallocated and leaves no copy behind.
         let mut secret = String::with_capacity(SECRET_LENGTH);
         base62::push_random(&mut secret, SECRET_LENGTH, fill);
         Self(SecretString::from(secret))
     }
 
-    /// Reads a secret that a client sent. Needs no look-up.
+    /// Parses a secret sent by a client. Needs no look-up.
     ///
     /// # Errors
-    /// [`SecretFormatError`] for what was never minted.
+    /// [`SecretFormatError`] if the text cannot be a minted secret.
     pub fn parse(text: &str) -> Result<Self, SecretFormatError> {
         if text.len() != SECRET_LENGTH || !text.bytes().all(base62::is_digit) {
             return Err(SecretFormatError);
@@ -40,13 +41,13 @@ impl PlainSecret {
         Ok(Self(SecretString::from(text)))
     }
 
-    /// The secret in clear, for the one answer that carries it.
+    /// Returns the secret in clear, for the single response that carries it.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// What to store, and what to look up.
+    /// Returns the hash, which is stored and looked up.
     #[must_use]
     pub fn hash(&self) -> HashedToken {
         HashedToken::from_bytes(Sha256::digest(self.expose()).into())

@@ -1,8 +1,8 @@
 //! The `hsat.v1.` token.
 //!
-//! `hsat.v1.` + 43 random digits + 6 check digits, 57 characters in all. The check digits are the CRC-32
-//! of the 51 characters before them. They protect nothing; they let a mistyped or cut-off token be
-//! refused without a look-up, and a scanner tell a leaked token from a string that resembles one.
+//! A token has 57 characters: `hsat.v1.`, 43 random digits and 6 check digits. The check digits are the CRC-32 of the
+//! 51 characters before them. They are not a security measure. They allow the server to reject mistyped or truncated
+//! tokens without a look-up, and secret scanners to avoid false positives.
 
 use crate::HashedToken;
 use crate::base62;
@@ -11,57 +11,55 @@ use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// How every token begins.
+/// The prefix of every token.
 ///
-/// Secret scanners, proxies that redact logs, and clients know tokens by it, and every token in use
-/// carries it: a change makes all of them invalid at once. Another kind of token gets another prefix.
+/// Secret scanners, log-redacting proxies and clients recognize tokens by the prefix, and all issued tokens have it,
+/// so a change would invalidate all of them. Other kinds of tokens need other prefixes.
 pub const TOKEN_PREFIX: &str = "hsat.v1.";
 
-/// Characters in a token, all of them ASCII.
+/// Length of a token in ASCII characters.
 pub const TOKEN_LENGTH: usize = TOKEN_PREFIX.len() + RANDOM_DIGITS + base62::U32_DIGITS;
 
-/// 43 · log₂ 62 = 256.03 bits.
+/// Number of random digits: 43 · log₂ 62 = 256.03 bits.
 const RANDOM_DIGITS: usize = 43;
 
-/// A token as its owner knows it. Shown once, when it is minted; otherwise it can only become a
-/// [`HashedToken`].
+/// A token in clear. Shown once, when it is minted; otherwise it can only be converted to a [`HashedToken`].
 ///
-/// The value is wiped from memory on drop. It has no `Clone` and no comparison: two tokens are compared
-/// by their hashes.
+/// The value is wiped from memory on drop. It has no `Clone` and no comparison; tokens are compared by their hashes.
 pub struct PlainToken(SecretString);
 
-/// Why a text is no token. The messages are safe to send: none repeats the input.
+/// Why a text is not a token. The messages can be sent to clients, because they do not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFormatError {
-    /// It begins differently.
+    /// The prefix is missing.
     #[error("the token does not begin with hsat.v1.")]
     Prefix,
-    /// It is too long or too short.
+    /// The text is too long or too short.
     #[error("the token is not 57 characters long")]
     Length,
-    /// It holds a character that is no base62 digit.
+    /// The text contains a character that is not a base62 digit.
     #[error("the token holds a character other than 0-9, A-Z and a-z")]
     Alphabet,
-    /// It was mistyped, or cut and joined.
+    /// The check digits do not match: the token was mistyped or altered.
     #[error("the token's check characters do not match")]
     Checksum,
 }
 
 impl PlainToken {
-    /// A new token, as unpredictable as the generator.
+    /// Mints a token.
     ///
-    /// Outside tests hand in one that is seeded by the operating system, such as `rand::rng()`. A
-    /// generator that only ever returns ones makes this loop forever: its bytes are drawn again until
-    /// they are unbiased.
+    /// Outside of tests, `rng` has to be cryptographically secure and seeded by the operating system, such as
+    /// `rand::rng()`. Biased bytes are drawn again, so a generator that only returns bytes of ones causes an infinite
+    /// loop.
     #[must_use]
     pub fn mint(rng: &mut dyn RngCore) -> Self {
         Self::mint_from(&mut |buffer| rng.fill_bytes(buffer))
     }
 
-    /// The same for a source that is no generator of this crate's: `fill` fills a buffer with random bytes.
+    /// Like [`PlainToken::mint`], for other sources of randomness: `fill` fills a buffer with random bytes.
     #[must_use]
     pub fn mint_from(fill: &mut dyn FnMut(&mut [u8])) -> Self {
-        // With the capacity exact, the text is never moved and leaves no copy behind.
+        // With the exact capacity, the text is never reallocated and leaves no copy behind.
         let mut token = String::with_capacity(TOKEN_LENGTH);
         token.push_str(TOKEN_PREFIX);
         base62::push_random(&mut token, TOKEN_LENGTH - base62::U32_DIGITS, fill);
@@ -70,15 +68,14 @@ impl PlainToken {
         Self(SecretString::from(token))
     }
 
-    /// Reads a token that a client sent, and refuses everything that was never minted as far as its text
-    /// shows. Needs no look-up.
+    /// Parses a token sent by a client. Rejects every text that cannot be a minted token. Needs no look-up.
     ///
     /// # Errors
-    /// The first of these that applies: prefix, length, alphabet, check characters.
+    /// The first applicable error in the order prefix, length, alphabet, check digits.
     pub fn parse(text: &str) -> Result<Self, TokenFormatError> {
         let digits = text.strip_prefix(TOKEN_PREFIX).ok_or(TokenFormatError::Prefix)?;
-        // Characters are counted, so that a foreign one is an error of the alphabet. No more than can
-        // matter: the text comes from a stranger.
+        // Counts characters, so that a non-ASCII character is an error of the alphabet. Stops counting early, because
+        // the text is untrusted.
         if digits.chars().take(TOKEN_LENGTH).count() != TOKEN_LENGTH - TOKEN_PREFIX.len() {
             return Err(TokenFormatError::Length);
         }
@@ -92,13 +89,13 @@ impl PlainToken {
         Ok(Self(SecretString::from(text)))
     }
 
-    /// The token in clear, for the one answer that shows it.
+    /// Returns the token in clear, for the single response that shows it.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// What to store, and what to look up.
+    /// Returns the hash, which is stored and looked up.
     #[must_use]
     pub fn hash(&self) -> HashedToken {
         HashedToken::from_bytes(Sha256::digest(self.expose()).into())
@@ -170,7 +167,7 @@ mod tests {
 
     #[test]
     fn biased_bytes_are_drawn_again() {
-        /// Mostly bytes that must be refused, so that one draw is not enough.
+        /// Returns mostly bytes that have to be drawn again, so that one draw is not enough.
         struct Grudging(u8);
         impl RngCore for Grudging {
             fn next_u32(&mut self) -> u32 {

@@ -1,4 +1,5 @@
 //! Callers, and proofs of their permissions.
+//!
 //! A use case takes a [`DatabaseAccess`] of the level it needs. [`crate::usecases::Databases::access`] is the only
 //! way to obtain one, and the only place that decides between "not found" and "not allowed". The same holds for
 //! [`OrganizationAccess`].

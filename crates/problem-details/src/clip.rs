@@ -1,15 +1,13 @@
-//! Limits on texts, counted as they are written in JSON.
+//! Length limits for texts, measured in their JSON form.
 
 use std::borrow::Cow;
 
-/// What stands where a text was cut off.
+/// Marks the place where a text was clipped.
 const ELLIPSIS: char = '…';
 
-/// The text, or its beginning and an ellipsis where it would take more than `max` bytes inside a JSON
-/// string.
+/// Returns the text, or its beginning and an ellipsis if the text takes more than `max` bytes inside a JSON string.
 ///
-/// Escapes count, because a detail of control characters grows sixfold on its way into the body and the
-/// limit is there for the body.
+/// Escapes count, because control characters grow sixfold in JSON and the limit protects the size of the body.
 pub(crate) fn clip(text: &str, max: usize) -> Cow<'_, str> {
     let room_before_ellipsis = max.saturating_sub(ELLIPSIS.len_utf8());
     let mut written = 0;
@@ -27,7 +25,7 @@ pub(crate) fn clip(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// As [`clip`], for a text that is kept.
+/// Like [`clip`], for an owned text.
 pub(crate) fn clip_owned(text: String, max: usize) -> String {
     match clip(&text, max) {
         Cow::Borrowed(_) => text,
@@ -35,7 +33,7 @@ pub(crate) fn clip_owned(text: String, max: usize) -> String {
     }
 }
 
-/// Bytes of a character inside a JSON string as `serde_json` writes it.
+/// Returns the bytes of a character inside a JSON string as `serde_json` writes it.
 fn written_len(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,

@@ -4,43 +4,44 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// One line of the table: everything that follows from a code alone.
+/// A row of the table: everything that depends on the code alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeRow {
-    /// The code as clients see it, `SCREAMING_SNAKE`. Clients branch on it: it never changes.
+    /// Name of the code in `SCREAMING_SNAKE_CASE`. Part of the wire contract: clients branch on it and it never
+    /// changes.
     pub name: &'static str,
     /// HTTP status.
     pub status: u16,
-    /// Short name of the problem; prose, may change.
+    /// Short name of the problem. Prose that may change.
     pub title: &'static str,
-    /// Last segment of the `type` address and of the page it resolves to. Never changes.
+    /// Last segment of the `type` URI and of the page that it resolves to. Never changes.
     pub suffix: &'static str,
-    /// Seconds in `Retry-After` when the one who answers has no better number.
+    /// Default value of `Retry-After` in seconds.
     pub retry_after: Option<u32>,
-    /// What the page says.
+    /// Text of the page.
     pub explanation: Explanation,
 }
 
-/// The text of the page at `/docs/errors/<suffix>`: plain prose, in which backquotes mark code.
+/// The text of the page at `/docs/errors/<suffix>`: plain prose in which backquotes mark code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What the code means.
+    /// Meaning of the code.
     pub meaning: &'static str,
-    /// What the client does about it.
+    /// What the client can do.
     pub client: &'static str,
-    /// What the operator of the server does about it.
+    /// What the operator of the server can do.
     pub operator: &'static str,
 }
 
-/// The text is no code of the table.
+/// The text is not an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown error code")]
 pub struct UnknownErrorCode;
 
-/// Declares the codes and [`ErrorCode::ALL`] in one place, so that the list cannot miss one.
+/// Declares the codes together with [`ErrorCode::ALL`], so that the list is complete.
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident,)+) => {
-        /// The stable identifier of a failure, the one thing of a problem document that clients branch on.
+        /// The stable identifier of a failure: the only member of a problem document that clients branch on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ErrorCode {
             $($(#[$doc])* $code,)+
@@ -54,53 +55,53 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The request breaks the rules of its form.
+    /// The request is malformed or breaks a validation rule.
     ValidationFailed,
-    /// No credential where one is required, or a bad one anywhere.
+    /// A required credential is missing, or a credential is invalid.
     Unauthenticated,
-    /// The target is visible, the action is not allowed.
+    /// The target is visible, but the action is not allowed.
     PermissionDenied,
-    /// Absent, or not visible to the caller.
+    /// The target does not exist or is not visible to the caller.
     NotFound,
-    /// The route exists, with other methods.
+    /// The route exists, but not with this method.
     MethodNotAllowed,
-    /// Something else holds the name or the state.
+    /// The name is taken, or another change is in progress.
     Conflict,
     /// An operation was canceled before it ran. Only in `Operation.error`.
     Canceled,
     /// `If-Match` does not match.
     PreconditionFailed,
-    /// A body or part is above its limit.
+    /// A body or part exceeds its limit.
     PayloadTooLarge,
     /// The body is not `application/json`.
     UnsupportedMediaType,
-    /// Well-formed, but the state of the resource forbids it.
+    /// The request is well-formed, but the state of the resource does not allow it.
     Unprocessable,
-    /// The two sides of a merge changed the same things. Only in `Operation.error`.
+    /// The two sides of a merge conflict. Only in `Operation.error`.
     MergeConflict,
-    /// An idempotency key came back with another request.
+    /// The idempotency key was already used with another request.
     IdempotencyKeyReused,
-    /// The request's own content made an operation fail. Only in `Operation.error`.
+    /// The content of the request made an operation fail. Only in `Operation.error`.
     OperationFailed,
-    /// Not offered here; the detail names the feature.
+    /// The zone or server does not offer the feature that the detail names.
     Unsupported,
-    /// It would cost more than the owner may spend.
+    /// The request would exceed the spending limit of the owner.
     SpendingLimitExceeded,
-    /// There is no room for it.
+    /// The zone or the owner has no capacity left.
     CapacityExceeded,
-    /// A quota or a queue of the caller or the database is used up.
+    /// A quota of the caller or a queue of the database is exhausted.
     RateLimited,
-    /// A fault of the server.
+    /// An internal server error.
     Internal,
-    /// The server cannot answer just now.
+    /// The server is temporarily unable to answer.
     ServiceUnavailable,
 }
 
 impl ErrorCode {
-    /// The code's line of the table.
+    /// Returns the row of the code.
     #[must_use]
     pub const fn row(self) -> CodeRow {
-        // No `_`: a new code has to choose.
+        // Exhaustive, so that a new code has to choose.
         match self {
             Self::ValidationFailed => CodeRow {
                 name: "VALIDATION_FAILED",
@@ -385,44 +386,43 @@ impl ErrorCode {
         }
     }
 
-    /// The code as clients see it: `NOT_FOUND`.
+    /// Returns the name of the code, such as `NOT_FOUND`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.row().name
     }
 
-    /// HTTP status.
+    /// Returns the HTTP status.
     #[must_use]
     pub const fn status(self) -> u16 {
         self.row().status
     }
 
-    /// Short name of the problem; prose, may change.
+    /// Returns the short name of the problem. Prose that may change.
     #[must_use]
     pub const fn title(self) -> &'static str {
         self.row().title
     }
 
-    /// Last segment of the `type` address: `not-found`.
+    /// Returns the last segment of the `type` URI, such as `not-found`.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         self.row().suffix
     }
 
-    /// Seconds in `Retry-After` when the one who answers has no better number; `None` where the header
-    /// is not owed.
+    /// Returns the default value of `Retry-After` in seconds, or `None` if the code does not require the header.
     #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         self.row().retry_after
     }
 
-    /// What the page at `/docs/errors/<suffix>` says.
+    /// Returns the text of the page at `/docs/errors/<suffix>`.
     #[must_use]
     pub const fn explanation(self) -> Explanation {
         self.row().explanation
     }
 
-    /// The code whose page is at `/docs/errors/<suffix>`.
+    /// Returns the code whose page is at `/docs/errors/<suffix>`.
     #[must_use]
     pub fn from_suffix(suffix: &str) -> Option<Self> {
         let mut codes = Self::ALL.iter().copied();
@@ -455,7 +455,7 @@ impl Serialize for ErrorCode {
 mod tests {
     use super::{ErrorCode, UnknownErrorCode};
 
-    /// The table of the wire contracts (v2 §1.7, hosted v1 §1.1), in its order.
+    /// The table of the wire contracts (v2 §1.7, hosted v1 §1.1), in the same order.
     const CONTRACT: &[(&str, u16, &str, &str)] = &[
         ("VALIDATION_FAILED", 400, "Validation failed", "validation-failed"),
         ("UNAUTHENTICATED", 401, "Unauthenticated", "unauthenticated"),

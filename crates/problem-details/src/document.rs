@@ -1,4 +1,4 @@
-//! The body of an error answer.
+//! The body of an error response.
 
 use crate::clip::clip;
 use crate::{FieldError, Problem};
@@ -6,17 +6,16 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// No error body is larger than this.
+/// Maximum size of an error body in bytes.
 pub const BODY_MAX_BYTES: usize = 1024 * 1024;
 
-/// Bytes in JSON after which `instance` is clipped. A request line that a server accepts is shorter.
+/// Maximum length of `instance` in bytes of JSON. Request lines that a server accepts are shorter.
 pub const INSTANCE_MAX_BYTES: usize = 64 * 1024;
 
-/// Bytes in JSON after which the two remaining texts from outside are clipped, `type` and `request_id`.
-/// Both have stricter rules where they come from.
+/// Maximum length of `type` and `request_id` in bytes of JSON. Both have stricter limits where they are created.
 const NAME_MAX_BYTES: usize = 4 * 1024;
 
-/// An RFC 9457 document, its fields in the order of the contract. Made by [`Problem::document`].
+/// An RFC 9457 document with its members in the order of the wire contract. Created by [`Problem::document`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Document<'a> {
     #[serde(rename = "type")]
@@ -34,11 +33,10 @@ pub struct Document<'a> {
 }
 
 impl Problem {
-    /// The body for one request.
+    /// Creates the body for one request.
     ///
-    /// `errors_url` is where the pages of the codes are, `instance` the request's path as received
-    /// **without its query**, in which credentials of strangers' schemes tend to stand, `request_id` the
-    /// value of `X-Request-Id`.
+    /// `errors_url` is the base URL of the error pages. `instance` is the request's path as received **without its
+    /// query**, because queries may contain credentials. `request_id` is the value of `X-Request-Id`.
     #[must_use]
     pub fn document<'a>(&'a self, errors_url: &str, instance: &'a str, request_id: &'a str) -> Document<'a> {
         let row = self.code().row();
@@ -111,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_largest_body_is_below_its_limit() {
-        // A control character takes six bytes in JSON, more per byte than any other.
+        // A control character takes six bytes in JSON, the highest ratio of all characters.
         let long = "\0".repeat(BODY_MAX_BYTES);
         let entry = FieldError::at_line(u64::MAX, &long).in_column(&long);
         let problem = Problem::new(ErrorCode::OperationFailed, &long).with_errors(std::iter::repeat_n(entry, 1000));

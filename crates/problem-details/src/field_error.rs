@@ -1,16 +1,16 @@
-//! One place in a request or import file, and what is wrong with it.
+//! Errors at one place of a request or import file.
 
 use crate::clip::clip_owned;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// Bytes in JSON after which the detail of one entry is clipped.
+/// Maximum length of the detail of an entry, in bytes of JSON. Longer details are clipped.
 pub const FIELD_DETAIL_MAX_BYTES: usize = 4 * 1024;
 
-/// Bytes in JSON after which a pointer, a parameter name or a column name is clipped.
+/// Maximum length of a pointer, parameter name or column name, in bytes of JSON. Longer ones are clipped.
 pub const FIELD_PLACE_MAX_BYTES: usize = 1024;
 
-/// One entry of a problem's `errors`. What has no value is left out of the document.
+/// An entry of a problem's `errors`. The document omits fields without a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,57 +25,57 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// At a place of the JSON body, as an RFC 6901 pointer: `/from/branch`. [`json_pointer`] makes one
-    /// from names that come from outside.
+    /// Creates an error at a place of the JSON body, given as an RFC 6901 pointer such as `/from/branch`. Use
+    /// [`json_pointer`] for untrusted names.
     #[must_use]
     pub fn at_pointer(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { pointer: Some(clip_owned(pointer.into(), FIELD_PLACE_MAX_BYTES)), ..Self::anywhere(detail.into()) }
     }
 
-    /// At a query parameter, a header or a path parameter.
+    /// Creates an error at a query parameter, header or path parameter.
     #[must_use]
     pub fn at_parameter(parameter: impl Into<String>, detail: impl Into<String>) -> Self {
         Self { parameter: Some(clip_owned(parameter.into(), FIELD_PLACE_MAX_BYTES)), ..Self::anywhere(detail.into()) }
     }
 
-    /// At a line of an import file, counted from 1.
+    /// Creates an error at a line of an import file, counted from 1.
     #[must_use]
     pub fn at_line(line: u64, detail: impl Into<String>) -> Self {
         Self { line: Some(line), ..Self::anywhere(detail.into()) }
     }
 
-    /// Narrows a line down to a column.
+    /// Adds the column of an import file.
     #[must_use]
     pub fn in_column(mut self, column: impl Into<String>) -> Self {
         self.column = Some(clip_owned(column.into(), FIELD_PLACE_MAX_BYTES));
         self
     }
 
-    /// The JSON pointer into the body.
+    /// Returns the JSON pointer into the body.
     #[must_use]
     pub fn pointer(&self) -> Option<&str> {
         self.pointer.as_deref()
     }
 
-    /// The query parameter, header or path parameter.
+    /// Returns the query parameter, header or path parameter.
     #[must_use]
     pub fn parameter(&self) -> Option<&str> {
         self.parameter.as_deref()
     }
 
-    /// The line of the import file.
+    /// Returns the line of the import file.
     #[must_use]
     pub fn line(&self) -> Option<u64> {
         self.line
     }
 
-    /// The column of the import file.
+    /// Returns the column of the import file.
     #[must_use]
     pub fn column(&self) -> Option<&str> {
         self.column.as_deref()
     }
 
-    /// What is wrong.
+    /// Returns the description of the error.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
@@ -92,18 +92,19 @@ impl FieldError {
     }
 }
 
-/// A name as one token of a JSON pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`.
+/// Escapes a name as one token of a JSON pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`.
 #[must_use]
 pub fn escape_pointer_token(token: &str) -> Cow<'_, str> {
     if token.contains(['~', '/']) {
-        // `~` first, or the escapes of `/` would be escaped again.
+        // `~` first, because the escapes of `/` would be escaped again otherwise.
         Cow::Owned(token.replace('~', "~0").replace('/', "~1"))
     } else {
         Cow::Borrowed(token)
     }
 }
 
-/// The JSON pointer through these member names and array indices; of none, the whole body (`""`).
+/// Returns the JSON pointer through these member names and array indices. Without any, the pointer is `""`, which is
+/// the whole body.
 #[must_use]
 pub fn json_pointer<I>(tokens: I) -> String
 where

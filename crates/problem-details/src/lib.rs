@@ -1,20 +1,19 @@
 //! RFC 9457 problem documents and the closed table of Branchyard's error codes.
 //!
-//! An adapter turns every failure into a [`Problem`]: an [`ErrorCode`] of the table, a detail the client
-//! may read, and where there are any the places ([`FieldError`]) at fault. The status, the title and the
-//! address of the page come from the code's [`CodeRow`] alone, so two endpoints cannot disagree on them.
-//! [`Problem::document`] adds what belongs to the one request and gives the body, [`Problem::headers`]
-//! the headers that go with it.
+//! An adapter turns every failure into a [`Problem`]: an [`ErrorCode`], a detail for the client, and the places at
+//! fault ([`FieldError`]), if any. Status, title and the URL of the page follow from the code's [`CodeRow`] alone, so
+//! that endpoints agree on them. [`Problem::document`] adds the members of one request and returns the body;
+//! [`Problem::headers`] returns the headers.
 //!
-//! What this crate never contains:
-//! - a web framework. Whoever answers requests copies the status, the headers and the body;
-//! - the cause of a failure. There is no field for one: log it next to the request id and let it go;
-//! - a text without a limit. Details are clipped, entries counted, so that a body stays below
-//!   [`BODY_MAX_BYTES`] whatever a request contained.
+//! This crate never contains:
+//! - a web framework. The adapter copies the status, the headers and the body;
+//! - the cause of a failure. There is no field for a cause; adapters log it next to the request id;
+//! - a text without a limit. Details are clipped and entries counted, so that no request can produce a body above
+//!   [`BODY_MAX_BYTES`].
 //!
 //! # Adding a code
-//! 1. A variant and its row in `code.rs`; the compiler asks for the row.
-//! 2. Its line in the contract's table, and in the copy of that table in the tests of `code.rs`.
+//! 1. Add a variant and its row in `code.rs`; the compiler asks for the row.
+//! 2. Add its line to the table of the wire contract, and to the copy of that table in the tests of `code.rs`.
 
 mod clip;
 mod code;

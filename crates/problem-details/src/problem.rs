@@ -1,35 +1,35 @@
-//! A failure as the client may see it.
+//! Failures in the form that clients may see.
 
 use crate::clip::clip_owned;
 use crate::{ErrorCode, FieldError};
 
-/// Media type of every error body.
+/// Media type of error bodies.
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
 
-/// The detail for a database that is absent or not visible. Fixed by the contract, the same in both
-/// cases, so that it reveals nothing.
+/// The detail for a database that does not exist or is not visible. The wire contract fixes one text for both cases,
+/// so that the response does not reveal which one applies.
 pub const NO_SUCH_REPOSITORY: &str = "no such repository";
 
-/// The detail for an absent pull request. Fixed by the contract.
+/// The detail for a pull request that does not exist. Fixed by the wire contract.
 pub const NO_SUCH_PULL: &str = "no such pull";
 
 /// The detail of every `INTERNAL` problem.
 pub const INTERNAL_DETAIL: &str =
     "the server failed to answer this request; its operator can find the cause by the request id";
 
-/// The challenge of a 401 to a request that sent no credential.
+/// The challenge of a 401 response to a request without a credential (RFC 6750).
 pub const BEARER_CHALLENGE: &str = r#"Bearer realm="branchyard""#;
 
-/// Bytes in JSON after which a detail is clipped.
+/// Maximum length of a detail, in bytes of JSON. Longer details are clipped.
 pub const DETAIL_MAX_BYTES: usize = 8 * 1024;
 
-/// Entries in `errors`; those beyond are dropped.
+/// Maximum number of entries in `errors`. Entries beyond it are discarded.
 pub const ERRORS_MAX: usize = 100;
 
-/// A failure as the client may see it: a code of the table and prose without internals.
+/// A failure in the form that clients may see: an error code and prose without internals.
 ///
-/// There is deliberately no way to attach a cause, and no conversion from other errors. Whoever makes a
-/// problem out of one decides what the client reads and logs the rest.
+/// By design, a problem cannot hold a cause and has no conversion from other errors. The code that creates a problem
+/// from an error decides what the client reads and logs the rest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {detail}")]
 #[must_use]
@@ -43,17 +43,17 @@ pub struct Problem {
     members: Option<Box<Members>>,
 }
 
-/// Members of a problem's own: few problems have any, so they do not make all of them larger.
+/// Extension members of a problem. Boxed, because few problems have any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Members(Vec<(&'static str, String)>);
 
 impl Problem {
-    /// A problem with the headers its code owes: `Retry-After` from the table, and for `UNAUTHENTICATED`
-    /// the plain challenge.
+    /// Creates a problem with the headers that its code requires: `Retry-After` from the table, and the plain
+    /// challenge for `UNAUTHENTICATED`.
     ///
-    /// The detail is prose for the client: no credential, no path of the server, no text of a database
-    /// or an operating system. For `INTERNAL` it is replaced by [`INTERNAL_DETAIL`], because that is
-    /// where a cause would slip in.
+    /// The detail is prose for the client. It must not contain a credential, a path of the server, or a message of a
+    /// database or operating system. For `INTERNAL`, [`INTERNAL_DETAIL`] replaces the detail, so that no cause can
+    /// leak.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         let detail = if code == ErrorCode::Internal {
             INTERNAL_DETAIL.to_owned()
@@ -72,99 +72,99 @@ impl Problem {
         }
     }
 
-    /// A fault of the server. The cause goes to the log, with the request id.
+    /// Creates a problem for an internal server error. The caller logs the cause with the request id.
     pub fn internal() -> Self {
         Self::new(ErrorCode::Internal, INTERNAL_DETAIL)
     }
 
-    /// 404 for a database that is absent or not visible.
+    /// Creates a 404 problem for a database that does not exist or is not visible.
     pub fn no_such_repository() -> Self {
         Self::new(ErrorCode::NotFound, NO_SUCH_REPOSITORY)
     }
 
-    /// 404 for an absent pull request.
+    /// Creates a 404 problem for a pull request that does not exist.
     pub fn no_such_pull() -> Self {
         Self::new(ErrorCode::NotFound, NO_SUCH_PULL)
     }
 
-    /// 401 to a request whose credential was refused. The reason is both the detail and the challenge's
-    /// `error_description`; it is fixed text, so that nothing of the credential can get into it.
+    /// Creates a 401 problem for a rejected credential. The reason is the detail and the `error_description` of the
+    /// challenge. It is a static text, so that it cannot contain parts of the credential.
     pub fn invalid_token(reason: &'static str) -> Self {
-        // RFC 6750 allows these in the description; a quote or a line break would end the value.
+        // The characters that RFC 6750 allows in the description. A quote or a line break would end the value.
         let description: String = reason.chars().filter(|c| matches!(c, ' ' | '!' | '#'..='[' | ']'..='~')).collect();
         Self::new(ErrorCode::Unauthenticated, reason).www_authenticate(format!(
             r#"{BEARER_CHALLENGE}, error="invalid_token", error_description="{description}""#
         ))
     }
 
-    /// Adds a place that is at fault, unless there are [`ERRORS_MAX`] already.
+    /// Adds an error, unless there are already [`ERRORS_MAX`].
     pub fn with_error(self, error: FieldError) -> Self {
         self.with_errors([error])
     }
 
-    /// Adds places that are at fault, up to [`ERRORS_MAX`] in all. Nothing more is taken from the
-    /// iterator, which may be endless.
+    /// Adds errors, up to [`ERRORS_MAX`] in total. Takes no more from the iterator, which may be infinite.
     pub fn with_errors(mut self, errors: impl IntoIterator<Item = FieldError>) -> Self {
         let room = ERRORS_MAX.saturating_sub(self.errors.len());
         self.errors.extend(errors.into_iter().take(room));
         self
     }
 
-    /// Seconds after which the request may be repeated, instead of the code's own number.
+    /// Sets `Retry-After` in seconds, in place of the default of the code.
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// The methods of the route, as they stand in `Allow`: `GET, POST`.
+    /// Sets `Allow` to the methods of the route, such as `GET, POST`.
     pub fn allow(mut self, methods: impl Into<String>) -> Self {
         self.allow = Some(methods.into());
         self
     }
 
-    /// The challenge, instead of the plain one.
+    /// Sets `WWW-Authenticate`, in place of the plain challenge.
     pub fn www_authenticate(mut self, challenge: impl Into<String>) -> Self {
         self.www_authenticate = Some(challenge.into());
         self
     }
 
-    /// Adds a member of its own to the document: a name that no other member has, and a short text.
+    /// Adds an extension member to the document. `name` must differ from all other members, and `text` has to be
+    /// short.
     pub fn with_member(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.members.get_or_insert_default().0.push((name, text.into()));
         self
     }
 
-    /// Members of its own.
+    /// Returns the extension members.
     pub(crate) fn members(&self) -> &[(&'static str, String)] {
         self.members.as_deref().map_or(&[], |members| members.0.as_slice())
     }
 
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The code's HTTP status.
+    /// Returns the HTTP status of the code.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.code.status()
     }
 
-    /// What happened, for the client.
+    /// Returns the detail, which is written for the client.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The places at fault, at most [`ERRORS_MAX`].
+    /// Returns the errors, at most [`ERRORS_MAX`].
     #[must_use]
     pub fn errors(&self) -> &[FieldError] {
         &self.errors
     }
 
-    /// The headers that belong to this problem, names in lower case; `Content-Type` is always
-    /// [`PROBLEM_MEDIA_TYPE`] and not among them.
+    /// Returns the headers of this problem, with lower-case names. `Content-Type` is not among them; it is always
+    /// [`PROBLEM_MEDIA_TYPE`].
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, String)> {
         [
             ("retry-after", self.retry_after.map(|s| s.to_string())),

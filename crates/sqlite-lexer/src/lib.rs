@@ -1,8 +1,8 @@
 //! Splits SQL text into the tokens and statements that SQLite sees.
 //!
-//! The rules are those of SQLite's own tokenizer (`tokenize.c`), so that a decision based on the text cannot be evaded by comments, quoting or
-//! spelling. There is no parser: callers look at the first words of a statement, count tokens, or replace some of them. What a statement reads or
-//! writes is for the engine's authorizer to say.
+//! The rules are those of SQLite's tokenizer (`tokenize.c`), so that comments, quoting or spelling cannot evade a
+//! decision based on the text. The crate has no parser: callers inspect the first words of a statement, count tokens,
+//! or replace tokens. What a statement reads or writes is decided by the engine's authorizer.
 
 mod quote;
 mod redact;

@@ -1,6 +1,6 @@
-//! Names and texts as SQL.
+//! Quoting of names and strings.
 
-/// Returns `name` in double quotes, so that any text can be used as a name.
+/// Returns `name` in double quotes, which makes any text a valid name.
 #[must_use]
 pub fn quote_name(name: &str) -> String {
     let mut quoted = String::with_capacity(name.len() + 2);
@@ -20,7 +20,8 @@ pub fn quote_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(quote_name).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns `text` in single quotes; `None` if it holds a NUL character, at which SQLite ends the SQL text.
+/// Returns `text` as a string literal in single quotes. Returns `None` if the text contains NUL, at which SQLite ends
+/// the SQL text.
 #[must_use]
 pub fn quote_text(text: &str) -> Option<String> {
     (!text.contains('\0')).then(|| format!("'{}'", text.replace('\'', "''")))

@@ -1,10 +1,10 @@
-//! SQL for logs.
+//! Redaction of SQL for logs.
 
 use crate::token::{TokenKind, tokenize};
 
-/// Returns `sql` with `?` in place of every literal, without comments, cut to `max_chars` characters.
+/// Replaces every literal in `sql` by `?`, removes comments, and truncates the result to `max_chars` characters.
 ///
-/// A name in double quotes is replaced, too, since SQLite reads it as a text if there is no column of this name.
+/// Double-quoted names are replaced too, because SQLite reads them as strings if no column has that name.
 #[must_use]
 pub fn redact(sql: &str, max_chars: usize) -> String {
     let mut out = String::new();

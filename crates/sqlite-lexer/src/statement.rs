@@ -1,24 +1,26 @@
-//! Statements of a text, and what their first words say.
+//! Statement boundaries and first words.
 
 use crate::token::{Token, TokenKind, tokenize};
 
-/// Returns `sql` from its first statement on: without the whitespace, comments and empty statements before it. Empty if there is no statement.
+/// Returns `sql` without the whitespace, comments and empty statements before its first statement. Empty if there is
+/// no statement.
 #[must_use]
 pub fn skip_to_statement(sql: &str) -> &str {
     let first = tokenize(sql).find(|token| !token.is(";"));
     &sql[first.map_or(sql.len(), |token| token.start)..]
 }
 
-/// Returns the length in bytes of the first statement, including its semicolon and what stands before it; the length of `sql` if it ends without a
-/// semicolon.
+/// Returns the length in bytes of the first statement, including its semicolon and everything before the statement.
+/// Returns the length of `sql` if the statement has no semicolon.
 #[must_use]
 pub fn statement_length(sql: &str) -> usize {
     terminated_statement_length(sql).unwrap_or(sql.len())
 }
 
-/// Returns the length in bytes of the first statement, including its semicolon and what stands before it; `None` if it has no semicolon.
+/// Returns the length in bytes of the first statement, including its semicolon and everything before the statement.
+/// Returns `None` if the statement has no semicolon.
 ///
-/// The semicolons within `CREATE TRIGGER … END` end no statement: the rule is that of `sqlite3_complete`.
+/// Semicolons within `CREATE TRIGGER … END` do not end the statement, as in `sqlite3_complete`.
 #[must_use]
 pub fn terminated_statement_length(sql: &str) -> Option<usize> {
     let mut position = Position::Start;
@@ -34,7 +36,7 @@ pub fn terminated_statement_length(sql: &str) -> Option<usize> {
     None
 }
 
-/// Where in a statement a token stands, as far as that decides whether a semicolon ends it.
+/// The position within a statement, as far as it decides whether a semicolon ends the statement.
 #[derive(Clone, Copy)]
 enum Position {
     Start,
@@ -66,14 +68,14 @@ impl Position {
         }
     }
 
-    /// The position after a semicolon; `None` if the semicolon ends the statement.
+    /// Returns the position after a semicolon, or `None` if the semicolon ends the statement.
     fn after_semicolon(self) -> Option<Self> {
         matches!(self, Self::Trigger | Self::TriggerSemicolon).then_some(Self::TriggerSemicolon)
     }
 }
 
-/// Returns the first word of the first statement as written. If the statement begins with something else, that is its first character; empty if there
-/// is no statement.
+/// Returns the first word of the first statement as written. Returns the first character if the statement begins with
+/// something else, and an empty text if there is no statement.
 #[must_use]
 pub fn first_word(sql: &str) -> &str {
     match tokenize(sql).find(|token| !token.is(";")) {
@@ -83,14 +85,15 @@ pub fn first_word(sql: &str) -> &str {
     }
 }
 
-/// Returns `true` if the first statement begins with one of these keywords, in any case.
+/// Returns `true` if the first statement begins with one of these keywords, compared case-insensitively.
 #[must_use]
 pub fn is_first_word(sql: &str, keywords: &[&str]) -> bool {
     let word = first_word(sql);
     keywords.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
 }
 
-/// Returns `true` if the first statement ends the open transaction: `COMMIT`, `END` or `ROLLBACK`, but not `ROLLBACK TO` a savepoint.
+/// Returns `true` if the first statement ends the open transaction: `COMMIT`, `END` or `ROLLBACK`, but not `ROLLBACK
+/// TO` a savepoint.
 #[must_use]
 pub fn ends_transaction(sql: &str) -> bool {
     let statement = skip_to_statement(sql);

@@ -1,47 +1,49 @@
-//! Tokens.
+//! The tokenizer.
 
 use std::borrow::Cow;
 
 /// The kind of a [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
-    /// A keyword or a name without quotes. Every byte outside of ASCII may be part of a name.
+    /// A keyword or an unquoted name. Every non-ASCII byte may be part of a name.
     Word,
-    /// A name in double quotes, backticks or brackets. SQLite reads one in double quotes as a text if there is no column of this name.
+    /// A name in double quotes, backticks or brackets. SQLite reads a double-quoted name as a string if no column has
+    /// that name.
     QuotedName,
-    /// A text in single quotes.
+    /// A string in single quotes.
     Text,
     /// A blob such as `x'00ff'`, whether or not its digits are valid.
     Blob,
-    /// A number, with everything that is attached to it: `12`, `0x1f`, `1.5e-3`, and the invalid `12abc`.
+    /// A number with everything attached to it: `12`, `0x1f`, `1.5e-3`, and the invalid `12abc`.
     Number,
     /// A parameter such as `?`, `?1`, `:name`, `@name` or `$name`.
     Parameter,
-    /// One character of punctuation. Operators of several characters are several tokens.
+    /// A single punctuation character. Multi-character operators are several tokens.
     Symbol,
 }
 
-/// A token of an SQL text.
+/// A token of SQL text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// Kind of the token.
     pub kind: TokenKind,
-    /// The byte of the SQL text at which the token begins.
+    /// Byte offset of the token in the SQL text.
     pub start: usize,
-    /// The token as written, including its quotes.
+    /// The token as written, including quotes.
     pub text: &'a str,
-    /// `false` if the SQL text ends before the closing quote.
+    /// Whether the token is complete. `false` if the SQL text ends before the closing quote.
     pub is_terminated: bool,
 }
 
 impl<'a> Token<'a> {
-    /// Returns the byte of the SQL text at which the token ends.
+    /// Returns the byte offset of the end of the token in the SQL text.
     #[must_use]
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
 
-    /// Returns `true` if the token is this keyword, in any case, or this symbol. A quoted name is never a keyword.
+    /// Returns `true` if the token is this keyword, compared case-insensitively, or this symbol. A quoted name is
+    /// never a keyword.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
         matches!(self.kind, TokenKind::Word | TokenKind::Symbol) && self.text.eq_ignore_ascii_case(text)
@@ -53,7 +55,7 @@ impl<'a> Token<'a> {
         texts.iter().any(|text| self.is(text))
     }
 
-    /// Returns the name or text that the token stands for: without its quotes, doubled quotes undone.
+    /// Returns the name or string that the token stands for, without quotes and with doubled quotes resolved.
     #[must_use]
     pub fn unquoted(&self) -> Cow<'a, str> {
         let Some(quote @ ('\'' | '"' | '`' | '[')) = self.text.chars().next() else { return Cow::Borrowed(self.text) };
@@ -68,16 +70,16 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Returns the tokens of an SQL text. Whitespace and comments lie between tokens and are not returned.
+/// Returns the tokens of SQL text, without whitespace and comments.
 ///
-/// A comment that is not closed extends to the end of the text, as in SQLite. So does a text or quoted name that is not closed, which SQLite
-/// refuses: see [`Token::is_terminated`].
+/// An unclosed comment extends to the end of the text, as in SQLite. An unclosed string or quoted name does too, and
+/// SQLite rejects it; see [`Token::is_terminated`].
 #[must_use]
 pub fn tokenize(sql: &str) -> Tokens<'_> {
     Tokens { sql, at: 0 }
 }
 
-/// The tokens of an SQL text; see [`tokenize`].
+/// An iterator over the tokens of SQL text; see [`tokenize`].
 #[derive(Debug, Clone)]
 pub struct Tokens<'a> {
     sql: &'a str,
@@ -97,19 +99,19 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// The length of the whitespace and comments at the start.
+/// Returns the length of the whitespace and comments at the start.
 pub(crate) fn blank_length(bytes: &[u8]) -> usize {
     let mut at = 0;
     loop {
         at += match &bytes[at..] {
-            // A vertical tab continues a run of whitespace and does not begin one.
+            // A vertical tab continues a run of whitespace but does not begin one.
             [b' ' | b'\t' | b'\n' | b'\r' | 0x0c, rest @ ..] => {
                 1 + count(rest, |byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c))
             }
-            // SQLite takes a byte order mark for whitespace wherever a token could begin.
+            // SQLite treats a byte order mark as whitespace wherever a token could begin.
             [0xef, 0xbb, 0xbf, ..] => 3,
             [b'-', b'-', comment @ ..] => 2 + find(comment, b'\n').map_or(comment.len(), |end| end + 1),
-            // With nothing behind it, SQLite reads two symbols.
+            // At the end of the text, SQLite reads `/*` as two symbols.
             [b'/', b'*', comment @ ..] if !comment.is_empty() => {
                 2 + comment.windows(2).position(|pair| pair == b"*/").map_or(comment.len(), |end| end + 2)
             }
@@ -118,8 +120,8 @@ pub(crate) fn blank_length(bytes: &[u8]) -> usize {
     }
 }
 
-/// The kind and length of the token at the start, and whether it is terminated. Only ASCII characters end a token other than by the end of the text,
-/// so that the length is a character boundary.
+/// Returns the kind and length of the first token and whether it is terminated. A token ends before an ASCII
+/// character or at the end of the text, so the length is a character boundary.
 fn token_at(bytes: &[u8]) -> Option<(TokenKind, usize, bool)> {
     let first = *bytes.first()?;
     let second = bytes.get(1).copied().unwrap_or_default();
@@ -141,7 +143,7 @@ fn token_at(bytes: &[u8]) -> Option<(TokenKind, usize, bool)> {
     Some((kind, length, is_terminated))
 }
 
-/// Bytes of names, apart from the first: `IdChar` of SQLite.
+/// Returns `true` for bytes that can continue a name: `IdChar` of SQLite.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
@@ -154,12 +156,12 @@ fn count(bytes: &[u8], matches: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| !matches(*byte)).unwrap_or(bytes.len())
 }
 
-/// Up to the first `close` from `from` on.
+/// Returns the length up to and including the first `close` at or after `from`, and whether there is one.
 fn until(bytes: &[u8], from: usize, close: u8) -> (usize, bool) {
     find(&bytes[from..], close).map_or((bytes.len(), false), |at| (from + at + 1, true))
 }
 
-/// Up to the first quote that is not doubled.
+/// Returns the length up to and including the first quote that is not doubled, and whether there is one.
 fn quoted(bytes: &[u8], quote: u8) -> (usize, bool) {
     let mut at = 1;
     loop {
@@ -182,11 +184,12 @@ fn number(bytes: &[u8]) -> usize {
     {
         at = digits(at + 2);
     }
-    // Hexadecimal digits, exponents without a sign, and what makes a number invalid.
+    // Hexadecimal digits, exponents without a sign, and characters that make the number invalid.
     at + count(&bytes[at..], is_name)
 }
 
-/// `:name`, `@name`, `#name`, and `$name` with the `::` and the parentheses of Tcl. One byte if there is no name.
+/// Returns the length of a parameter and whether it is terminated: `:name`, `@name`, `#name`, or `$name` with the
+/// `::` and the parentheses of Tcl. The length is 1 if there is no name.
 fn parameter(bytes: &[u8]) -> (usize, bool) {
     let (mut at, mut is_named) = (1, false);
     loop {

@@ -1,4 +1,5 @@
 //! Proofs of permissions in an organization.
+//!
 //! Organizations are visible to every caller. A standing decides who can see the members and change the organization.
 //! [`crate::usecases::Organizations::access`] is the only way to obtain an [`OrganizationAccess`].
 

@@ -31,6 +31,7 @@ pub struct LogEntry {
 }
 
 /// A walk along a history that finds cheap positions to continue from.
+///
 /// If all remaining commits are reachable from a single commit, the history can be continued from that commit without
 /// passing earlier commits again. In a linear history, every commit is such a commit. In between, the history can
 /// only be continued from the last such commit.

@@ -60,6 +60,7 @@ pub struct ObjectChange {
 }
 
 /// Returns the objects that differ, each with its owner, by owner, kind and name.
+///
 /// An object that moved to another owner, for example because its table was renamed, is removed from one owner and
 /// added to the other.
 pub fn object_changes(before: Vec<SchemaObject>, after: Vec<SchemaObject>) -> Vec<(String, ObjectChange)> {

@@ -1,4 +1,5 @@
 //! The engine port: immutable commits with their tables and history, one file per database.
+//!
 //! The engine does not know the branches and tags of users: every call names commits. A commit that no ref reaches is
 //! garbage.
 
@@ -295,6 +296,7 @@ pub struct RowOrder<'a> {
 }
 
 /// A page of rows of a table or view, for display.
+///
 /// A row of a table has a cursor: its value in the order column followed by its key values. A page after a cursor
 /// costs the same at any depth if an index supports the order. Rows of a view have no cursor.
 #[derive(Debug, Clone)]
@@ -432,6 +434,7 @@ pub trait Reachability: Send + Sync {
 }
 
 /// A store of commits that runs SQL on them.
+///
 /// Calls may run concurrently. Writes to one database are queued in order of arrival.
 pub trait Engine: Send + Sync {
     /// Creates the file of a new database with one empty commit. Replaces an existing file.
@@ -520,6 +523,7 @@ pub trait Engine: Send + Sync {
     fn log(&self, database: DatabaseId, at: &LogPosition, limit: usize) -> Result<Vec<LogEntry>, EngineError>;
 
     /// Fetches a commit with its history from one database into another. Does nothing if the commit is already there.
+    ///
     /// Never waits for writers of the source. Shares the write queue of the target with its writers, step by step,
     /// and may spend a while copying the source file. Unsuitable for callers that need an immediate answer.
     ///

@@ -1,4 +1,5 @@
 //! The metadata port: people, databases, refs, pull requests, operations and webhooks.
+//!
 //! All access happens in a [`Transaction`], which ends with [`Transaction::commit`] or by being dropped. Look-ups
 //! return `Option`. Lists are keyset pages: `after` (or `before`) is the key of the last item of the previous page,
 //! and `limit` is the maximum number of items. Times and ids come in as arguments. Every method returns a

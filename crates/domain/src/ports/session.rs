@@ -1,4 +1,5 @@
 //! The port of SQL sessions, which a deployment's process serves to its clients.
+//!
 //! The file of a deployment holds the branches and tags of its users, unlike the files of the hub. A session may use
 //! the engine's version control within its [`SqlPower`].
 
